@@ -1,0 +1,92 @@
+"""A settlement layer for the effects of agent tools.
+
+An agent framework decides what to call; settlemark decides when the call's effect may become
+permanent, and what happens to it when the step fails, is retried, or races another agent.
+"""
+
+from __future__ import annotations
+
+from settlemark._acting import Retries
+from settlemark._current import CurrentCall, current_call
+from settlemark._driver import Footprint
+from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome, effect, inverse
+from settlemark._errors import (
+    Cancelled,
+    DeclarationError,
+    InDoubt,
+    InternalError,
+    KeyConflict,
+    LateAppend,
+    LedgerError,
+    OutsideDeclared,
+    PartialCommit,
+    PayloadError,
+    Refused,
+    ScopeError,
+    SettlemarkError,
+    Stale,
+    StateError,
+    UsageError,
+    Vetoed,
+    WaitTimeout,
+    WouldBlock,
+    Wounded,
+)
+from settlemark._scope import Scope, ScopeTemplate
+from settlemark._settlement import (
+    AsyncTransaction,
+    Opening,
+    PlannedCall,
+    Queued,
+    Residue,
+    Settlement,
+    Transaction,
+    TurnFace,
+)
+from settlemark._states import State, Tag
+
+__all__ = [
+    "UNKNOWN",
+    "AsyncTransaction",
+    "Cancelled",
+    "CurrentCall",
+    "Declaration",
+    "DeclarationError",
+    "Effect",
+    "EffectClass",
+    "Footprint",
+    "InDoubt",
+    "InternalError",
+    "KeyConflict",
+    "LateAppend",
+    "LedgerError",
+    "Opening",
+    "Outcome",
+    "OutsideDeclared",
+    "PartialCommit",
+    "PayloadError",
+    "PlannedCall",
+    "Queued",
+    "Refused",
+    "Residue",
+    "Retries",
+    "Scope",
+    "ScopeError",
+    "ScopeTemplate",
+    "SettlemarkError",
+    "Settlement",
+    "Stale",
+    "State",
+    "StateError",
+    "Tag",
+    "Transaction",
+    "TurnFace",
+    "UsageError",
+    "Vetoed",
+    "WaitTimeout",
+    "WouldBlock",
+    "Wounded",
+    "current_call",
+    "effect",
+    "inverse",
+]

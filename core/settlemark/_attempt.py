@@ -1,0 +1,211 @@
+"""One attempt of a transaction as the driver sees it: its effects, its identity, its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from settlemark import _codec
+from settlemark._acting import Retries
+from settlemark._current import CurrentCall
+from settlemark._effect import Effect, EffectClass
+from settlemark._errors import KeyConflict, StateError
+from settlemark._protocol import Txn
+from settlemark._scope import Scope
+from settlemark._states import State
+from settlemark.ledger._contract import (
+    Change,
+    EffectRow,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+)
+
+OnFailure = Literal["abort", "retry", "continue"]
+Hook = Callable[[Any], Any]
+
+
+class Attempt:
+    """One try of a transaction: what it did so far, and how the ledger names it.
+
+    A *replay* (of a committed transaction whose name was entered again) has no protocol side: its
+    calls answer from the record and nothing runs.
+    """
+
+    __slots__ = (
+        "effects", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries", "run",
+        "started", "suspended", "txn", "wait", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        txn: Txn | None,
+        name: str,
+        run: str,
+        number: int,
+        *,
+        prefix: str,
+        wait: float,
+        hooks: tuple[Hook, ...],
+        on_failure: OnFailure,
+        retries: Retries,
+        replay: RecordedTransaction | None = None,
+    ) -> None:
+        self.txn = txn
+        self.name = name
+        self.run = run
+        self.number = number
+        self.prefix = prefix
+        self.wait = wait
+        self.hooks = hooks
+        self.on_failure = on_failure
+        self.retries = retries
+        self.replay = replay
+        self.recorded: dict[int, RecordedEffect] = {}
+        if replay is not None:
+            self.recorded = {effect.row.position: effect for effect in replay.effects}
+        self.effects: list[Effect] = []
+        self.started = 0
+        self.written = False
+        self.suspended = False
+
+    @property
+    def live(self) -> Txn:
+        """Its protocol side.
+
+        Raises:
+            StateError: it is a replay of what has committed.
+        """
+        if self.txn is None:
+            raise StateError(
+                f"{self.name} has committed: entering it again replays its results and runs nothing new;"
+                " use another name for new work",
+                transaction=self.name, state=State.COMMITTED,
+            )  # fmt: skip
+        return self.txn
+
+    def place(self, effect: Effect) -> None:
+        """Give an effect the number of the next decision, in issuance order; a read decides nothing."""
+        if effect.declaration.kind is not EffectClass.READ:
+            effect.position = self.started
+            self.started += 1
+
+    def key(self, position: int, call_id: str | None) -> str:
+        """Return the idempotency key of a decision: it names the decision, not its values."""
+        key = f"{self.prefix}{self.name}#{self.number}/{position}"
+        return key if call_id is None else f"{key}:{call_id}"
+
+    def current(self, effect: Effect) -> CurrentCall:
+        """Return what a tool sees as its current call."""
+        txn = self.txn
+        return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, self.staged)
+
+    def staged(self, scope: Scope) -> list[dict[str, Any]]:
+        """Return the requests held in the staging area on a scope, in issuance order."""
+        return [
+            dict(effect.arguments)
+            for effect in self.effects
+            if effect.held
+            and effect.declaration.kind is EffectClass.STAGED
+            and any(s.overlaps(scope) for s in effect.scopes)
+        ]
+
+    def recall(self, effect: Effect) -> RecordedEffect | None:
+        """Return what a replayed decision led to, or None when this is no replay.
+
+        Raises:
+            KeyConflict: the decision was recorded with another tool or other arguments.
+            StateError: the transaction has committed without this decision.
+        """
+        if self.replay is None:
+            return None
+        found = self.recorded.get(effect.position)
+        if found is None:
+            _ = self.live  # says why nothing new can run
+            return None
+        self._compare(effect, found.row.key, found.row.tool, found.row.arguments)
+        return found
+
+    def resume(self, effect: Effect) -> Effect | None:
+        """Return the effect of this same decision from before a suspension, or None when it is new.
+
+        Raises:
+            KeyConflict: the decision was made with another tool or other arguments.
+        """
+        for earlier in self.effects:
+            if earlier.position == effect.position:
+                self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload)
+                earlier.run, earlier.declaration = effect.run, effect.declaration
+                earlier.pack, earlier.unpack = effect.pack, effect.unpack
+                return earlier
+        return None
+
+    def _compare(self, effect: Effect, key: str, tool: str, payload: str) -> None:
+        given = effect.declaration.tool
+        if tool == given and payload == effect.payload:
+            return
+        raise KeyConflict(
+            f"call {effect.position + 1} of {self.name} was {tool}({payload}) before and is {given}({effect.payload})"
+            " now: nothing was run; use a new name for a new decision",
+            key=key,
+            recorded={"tool": tool, "arguments": _codec.decode(payload)},
+            given={"tool": given, "arguments": _codec.decode(effect.payload)},
+        )
+
+    # ---- what the ledger is told
+
+    def intent(self, effect: Effect, *, owner: str, fence: int, at: float) -> list[Change]:
+        """Return the changes that record an effect before it acts, with its transaction's row at the first."""
+        changes: list[Change] = []
+        if not self.written:
+            changes.append(self.opening(owner=owner, fence=fence, at=at))
+        declaration = effect.declaration
+        roles = {"undo": declaration.undo, "probe": declaration.probe, "release": declaration.release}
+        handlers = {role: handler.name for role, handler in roles.items() if handler is not None}
+        changes.append(
+            EffectRow(
+                effect.key,
+                self.name,
+                self.number,
+                effect.position,
+                declaration.tool,
+                declaration.kind,
+                effect.scope_text,
+                effect.held,
+                effect.call_id,
+                effect.payload,
+                _codec.fingerprint(effect.payload),
+                effect.rationale,
+                _codec.encode(handlers),
+                declaration.version,
+                effect.outcome,
+                at,
+            )  # fmt: skip
+        )
+        return changes
+
+    def opening(self, *, owner: str, fence: int, at: float) -> TransactionRow:
+        """Return this attempt's own row."""
+        self.written = True
+        epoch, ordinal = self.live.position
+        return TransactionRow(
+            self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, fence, at
+        )  # fmt: skip
+
+    def state_change(self, at: float, *, waiting: str | None = None) -> StateChange:
+        """Return the change that records its present state, and for whom it waits."""
+        txn = self.live
+        reason = txn.reason.value if txn.reason is not None else waiting
+        if txn.reason is not None and txn.detail.get("cause"):
+            reason = f"{reason}: {txn.detail['cause']}"
+        return StateChange(self.name, self.number, txn.state, txn.epoch, reason, at)
+
+    def outcome(self, effect: Effect, at: float) -> OutcomeChange:
+        """Return the change that records what is known of an effect."""
+        result = effect.result
+        if result is not None and effect.pack is not None:
+            result = effect.pack(result)
+        text = None if result is None else _codec.encode_result(result)
+        return OutcomeChange(effect.key, effect.outcome, text, effect.error, effect.tag, effect.note, at)

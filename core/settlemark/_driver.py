@@ -1,0 +1,815 @@
+"""The one program behind every face: what happens, in which order, when a call is made or a step ends.
+
+Each method is a generator that asks the protocol (one short lock a step, never held across I/O)
+and yields requests for the world; `_runners` carries them out, synchronously, in asyncio, or in
+every possible interleaving.
+
+The order that matters: admission, then the durable intent, then the act, then its outcome. A commit
+decision is durable before the first release. An abort's undos run in whoever's program made the
+last step before them, so that nobody waits for a thread that is away thinking.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from settlemark import _codec
+from settlemark._acting import Program, Retries, perform, undo
+from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._current import CurrentCall
+from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._errors import (
+    InDoubt,
+    LedgerError,
+    PartialCommit,
+    Refused,
+    SettlemarkError,
+    Stale,
+    StateError,
+    WaitTimeout,
+    Wounded,
+)
+from settlemark._index import Position
+from settlemark._protocol import Blocked, Call, Mode, Protocol, Ticket, Txn
+from settlemark._requests import Act, Recorded, Wait
+from settlemark._scope import Scope
+from settlemark._sequencer import Seat, Turn
+from settlemark._states import Reason, State, Tag
+from settlemark.ledger._contract import Change, Fence, Ledger, RecordedTransaction
+
+_log = logging.getLogger("settlemark")
+
+EPOCH_BLOCK = 1 << 20
+
+
+class _Step:
+    """One step of the protocol: the lock is held inside, and who it woke is woken after."""
+
+    __slots__ = ("_lock", "_protocol")
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Protocol:
+        self._lock.acquire()
+        return self._protocol
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        woken = self._protocol.take_woken()
+        self._lock.release()
+        fire(woken)
+
+
+def fire(tickets: Iterable[Ticket]) -> None:
+    """Wake whoever waits on these tickets, or will."""
+    for ticket in tickets:
+        ticket.fired = True
+        if ticket.wake is not None:
+            ticket.wake()
+
+
+class Driver:
+    """Runs transactions over a protocol and a ledger.
+
+    Args:
+        protocol: decides.
+        ledger: remembers.
+        clock: returns seconds since 1970, for the record.
+        monotonic: returns seconds, for deadlines.
+        worker: this process's name in the ledger.
+        on_residue: told of every transaction that left something, once.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        worker: str,
+        prefix: str = "",
+        on_residue: Callable[[str], None] | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.step = _Step(protocol)
+        self._protocol = protocol
+        self._clock = clock
+        self._monotonic = monotonic
+        self._worker = worker
+        self._prefix = prefix
+        self._on_residue = on_residue
+        self.waiting: dict[Attempt, tuple[str, Scope]] = {}
+        self._attempts: dict[Txn, Attempt] = {}
+        self._names: dict[str, Attempt] = {}
+        protocol.next_epoch = ledger.reserve_epochs(EPOCH_BLOCK)
+        self._epoch_limit = protocol.next_epoch + EPOCH_BLOCK
+        protocol.fenced.update(ledger.fences())
+
+    # ---- beginning
+
+    def begin(
+        self,
+        name: str,
+        run: str,
+        *,
+        known: bool,
+        declared: Iterable[Scope],
+        hooks: tuple[Hook, ...],
+        wait: float,
+        on_failure: OnFailure,
+        retries: Retries,
+        retry: bool,
+        position: Position | None = None,
+    ) -> Program:
+        """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
+
+        `known` says that the name was chosen by the caller, so that the ledger may know it.
+
+        Raises:
+            Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
+        """
+        if self._protocol.next_epoch > self._epoch_limit - EPOCH_BLOCK // 2:
+            with self.step as protocol:
+                protocol.next_epoch = self.ledger.reserve_epochs(EPOCH_BLOCK)
+                self._epoch_limit = protocol.next_epoch + EPOCH_BLOCK
+        deadline = self._monotonic() + wait
+        while True:
+            ticket: Ticket | None = None
+            with self.step as protocol:
+                same = self._names.get(name)
+                if same is None:
+                    txn = protocol.begin(name, run, declared=declared, position=position, retry=retry)
+                    attempt = Attempt(
+                        txn, name, run, 1, prefix=self._prefix, wait=wait, hooks=hooks, on_failure=on_failure,
+                        retries=retries,
+                    )  # fmt: skip
+                    self._enter(attempt, txn)
+                    break
+                if same.suspended:
+                    same.suspended = False
+                    same.started = 0
+                    return same
+                ticket = protocol.watch(same.live)
+            seconds = deadline - self._monotonic()
+            if not (yield Wait(ticket, seconds, name, name)):
+                raise WaitTimeout(
+                    f"gave up after {wait:g} s: {name} is in use by another caller and has not finished;"
+                    " give this work a name of its own, or raise wait=",
+                    transaction=name, epoch=None, holder=name, scope=None, waited=wait,
+                )  # fmt: skip
+        if known:
+            yield from self._recall(attempt, txn)
+        return attempt
+
+    def _recall(self, attempt: Attempt, txn: Txn) -> Program:
+        try:
+            recorded: RecordedTransaction | None = yield from self._answer(self.ledger.load(attempt.name))
+        except BaseException:
+            yield from self.abort(attempt, Reason.ABANDONED)
+            raise
+        if recorded is None:
+            return
+        if recorded.state is State.COMMITTED:
+            with self.step as protocol:
+                protocol.unretry(txn)
+                protocol.abort(txn, Reason.ABANDONED)
+                self._leave(attempt, txn)
+            yield from self._tidy()
+            attempt.txn = None
+            attempt.number = recorded.row.attempt
+            attempt.replay = recorded
+            attempt.recorded = {effect.row.position: effect for effect in recorded.effects}
+        else:
+            # An attempt cut off by the end of its process is aborted by recovery; this is the next.
+            attempt.number = txn.attempt = recorded.row.attempt + 1
+
+    def _enter(self, attempt: Attempt, txn: Txn) -> None:
+        self._attempts[txn] = attempt
+        self._names[attempt.name] = attempt
+
+    def _leave(self, attempt: Attempt, txn: Txn) -> None:
+        self._attempts.pop(txn, None)
+        if self._names.get(attempt.name) is attempt:
+            del self._names[attempt.name]
+
+    # ---- calling
+
+    def call(
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        turn: Turn | None = None,
+        seat: Seat | None = None,
+        let_through: tuple[type[BaseException], ...] = (),
+    ) -> Program:
+        """Run, hold or replay one call; return its result, or the effect itself when it is held.
+
+        Exceptions of the types in `let_through` are a framework's control flow: they suspend the call.
+
+        Raises:
+            UsageError: bad arguments, before anything ran. Refused: the transaction is undone.
+            InDoubt: nobody can tell whether it happened. Else whatever the tool raised.
+        """
+        try:
+            result = yield from self._call(attempt, effect, turn, seat, let_through)
+        except let_through as control:
+            if turn is not None and seat is not None:
+                with self.step:
+                    tickets = turn.interrupt(seat, control)
+                fire(tickets)
+            raise
+        except BaseException:
+            self._vacate(turn, seat, failed=True)
+            raise
+        self._vacate(turn, seat, failed=False)
+        return result
+
+    def _vacate(self, turn: Turn | None, seat: Seat | None, *, failed: bool) -> None:
+        if turn is not None and seat is not None:
+            with self.step:
+                tickets = turn.leave(seat, failed=failed)
+            fire(tickets)
+
+    def _call(
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        turn: Turn | None,
+        seat: Seat | None,
+        let_through: tuple[type[BaseException], ...],
+    ) -> Program:
+        reads = effect.declaration.kind is EffectClass.READ
+        if not reads:
+            effect.payload = _codec.encode(effect.arguments)
+            effect.key = attempt.key(effect.position, effect.call_id)
+            recorded = attempt.recall(effect)
+            if recorded is not None:
+                value = _codec.decode(recorded.result)
+                return effect.unpack(value) if effect.unpack is not None and value is not None else value
+        elif attempt.txn is None:
+            return (yield Act(effect.run, {}, attempt.current(effect)))
+        txn = attempt.live
+        if turn is not None and seat is not None:
+            yield from self._take_turn(attempt, turn, seat)
+            effect.held = seat.held
+        if reads:
+            return (yield from self._read(attempt, txn, effect, let_through))
+        earlier = attempt.resume(effect)
+        if earlier is not None and (earlier.outcome in (Outcome.CONFIRMED, Outcome.QUEUED)):
+            return earlier if earlier.held else earlier.result
+        effect = earlier or effect
+        effect.held = effect.held or effect.declaration.held or self._behind_own(attempt, effect)
+        if effect.held:
+            return (yield from self._hold(attempt, txn, effect))
+        return (yield from self._act(attempt, txn, effect, let_through))
+
+    @staticmethod
+    def _behind_own(attempt: Attempt, effect: Effect) -> bool:
+        return any(
+            other.held and ours.overlaps(theirs)
+            for other in attempt.effects
+            for theirs in other.scopes
+            for ours in effect.scopes
+        )
+
+    def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
+        deadline = self._monotonic() + attempt.wait
+        while True:
+            with self.step as protocol:
+                if attempt.live.state in (State.ABORTING, State.ABORTED):
+                    raise protocol.refusal(attempt.live)
+                if turn.stopped(seat):
+                    assert turn.failed is not None
+                    tool, failed = seat.declaration.tool, turn.failed.declaration.tool
+                    raise Refused(
+                        f"{tool} was not run: {failed}, issued before it, failed; decide again from that failure",
+                        transaction=attempt.name, epoch=attempt.live.epoch, failed=failed,
+                    )  # fmt: skip
+                earlier = turn.before(seat)
+                if earlier is None:
+                    return
+                if earlier.interruption is not None:
+                    raise earlier.interruption
+                ticket = protocol.watch(attempt.live)
+                earlier.tickets.append(ticket)
+            blocked = Blocked(attempt.live, earlier.scope or Scope.parse(f"run:/{attempt.run}"))
+            yield from self._await(attempt, ticket, blocked, deadline, f"{earlier.declaration.tool}, issued before it,")
+
+    def _read(
+        self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
+    ) -> Program:
+        calls = yield from self._admit_all(attempt, txn, effect, Mode.READ)
+        try:
+            return (
+                yield from perform(
+                    effect,
+                    effect.run,
+                    attempt.current(effect),
+                    attempt.retries,
+                    retry_failures=attempt.on_failure == "retry",
+                    final=False,
+                    let_through=let_through,
+                )  # fmt: skip
+            )
+        finally:
+            with self.step as protocol:
+                for call in calls:
+                    protocol.acted(call, happened=True)
+
+    def _hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        effect.outcome = Outcome.QUEUED
+        effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
+        yield from self._record_intent(attempt, txn, effect)
+        return effect
+
+    def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
+        if effect not in attempt.effects:
+            mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
+            effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
+            yield from self._record_intent(attempt, txn, effect)
+        else:
+            with self.step as protocol:
+                protocol.resumed(effect.calls)
+        refined: list[Scope] = []
+        try:
+            result = yield from perform(
+                effect, effect.run, attempt.current(effect), attempt.retries,
+                retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
+            )  # fmt: skip
+            refined = _refined(effect)
+        finally:
+            with self.step as protocol:
+                for call in effect.calls:
+                    protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
+                if refined:
+                    effect.calls = [narrow for call in effect.calls for narrow in protocol.refine(call, refined)]
+            if effect.outcome is not Outcome.INTENDED:
+                self._write([attempt.outcome(effect, self._clock())])
+            yield from self._tidy()
+        with self.step as protocol:
+            if txn.state in (State.ABORTING, State.ABORTED):
+                raise protocol.refusal(txn)
+        return result
+
+    def _admit_all(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
+        calls: list[Call] = []
+        try:
+            for scope in effect.scopes:
+                call = self._protocol.request(txn, scope, mode)
+                yield from self._admit(attempt, call)
+                calls.append(call)
+        except BaseException:
+            if calls:
+                with self.step as protocol:
+                    for call in calls:
+                        if mode is Mode.HELD:
+                            protocol.unhold(call)
+                        else:
+                            protocol.acted(call, happened=False)
+                yield from self._tidy()
+            raise
+        return calls
+
+    def _admit(self, attempt: Attempt, call: Call) -> Program:
+        deadline: float | None = None
+        while True:
+            ticket: Ticket | None = None
+            try:
+                with self.step as protocol:
+                    blocked = protocol.admit(call)
+                    if blocked is not None:
+                        ticket = protocol.watch(blocked.holder, call.txn)
+            except SettlemarkError:
+                yield from self._tidy()
+                raise
+            yield from self._tidy()
+            if blocked is None or ticket is None:
+                return
+            if deadline is None:
+                deadline = self._monotonic() + attempt.wait
+            try:
+                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+            except BaseException:
+                with self.step as protocol:
+                    protocol.withdraw(call)
+                raise
+
+    def _await(self, attempt: Attempt, ticket: Ticket, blocked: Blocked, deadline: float, holder: str) -> Program:
+        woken = False
+        self.waiting[attempt] = (holder, blocked.scope)
+        if attempt.written:
+            told = f"waiting for {holder}, which holds {blocked.scope}"
+            self._write([attempt.state_change(self._clock(), waiting=told)])
+        try:
+            seconds = deadline - self._monotonic()
+            woken = yield Wait(ticket, seconds, holder, blocked.scope.text)
+        finally:
+            self.waiting.pop(attempt, None)
+            if not woken:
+                with self.step as protocol:
+                    protocol.unwatch(ticket, blocked.holder, attempt.live)
+        if not woken:
+            raise WaitTimeout(
+                f"{attempt.name} gave up after {attempt.wait:g} s waiting for {holder}, which holds {blocked.scope}:"
+                " nothing was run; try again later, or raise wait=",
+                transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
+                waited=attempt.wait,
+            )  # fmt: skip
+
+    def _record_intent(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        """Make an intent durable; when this raises, nothing of the effect will act."""
+        written = attempt.written
+        try:
+            with self.step:
+                attempt.effects.append(effect)
+                changes = attempt.intent(effect, owner=self._worker, fence=0, at=self._clock())
+                pending = self.ledger.write(changes)
+            yield from self._answer(pending)
+            if txn.state is not State.OPEN:
+                with self.step as protocol:
+                    raise protocol.refusal(txn)
+        except BaseException as error:
+            effect.outcome = Outcome.DROPPED
+            if isinstance(error, LedgerError):
+                attempt.effects.remove(effect)
+                attempt.written = written
+            with self.step as protocol:
+                for call in effect.calls:
+                    if effect.held:
+                        protocol.unhold(call)
+                    else:
+                        protocol.acted(call, happened=False)
+            yield from self._tidy()
+            raise
+
+    # ---- settling
+
+    def commit(self, attempt: Attempt) -> Program:
+        """Seal, wait until it may, decide, and let the held effects leave, in issuance order.
+
+        Raises:
+            Refused: it was undone instead. PartialCommit: a release failed behind another.
+            InDoubt: nobody can tell whether a release happened. StateError: it was sealed before.
+        """
+        txn = attempt.live if attempt.replay is None else None
+        if txn is None:
+            return
+        try:
+            yield from self._quiesce(attempt, txn)
+            with self.step as protocol:
+                protocol.seal(txn)
+            yield from self._decide(attempt, txn)
+        except StateError:
+            raise  # committed, or being committed, by somebody else: nothing moves
+        except Refused as error:
+            yield from self._tidy()
+            if txn.state in (State.OPEN, State.SEALED):
+                yield from self.abort(attempt, Reason.FAILED, cause=str(error))
+            yield from self._until_finished(attempt, txn)
+            raise
+        except BaseException as error:
+            if txn.state in (State.OPEN, State.SEALED):
+                yield from self.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+            raise
+        yield from self._release_all(attempt, txn)
+
+    def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
+        """Wait for the calls still in flight: a seal promises that nothing is added after it."""
+        deadline = self._monotonic() + attempt.wait
+        while txn.state is State.OPEN and (txn.running or txn.reading):
+            with self.step as protocol:
+                ticket = protocol.watch(txn)
+            blocked = Blocked(txn, next(iter(txn.holds.values())).scope)
+            yield from self._await(attempt, ticket, blocked, deadline, "a call of its own that has not returned,")
+
+    def _decide(self, attempt: Attempt, txn: Txn) -> Program:
+        deadline = self._monotonic() + attempt.wait
+        examined = not attempt.hooks
+        while True:
+            with self.step as protocol:
+                blocked = protocol.decide(txn) if examined else protocol.waits_for(txn)
+                ticket = protocol.watch(blocked.holder, txn) if blocked is not None else None
+            if blocked is None or ticket is None:
+                if examined:
+                    return
+                yield from self._examine(attempt, txn)
+                examined = True
+                continue
+            # Whoever it waits for may change what the hooks saw: they look again afterwards.
+            examined = not attempt.hooks
+            try:
+                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+            except WaitTimeout:
+                yield from self.abort(
+                    attempt,
+                    Reason.TIMEOUT,
+                    waited=attempt.wait,
+                    holder=blocked.holder.name,
+                    scope=blocked.scope,
+                )
+                with self.step as protocol:
+                    raise protocol.refusal(txn) from None
+
+    def _examine(self, attempt: Attempt, txn: Txn) -> Program:
+        for hook in attempt.hooks:
+            name = getattr(hook, "__name__", repr(hook))
+            verdict = yield Act(hook, {"footprint": Footprint(attempt)}, None)
+            if verdict is False or isinstance(verdict, str):
+                said = verdict if isinstance(verdict, str) else "it returned False"
+                yield from self.abort(attempt, Reason.VETOED, hook=name, verdict=said)
+                with self.step as protocol:
+                    raise protocol.refusal(txn)
+
+    def _release_all(self, attempt: Attempt, txn: Txn) -> Program:
+        if attempt.written:
+            try:
+                yield from self._answer(self.ledger.write([attempt.state_change(self._clock())]))
+            except LedgerError as error:
+                # Not durable means not decided: nothing has left, so it is undone.
+                if txn.state is State.RELEASING:
+                    yield from self.abort(attempt, Reason.REFUSED, cause=f"{error}")
+                raise
+        if txn.state is State.COMMITTED:
+            with self.step:
+                self._leave(attempt, txn)
+            return
+        held = sorted((e for e in attempt.effects if e.held), key=lambda e: e.position)
+        for number, effect in enumerate(held):
+            try:
+                yield from self._release(attempt, effect)
+            except BaseException as error:
+                if effect.outcome is Outcome.FAILED and not txn.released and isinstance(error, Exception):
+                    yield from self.abort(attempt, Reason.REFUSED, cause=f"{effect.declaration.tool}: {error}")
+                    with self.step as protocol:
+                        raise protocol.refusal(txn) from error
+                yield from self._finish(attempt, txn, failed=effect, left_over=held[number + 1 :])
+                self._raise_partial(attempt, effect, held[number + 1 :], error)
+        yield from self._finish(attempt, txn)
+
+    def _release(self, attempt: Attempt, effect: Effect) -> Program:
+        handler = effect.declaration.release
+        current = attempt.current(effect)
+        run = effect.run
+        if handler is not None:
+            arguments = handler.bind(effect.arguments, result=None, key=effect.key)
+
+            def run() -> Any:
+                return handler.function(**arguments)
+
+        try:
+            yield from perform(effect, run, current, attempt.retries, retry_failures=True, final=True)
+        finally:
+            if effect.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN):
+                with self.step as protocol:
+                    for call in effect.calls:
+                        protocol.released(call)
+                self._write([attempt.outcome(effect, self._clock())])
+
+    def _finish(
+        self, attempt: Attempt, txn: Txn, *, failed: Effect | None = None, left_over: Iterable[Effect] = ()
+    ) -> Program:
+        at = self._clock()
+        changes: list[Change] = []
+        if failed is not None:
+            if failed.outcome is Outcome.UNKNOWN:
+                failed.tag, failed.note = (
+                    Tag.UNRESOLVED,
+                    "nobody can tell whether it left: ask the counterparty",
+                )
+            else:
+                failed.tag, failed.note = (
+                    Tag.PARTIAL_COMMIT,
+                    f"failed for good after another had left: {failed.error}",
+                )
+            changes.append(attempt.outcome(failed, at))
+            for effect in left_over:
+                effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
+                effect.note = f"not run: {failed.declaration.tool}, before it, failed"
+                changes.append(attempt.outcome(effect, at))
+        with self.step as protocol:
+            for effect in (failed, *left_over) if failed is not None else ():
+                for call in effect.calls:
+                    protocol.unhold(call)
+            protocol.finish(txn)
+            self._leave(attempt, txn)
+        changes.append(attempt.state_change(at))
+        self._write(changes)
+        self._tell_residue(attempt)
+        yield from ()
+
+    @staticmethod
+    def _raise_partial(attempt: Attempt, failed: Effect, left_over: list[Effect], error: BaseException) -> None:
+        if not isinstance(error, Exception) or (isinstance(error, InDoubt) and not left_over):
+            raise error
+        released = [e.key for e in attempt.effects if e.held and e.outcome is Outcome.CONFIRMED]
+        raise PartialCommit(
+            f"{attempt.name} is committed in part: {failed.declaration.tool} on {failed.scope_text} failed for good"
+            f" ({failed.error}) after {len(released)} other(s) had left; see settlement.residue() and mend by hand",
+            transaction=attempt.name, released=released, failed=[failed.key, *(e.key for e in left_over)],
+        ) from error  # fmt: skip
+
+    def run(self, begin: Program, body: Callable[[Attempt], Callable[[], Any]], *, tries: int) -> Program:
+        """Begin, call the body, commit, and return the body's value; again on fresh state when it lost a race.
+
+        Raises:
+            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+        """
+        attempt: Attempt = yield from begin
+        while True:
+            tries -= 1
+            try:
+                value = yield Act(body(attempt), {}, None)
+                yield from self.commit(attempt)
+            except (Stale, Wounded):
+                again = yield from self._retry(attempt, last=tries <= 0)
+                if again is None:
+                    raise
+                attempt = again
+            except BaseException as error:
+                yield from self.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+                raise
+            else:
+                return value
+
+    def _retry(self, attempt: Attempt, *, last: bool) -> Program:
+        txn = attempt.txn
+        if txn is None:
+            return None
+        with self.step as protocol:
+            if last:
+                protocol.unretry(txn)
+            # The body may have raised this for another transaction than its own: then it failed.
+            protocol.abort(txn, Reason.FAILED)
+        yield from self._tidy()
+        yield from self._until_finished(attempt, txn)
+        return self._attempts.get(txn.successor) if txn.successor is not None else None
+
+    # ---- aborting
+
+    def abort(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
+        """Abort a transaction and return when everything of it is undone or named; settled ones stay."""
+        txn = attempt.txn
+        if txn is None:
+            return
+        with self.step as protocol:
+            protocol.abort(txn, reason, **detail)
+        yield from self._tidy()
+        if txn.state is State.ABORTING:
+            yield from self._until_finished(attempt, txn)
+
+    def nothing(self) -> Program:
+        """Do nothing, as a program."""
+        yield from ()
+
+    def suspend(self, attempt: Attempt) -> None:
+        """Leave a transaction open: entering its name again goes on where it stopped."""
+        with self.step as protocol:
+            attempt.suspended = True
+            protocol.nudge(attempt.live)
+
+    def cancel(self, run: str) -> Program:
+        """Put up a fence before a run, durably, and undo what of it has not settled."""
+        with self.step as protocol:
+            found = protocol.cancel(run)
+            pending = self.ledger.write([Fence(run, self._clock())])
+        yield from self._answer(pending)
+        yield from self._tidy()
+        for txn in found:
+            attempt = self._attempts.get(txn)
+            if attempt is not None:
+                yield from self._until_finished(attempt, txn)
+
+    def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
+        deadline = self._monotonic() + attempt.wait
+        while not txn.finished:
+            with self.step as protocol:
+                ticket = protocol.watch(txn)
+            woken = yield Wait(ticket, deadline - self._monotonic(), "a call that has not returned", "its own")
+            if not woken:
+                _log.warning(
+                    "%s is aborted, but a call of it has not returned yet: it is undone when it does",
+                    txn.name,
+                )
+                return
+
+    def _tidy(self) -> Program:
+        """Conclude whatever this program's last step aborted, its own transaction or another's."""
+        while self._protocol.has_aborted:
+            with self.step as protocol:
+                aborted = protocol.take_aborted()
+            for txn in aborted:
+                yield from self._conclude(txn)
+
+    def _conclude(self, txn: Txn) -> Program:
+        attempt = self._attempts.get(txn)
+        if attempt is None:
+            return
+        if attempt.written and txn.state is State.ABORTING:
+            self._write([attempt.state_change(self._clock())])
+        interrupted: BaseException | None = None
+        for effect in sorted(attempt.effects, key=lambda e: -e.position):
+            if effect.held or not effect.executed:
+                # A suspended call still has its claim; one that failed or never began has none.
+                calls = effect.calls if effect.outcome is Outcome.INTENDED else []
+                if effect.outcome is not Outcome.FAILED:
+                    effect.outcome = Outcome.DROPPED
+                effect.tag, clean = Tag.CLEAN, True
+            else:
+                try:
+                    clean = yield from undo(effect, attempt.current(effect), attempt.retries)
+                except BaseException as error:  # noqa: BLE001 - the others are undone first, then it is raised
+                    interrupted = error
+                    effect.tag, effect.note, clean = (
+                        Tag.UNRESOLVED,
+                        f"its undo was interrupted: {error!r}",
+                        False,
+                    )
+                calls = effect.calls
+            with self.step as protocol:
+                for call in calls:
+                    protocol.undone(call, clean=clean)
+            self._write([attempt.outcome(effect, self._clock())])
+        with self.step as protocol:
+            if not txn.finished:
+                protocol.finish_abort(txn)
+            self._leave(attempt, txn)
+            if txn.successor is not None:
+                again = Attempt(
+                    txn.successor, attempt.name, attempt.run, attempt.number + 1, prefix=attempt.prefix,
+                    wait=attempt.wait, hooks=attempt.hooks, on_failure=attempt.on_failure, retries=attempt.retries,
+                )  # fmt: skip
+                self._enter(again, txn.successor)
+        if attempt.written:
+            self._write([attempt.state_change(self._clock())])
+        self._tell_residue(attempt)
+        if interrupted is not None:
+            raise interrupted
+
+    # ---- the ledger
+
+    def _write(self, changes: list[Change]) -> None:
+        """Queue what a crash may lose, because recovery asks the counterparty anyway."""
+        pending = self.ledger.write(changes)
+        if pending is not None:
+            pending.add_done_callback(_log_failure)
+
+    @staticmethod
+    def _answer(value: Any) -> Program:
+        if isinstance(value, Future):
+            value = yield Recorded(value)
+        return value
+
+    def _tell_residue(self, attempt: Attempt) -> None:
+        if self._on_residue is None or all(e.tag in (None, Tag.CLEAN) for e in attempt.effects):
+            return
+        try:
+            self._on_residue(attempt.name)
+        except Exception:
+            _log.exception("on_residue failed for %s", attempt.name)
+
+
+def _log_failure(pending: Future[Any]) -> None:
+    if not pending.cancelled() and pending.exception() is not None:
+        _log.error("an outcome could not be recorded: %s", pending.exception())
+
+
+def _refined(effect: Effect) -> list[Scope]:
+    """Return what the effect's result says it really touched; empty when there is nothing to say."""
+    refine = effect.declaration.refine
+    if refine is None:
+        return []
+    found = refine(effect.result)
+    texts = (found,) if isinstance(found, str | Scope) else tuple(found)
+    return [Scope.parse(text) for text in texts]
+
+
+class Footprint:
+    """What a sealed transaction read and will do, for a pre-commit hook to judge.
+
+    Attributes:
+        transaction: its name.
+        effects: one mapping an effect, in issuance order: tool, class, scope, arguments, result, held.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.transaction = attempt.name
+        self.reads = [scope.text for scope in attempt.live.reads]
+        self.effects = [
+            {
+                "tool": effect.declaration.tool, "class": effect.declaration.kind.value, "scope": effect.scope_text,
+                "arguments": dict(effect.arguments), "result": effect.result, "held": effect.held,
+            }
+            for effect in sorted(attempt.effects, key=lambda e: e.position)
+        ]  # fmt: skip
+
+
+__all__ = ["CurrentCall", "Driver", "Footprint", "fire"]

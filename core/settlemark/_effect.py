@@ -1,0 +1,369 @@
+"""What a tool does to the world: its class, its scope, and how to undo, probe or release it.
+
+A `Declaration` says this once per tool; an `Effect` is one call's side effect under it.
+Sources: Atomix §2.3 (taxonomy), Gray 1978; the six classes are those of the design's table.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from settlemark._errors import DeclarationError
+from settlemark._scope import Scope, ScopeTemplate
+from settlemark._states import Tag
+
+if TYPE_CHECKING:
+    from settlemark._protocol import Call
+
+
+class EffectClass(StrEnum):
+    """When an effect runs, and how it can be undone."""
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    REVERSIBLE = "reversible"
+    STAGED = "staged"
+    IRREVERSIBLE = "irreversible"
+    OPAQUE = "opaque"
+
+
+EffectName = Literal["read", "idempotent", "reversible", "staged", "irreversible", "opaque"]
+HELD_CLASSES = frozenset({EffectClass.STAGED, EffectClass.IRREVERSIBLE})
+UNKNOWN = object()
+"""What a probe returns when it cannot tell; `None` means the effect is absent."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ATTRIBUTE = "__settlemark_declaration__"
+_EXTRAS = frozenset({"result", "key"})
+
+
+class Outcome(StrEnum):
+    """What is known of an effect: it goes from intended or queued to one of the others."""
+
+    INTENDED = "intended"
+    QUEUED = "queued"
+    CONFIRMED = "confirmed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    UNDONE = "undone"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A function that undoes, probes or releases an effect, called with what it asks for by name.
+
+    It may ask for the call's own arguments, for `result` (what the call returned) and for `key`.
+    """
+
+    function: Callable[..., Any]
+    name: str
+
+    @cached_property
+    def _parameters(self) -> tuple[frozenset[str], bool, tuple[str, ...]]:
+        parameters = inspect.signature(self.function).parameters.values()
+        named = frozenset(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        required = tuple(p.name for p in parameters if p.name in named and p.default is p.empty)
+        return named, takes_all, required
+
+    def required(self) -> tuple[str, ...]:
+        """Return the names it cannot be called without, `result` and `key` apart."""
+        return tuple(name for name in self._parameters[2] if name not in _EXTRAS)
+
+    def bind(self, arguments: Mapping[str, Any], *, result: Any, key: str) -> dict[str, Any]:
+        """Return the keyword arguments to call it with."""
+        named, takes_all, _ = self._parameters
+        offered = {**arguments, "result": result, "key": key}
+        return {name: value for name, value in offered.items() if name in named or (takes_all and name not in _EXTRAS)}
+
+
+def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
+    """Return a handler that calls `function` with fields of the effect's result as its arguments.
+
+    Each keyword names an argument of `function` and the field of the result (a mapping) it takes:
+
+    >>> def cancel(id): return f"cancelled {id}"
+    >>> inverse(cancel, id="confirmation")(result={"confirmation": "R7"})
+    'cancelled R7'
+    """
+
+    def handler(*, result: Mapping[str, Any]) -> Any:
+        return function(**{argument: result[name] for argument, name in fields.items()})
+
+    async def async_handler(*, result: Mapping[str, Any]) -> Any:
+        return await function(**{argument: result[name] for argument, name in fields.items()})
+
+    chosen = async_handler if inspect.iscoroutinefunction(function) else handler
+    chosen.__name__ = chosen.__qualname__ = getattr(function, "__name__", "inverse")
+    chosen.__module__ = getattr(function, "__module__", __name__)
+    return chosen
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """How one tool's effect is classed, named, undone, probed and released.
+
+    Build it with `effect` (as a decorator) or `Settlement.declare` (for tools of others).
+    """
+
+    tool: str
+    kind: EffectClass
+    scope: ScopeTemplate | None = None
+    undo: Handler | None = None
+    probe: Handler | None = None
+    release: Handler | None = None
+    cost: str | None = None
+    keyed: bool = False
+    may_touch: tuple[ScopeTemplate, ...] = ()
+    refine: Callable[..., Any] | None = None
+    version: str = "1"
+    unknown: tuple[type[BaseException], ...] = ()
+    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def held(self) -> bool:
+        """Whether the effect waits for the commit instead of running when it is called."""
+        return self.kind in HELD_CLASSES
+
+    @property
+    def undoable(self) -> bool:
+        """Whether an abort can undo it and leave nothing behind."""
+        return self.kind is EffectClass.REVERSIBLE and self.cost is None
+
+    @cached_property
+    def signature(self) -> inspect.Signature | None:
+        """The tool's own signature, when it is a plain function."""
+        return None if self.function is None else inspect.signature(self.function)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the call's arguments by name, defaults included.
+
+        Raises:
+            TypeError: as the function itself would, before anything runs.
+        """
+        if self.signature is None:
+            return dict(kwargs)
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif kind is not inspect.Parameter.VAR_POSITIONAL or value:
+                named[name] = value
+        return named
+
+
+@dataclass(slots=True, eq=False)
+class Effect:
+    """One tool call's side effect: what was asked, under which key, and what became of it.
+
+    `run` calls the tool; `pack` turns its result into JSON and `unpack` turns that back, for tools
+    whose results are objects of a framework.
+    """
+
+    declaration: Declaration
+    scopes: tuple[Scope, ...]
+    arguments: Mapping[str, Any]
+    run: Callable[[], Any]
+    call_id: str | None = None
+    rationale: str | None = None
+    pack: Callable[[Any], Any] | None = None
+    unpack: Callable[[Any], Any] | None = None
+    key: str = ""
+    payload: str = "{}"
+    position: int = 0
+    held: bool = False
+    calls: list[Call] = field(default_factory=list)
+    outcome: Outcome = Outcome.INTENDED
+    result: Any = None
+    error: str | None = None
+    tag: Tag | None = None
+    note: str | None = None
+
+    @property
+    def executed(self) -> bool:
+        """Whether it has, or may have, happened at the counterparty."""
+        return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
+
+    @property
+    def scope_text(self) -> str:
+        """Its scopes as one text, for people and records."""
+        return " ".join(scope.text for scope in self.scopes)
+
+
+def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
+    if function is None:
+        return None
+    if not callable(function):
+        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
+    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+    handler = Handler(function, name)
+    missing = [] if names is None else [n for n in handler.required() if n not in names]
+    if missing:
+        raise DeclarationError(
+            f"{role}={name} of {tool} asks for {', '.join(map(repr, missing))}, which {tool} does not take:"
+            " name one of its arguments, `result` or `key`, or map a field of the result with inverse()",
+            tool=tool,
+        )
+    return handler
+
+
+def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+    tool: str,
+    kind: EffectName | EffectClass,
+    *,
+    scope: str | None = None,
+    undo: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
+    release: Callable[..., Any] | None = None,
+    cost: str | None = None,
+    keyed: bool | None = None,
+    may_touch: tuple[str, ...] | str = (),
+    refine: Callable[..., Any] | None = None,
+    version: str = "1",
+    unknown: tuple[type[BaseException], ...] = (),
+    function: Callable[..., Any] | None = None,
+) -> Declaration:
+    """Return a checked declaration; see `effect` for what each argument means.
+
+    Raises:
+        DeclarationError: the class is unknown, or the parts contradict each other.
+        ScopeError: a template is malformed.
+    """
+    try:
+        chosen = EffectClass(kind)
+    except ValueError:
+        classes = ", ".join(EffectClass)
+        raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {classes}", tool=tool) from None
+    names = _argument_names(function)
+    template = None if scope is None else ScopeTemplate.parse(scope)
+    broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
+    declaration = Declaration(
+        tool=tool,
+        kind=chosen,
+        scope=template,
+        undo=_handler("undo", undo, tool, names),
+        probe=_handler("probe", probe, tool, names),
+        release=_handler("release", release, tool, names),
+        cost=cost,
+        keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
+        may_touch=broad,
+        refine=refine,
+        version=version,
+        unknown=unknown,
+        function=function,
+    )
+    _check(declaration, names)
+    return declaration
+
+
+def _argument_names(function: Callable[..., Any] | None) -> frozenset[str] | None:
+    if function is None:
+        return None
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters)
+
+
+def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
+    kind, tool = declaration.kind, declaration.tool
+    if declaration.scope is None and not declaration.may_touch and kind not in (EffectClass.READ, EffectClass.OPAQUE):
+        raise DeclarationError(
+            f'{tool} is {kind} but names no scope: say which resource it acts on, as in scope="mail:/{{to}}"',
+            tool=tool,
+        )
+    if kind is EffectClass.REVERSIBLE and declaration.undo is None:
+        raise DeclarationError(
+            f"{tool} is reversible but has no undo: give undo=, or declare it irreversible so that it is held",
+            tool=tool,
+        )
+    if declaration.undo is not None and kind not in (EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT):
+        raise DeclarationError(
+            f"{tool} is {kind}, which is never undone: drop undo=, or declare it reversible", tool=tool
+        )
+    if declaration.release is not None and not declaration.held:
+        raise DeclarationError(f"{tool} is {kind}, which is never held: drop release=", tool=tool)
+    if declaration.cost is not None and kind is not EffectClass.REVERSIBLE:
+        raise DeclarationError(f"{tool} is {kind}: cost= says what undoing a reversible effect leaves", tool=tool)
+    templates = [t for t in (declaration.scope, *declaration.may_touch) if t is not None]
+    for template in templates:
+        unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
+        if unknown:
+            raise DeclarationError(
+                f"the scope of {tool} uses {', '.join(map(repr, unknown))}, which it does not take:"
+                f" its arguments are {', '.join(sorted(names or ()))}",
+                tool=tool,
+            )
+
+
+def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+    kind: EffectName | EffectClass,
+    *,
+    scope: str | None = None,
+    undo: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
+    release: Callable[..., Any] | None = None,
+    cost: str | None = None,
+    keyed: bool | None = None,
+    may_touch: tuple[str, ...] | str = (),
+    refine: Callable[..., Any] | None = None,
+    name: str | None = None,
+    version: str = "1",
+    unknown: tuple[type[BaseException], ...] = (),
+) -> Callable[[_F], _F]:
+    """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
+
+    Args:
+        kind: `read`, `idempotent`, `reversible`, `staged`, `irreversible` or `opaque`.
+        scope: the resource it acts on, a template over its arguments: `"room:/{hotel}/{date}"`.
+        undo: for `reversible`: called on abort with the arguments, `result` and `key` it asks for.
+        probe: asks the counterparty whether the effect happened: its result, `None` for absent,
+            or `settlemark.UNKNOWN`.
+        release: for held effects: runs at commit in the tool's place.
+        cost: what an undo leaves behind (a fee), so that it is named and not called clean.
+        keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the
+            first outcome, so re-issuing is safe. True by default for `idempotent`.
+        may_touch: broader scopes to hold until `refine` says which were meant.
+        refine: called with the result, returns the scope (or scopes) really touched.
+        name: the tool's name in the ledger; the function's by default.
+        version: the handlers' version, stored beside each effect.
+        unknown: exception types that leave the outcome unknown, beside timeouts and lost connections.
+
+    Raises:
+        DeclarationError: the class is unknown, or the parts contradict each other.
+
+    >>> @effect("irreversible", scope="mail:/{to}")
+    ... def send_mail(to: str, body: str) -> None: ...
+    >>> declaration_of(send_mail).kind.value
+    'irreversible'
+    """
+
+    def decorate(function: _F) -> _F:
+        tool = name or str(getattr(function, "__name__", repr(function)))
+        declaration = declare(
+            tool, kind, scope=scope, undo=undo, probe=probe, release=release, cost=cost, keyed=keyed,
+            may_touch=may_touch, refine=refine, version=version, unknown=unknown, function=function,
+        )  # fmt: skip
+        setattr(function, _ATTRIBUTE, declaration)
+        return function
+
+    return decorate
+
+
+def declaration_of(function: object) -> Declaration | None:
+    """Return what `effect` declared of a function (or a bound method), or None.
+
+    >>> declaration_of(print) is None
+    True
+    """
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Declaration) else None

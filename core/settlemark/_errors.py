@@ -1,0 +1,152 @@
+"""What can go wrong, split by whose move is next.
+
+```
+SettlemarkError
+├── UsageError            the caller's mistake: nothing was done and nothing moved
+│   ├── ScopeError        a scope's text or template is malformed
+│   ├── DeclarationError  an effect is declared badly, or not at all
+│   ├── PayloadError      arguments or a result cannot be stored as JSON
+│   ├── KeyConflict       the same decision was seen again with other arguments
+│   ├── StateError        the transaction is not in a state that allows this
+│   ├── LateAppend        a call arrived after the seal: refused, and its transaction aborted
+│   ├── OutsideDeclared   a call touched what its transaction had not declared
+│   └── WouldBlock        a synchronous call would have to wait inside an event loop
+├── Refused               the settlement said no: undone, never released
+│   ├── Stale             what the plan was read from has changed
+│   ├── Wounded           an older transaction needed a resource this one had claimed
+│   ├── Vetoed            a pre-commit hook said no
+│   ├── Cancelled         the run was cancelled: a fence stands
+│   └── WaitTimeout       the deadline passed while another held the resource
+├── InDoubt               an outcome nobody can tell: recorded, not guessed
+├── PartialCommit         some irreversible effects left and a later one failed for good
+├── LedgerError           the durable record could not be read or written
+└── InternalError         our own bug
+```
+
+A tool's own exception is never wrapped: it reaches the caller as the tool raised it.
+Every error carries its data as attributes, and survives `pickle`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _rebuild(cls: type[SettlemarkError], message: str, state: dict[str, Any]) -> SettlemarkError:
+    return cls(message, **state)
+
+
+class SettlemarkError(Exception):
+    """Base of every error raised by settlemark.
+
+    Keyword arguments become attributes, so that a program can act on them:
+
+    >>> SettlemarkError("no", scope="room:/Ada").scope
+    'room:/Ada'
+    """
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.data = data
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data" and name in self.data:
+            return self.data[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), self.data)
+
+
+class UsageError(SettlemarkError):
+    """The caller's mistake: nothing was done and nothing moved."""
+
+
+class ScopeError(UsageError, ValueError):
+    """A scope's text or template is malformed. Attribute `text`: what was given."""
+
+
+class DeclarationError(UsageError):
+    """An effect is declared badly, or not at all. Attribute `tool`: its name."""
+
+
+class PayloadError(UsageError, TypeError):
+    """Arguments or a result cannot be stored as JSON. Attribute `path`: where in the value."""
+
+
+class KeyConflict(UsageError):
+    """The same decision was seen again with other arguments.
+
+    Attributes: `key`, `recorded` and `given` (the two argument mappings).
+    """
+
+
+class StateError(UsageError):
+    """The transaction is not in a state that allows this. Attributes: `transaction`, `state`."""
+
+
+class LateAppend(UsageError):
+    """A call arrived after the seal: it was refused and its transaction aborted.
+
+    Attributes: `transaction`, `scope`.
+    """
+
+
+class OutsideDeclared(UsageError):
+    """A call touched what its transaction had not declared. Attributes: `scope`, `declared`."""
+
+
+class WouldBlock(UsageError):
+    """A synchronous call would have to wait inside an event loop. Attributes: `holder`, `scope`."""
+
+
+class Refused(SettlemarkError):
+    """The settlement said no: the transaction's effects were undone or never left.
+
+    Attributes: `transaction`, `epoch`, and what the subclass adds.
+    """
+
+
+class Stale(Refused):
+    """What the plan was read from has changed. Attribute `scope`: what changed."""
+
+
+class Wounded(Refused):
+    """An older transaction needed a resource this one had claimed. Attributes: `scope`, `holder`."""
+
+
+class Vetoed(Refused):
+    """A pre-commit hook said no. Attributes: `hook`, `verdict` (its reason)."""
+
+
+class Cancelled(Refused):
+    """The run was cancelled: a fence stands, and nothing of this run acts any more."""
+
+
+class WaitTimeout(Refused):
+    """The deadline passed while another held the resource; nothing was run.
+
+    Attributes: `holder` (a transaction's name), `scope`, `waited` (seconds).
+    """
+
+
+class InDoubt(SettlemarkError):
+    """An outcome nobody can tell: recorded, not guessed, and not repeated.
+
+    Attributes: `key`, `tool`, `scope`.
+    """
+
+
+class PartialCommit(SettlemarkError):
+    """Some irreversible effects left and a later one failed for good.
+
+    Attributes: `transaction`, `released` and `failed` (lists of keys).
+    """
+
+
+class LedgerError(SettlemarkError):
+    """The durable record could not be read or written. Attribute `url`."""
+
+
+class InternalError(SettlemarkError):
+    """Our own bug: please report it with the message."""

@@ -1,0 +1,982 @@
+"""The settlement protocol: values in, decisions out; no I/O, no clock, no randomness.
+
+Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), timely dataflow
+(holds as capabilities), and rules that were model-checked for this project:
+
+* A transaction *holds* what it touches from its first request until it is finished.
+* *Commit*: sealed, the oldest unfinished holder on every scope it touched, no undo running where
+  its held effects will land, every read current. One that wrote nothing skips the first.
+* *Claim*: an effect that runs before commit takes its scope exclusively. The claim waits for
+  another's claim, undo or release, for an older one's held effect or waiting request, for a read
+  in flight; an effect that cannot be undone cleanly waits for every older holder too.
+* *Read*: of settled state only; it waits for another's claim, undo or release.
+* A touch that meets a younger's claim *wounds* the younger when the toucher held part of the scope
+  first or holds a claim itself; otherwise the toucher is *restamped* above it. A touch below the
+  floor is restamped. A restamp takes along, in order, the younger holders of what it claims.
+* A retry keeps its position and its footprint, in the same step in which the old attempt finishes.
+
+Every wait then goes from a larger position to a smaller one, or for an undo, release or read that
+waits for nobody: no deadlock. Writers commit in position order on each scope: committed
+transactions are conflict-serializable.
+
+One rule is stronger than the checked model: claims are kept through `releasing`, so that a
+transaction whose first release is refused for good can still be undone whole (see `_states`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from settlemark._errors import (
+    Cancelled,
+    InternalError,
+    LateAppend,
+    OutsideDeclared,
+    Refused,
+    SettlemarkError,
+    Stale,
+    StateError,
+    Vetoed,
+    WaitTimeout,
+    Wounded,
+)
+from settlemark._index import (
+    ACTIVE,
+    BUSY,
+    HOLDS,
+    NOWHERE,
+    READING,
+    Match,
+    Node,
+    Position,
+    Positions,
+    ScopeIndex,
+)
+from settlemark._scope import Scope
+from settlemark._states import FINISHED, RETRIED, TRANSITIONS, Event, Reason, State
+
+_UNSETTLED = (State.OPEN, State.SEALED)
+_EXPIRED = -1
+_LAST = "\U0010ffff"
+_LOG_LIMIT = 100_000
+
+
+class Mode(Enum):
+    """How a call touches its scope."""
+
+    READ = auto()
+    EAGER = auto()
+    FINAL = auto()  # runs at once and cannot be undone cleanly
+    HELD = auto()
+
+
+_AT_ONCE = (Mode.EAGER, Mode.FINAL)
+
+
+class Ticket:
+    """A waiter's place: fired once, when whom it waits for has moved."""
+
+    __slots__ = ("fired", "wake")
+
+    def __init__(self) -> None:
+        self.fired = False
+        self.wake: Callable[[], None] | None = None
+
+    def has_fired(self) -> bool:
+        """Whether it has fired by now: another thread may have done so since the last look."""
+        return self.fired
+
+
+class Hold:
+    """One transaction's hold on one scope, and what makes it more than a hold."""
+
+    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "path", "reading", "readings",
+                 "scope", "since", "txn", "wants")  # fmt: skip
+
+    def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
+        self.txn = txn
+        self.scope = scope
+        self.path = path
+        self.since = since
+        self.declared = declared
+        self.claims = 0
+        self.granted = 0
+        self.held = 0
+        self.wants = 0
+        self.readings = 0
+        self.active = False
+        self.busy = False
+        self.reading = False
+
+
+class Call:
+    """One request to touch a scope: admitted, or waiting for somebody."""
+
+    __slots__ = ("admitted", "hold", "mode", "scope", "txn", "wanting")
+
+    def __init__(self, txn: Txn, scope: Scope, mode: Mode) -> None:
+        self.txn = txn
+        self.scope = scope
+        self.mode = mode
+        self.hold: Hold | None = None
+        self.wanting = False
+        self.admitted = False
+
+
+class Blocked(NamedTuple):
+    """Whom a request waits for, and on what."""
+
+    holder: Txn
+    scope: Scope
+
+
+class Txn:
+    """What must settle together: the protocol's view of one attempt of a transaction."""
+
+    __slots__ = (
+        "attempt",
+        "claims",
+        "detail",
+        "holds",
+        "low",
+        "name",
+        "plan",
+        "position",
+        "reading",
+        "reads",
+        "reason",
+        "released",
+        "retry",
+        "run",
+        "running",
+        "state",
+        "successor",
+        "watchers",
+        "wrote",
+    )  # fmt: skip
+
+    def __init__(self, name: str, run: str, attempt: int, position: Position, *, retry: bool) -> None:
+        self.name = name
+        self.run = run
+        self.attempt = attempt
+        self.position = position
+        self.retry = retry
+        self.state = State.OPEN
+        self.holds: dict[Node, Hold] = {}
+        self.reads: dict[Scope, int] = {}
+        self.plan: dict[Scope, int] = {}
+        self.low: int | None = None
+        self.claims = 0
+        self.running = 0
+        self.wrote = False
+        self.released = False
+        self.reading = 0
+        self.reason: Reason | None = None
+        self.detail: dict[str, Any] = {}
+        self.successor: Txn | None = None
+        self.watchers: dict[Ticket, None] = {}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its one current position."""
+        return self.position[0]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its releases or undos are done."""
+        return self.state in FINISHED
+
+
+class Protocol:
+    """Decides who may touch, who waits, who commits and who aborts.
+
+    Every method is one step. After a step, `take_woken` has the tickets to fire and `take_aborted`
+    the transactions whose abort somebody must conclude (undo, then `finish_abort`).
+
+    >>> protocol = Protocol()
+    >>> t = protocol.begin("trip-42")
+    >>> call = protocol.request(t, Scope.parse("room:/Ada"), Mode.EAGER)
+    >>> protocol.admit(call), protocol.acted(call, happened=True)
+    (None, None)
+    >>> protocol.seal(t)
+    >>> protocol.decide(t), t.state.value
+    (None, 'committed')
+    """
+
+    def __init__(self, *, first_epoch: int = 1, plans: int = 10_000) -> None:
+        self.next_epoch = first_epoch
+        self.index = ScopeIndex()
+        self.live: dict[Position, Txn] = {}
+        self.fenced: set[str] = set()
+        self.sequence = 0
+        self._order = Positions()
+        self._tick = 0
+        self._woken: list[Ticket] = []
+        self._aborted: list[Txn] = []
+        self._plans: OrderedDict[str, dict[Scope, int]] = OrderedDict()
+        self._plan_limit = plans
+        self._lows = Positions()
+        self._plan_lows = Positions()
+        self._log: deque[tuple[int, Position, list[list[Node]]]] = deque()
+        self._base: Position = NOWHERE
+
+    # ---- beginning
+
+    def begin(
+        self,
+        name: str,
+        run: str | None = None,
+        *,
+        attempt: int = 1,
+        declared: Iterable[Scope] = (),
+        position: Position | None = None,
+        retry: bool = False,
+    ) -> Txn:
+        """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
+
+        Raises:
+            Cancelled: a fence stands on its run.
+        """
+        run = run or name.split("/", 1)[0]
+        if run in self.fenced:
+            raise Cancelled(
+                f"{run} was cancelled: nothing of it acts any more; start again under another run id",
+                transaction=name, epoch=None,
+            )  # fmt: skip
+        if position is None or position in self.live:
+            position = self._fresh()
+        txn = Txn(name, run, attempt, position, retry=retry)
+        self.live[position] = txn
+        self._order.add(position)
+        plan = self._plans.get(run)
+        if plan:
+            txn.plan = dict(plan)
+            self._note_reader(txn, min(plan.values()))
+        for scope in declared:
+            self._hold(txn, scope, declared=True)
+        return txn
+
+    def _fresh(self) -> Position:
+        epoch = self.next_epoch
+        self.next_epoch = epoch + 1
+        return (epoch, "")
+
+    # ---- touching
+
+    def request(self, txn: Txn, scope: Scope, mode: Mode) -> Call:
+        """Return a request, to be admitted; nothing has moved yet."""
+        return Call(txn, scope, mode)
+
+    def admit(self, call: Call) -> Blocked | None:
+        """Admit a request and return None, or return whom it waits for; ask again when they moved.
+
+        Raises:
+            LateAppend: the transaction was sealed; it is aborted as a protocol violation.
+            Refused: it was aborted, or its plan turned out stale just now.
+            StateError: it has settled.
+        """
+        txn, scope, mode = call.txn, call.scope, call.mode
+        if txn.state is not State.OPEN:
+            self._refuse_append(txn, scope)
+        if mode in _AT_ONCE:
+            changed = self._changed(txn, planned=True)
+            if changed is not None:
+                self.abort(txn, Reason.STALE, scope=changed)
+                raise self.refusal(txn)
+        hold = call.hold or self._touch(txn, scope)
+        call.hold = hold
+        match = self._match(hold)
+        self._meet_claims(txn, match)
+        blocked = None if mode is Mode.HELD else self._blocked(txn, mode, match, scope)
+        if (blocked is not None) is not call.wanting:
+            call.wanting = blocked is not None
+            hold.wants += 1 if call.wanting else -1
+        if blocked is None:
+            self._grant(call, hold)
+        self._refresh(hold)
+        return blocked
+
+    def _refuse_append(self, txn: Txn, scope: Scope) -> None:
+        if txn.state is State.SEALED:
+            self.abort(txn, Reason.VIOLATION, scope=scope)
+            raise LateAppend(
+                f"a call on {scope} came after {txn.name} was sealed: it was refused and {txn.name} was aborted;"
+                " wait for every call before the step ends",
+                transaction=txn.name, scope=scope,
+            )  # fmt: skip
+        if txn.state in (State.ABORTING, State.ABORTED):
+            raise self.refusal(txn)
+        raise LateAppend(
+            f"a call on {scope} came after {txn.name} had settled: it was refused; use a new transaction",
+            transaction=txn.name, scope=scope,
+        )  # fmt: skip
+
+    def _touch(self, txn: Txn, scope: Scope) -> Hold:
+        if not self._covered(txn, scope):
+            floor = self.index.floor(self.index.match(scope))
+            if max(floor, self._base) >= txn.position:
+                self._restamp(txn)
+        return self._hold(txn, scope, declared=False)
+
+    def _covered(self, txn: Txn, scope: Scope) -> bool:
+        if not txn.holds:
+            return False
+        match = self.index.match(scope)
+        held = txn.holds
+        if any(node in held for node in match.ways):
+            return True
+        return any(node in held and held[node].scope.covers(scope) for node in match.ends)
+
+    def _hold(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
+        path = self.index.enter(scope)
+        end = path[-1]
+        hold = txn.holds.get(end)
+        if hold is not None:
+            self.index.leave(end)
+            hold.declared = hold.declared and declared
+            return hold
+        self._tick += 1
+        hold = txn.holds[end] = Hold(txn, scope, path, self._tick, declared=declared)
+        self.index.add_position(path, HOLDS, txn.position)
+        return hold
+
+    def _match(self, hold: Hold) -> Match:
+        if self.index.wildcards:
+            return self.index.match(hold.scope)
+        return Match(hold.path[:-1], hold.path[-1:])
+
+    def _meet_claims(self, txn: Txn, match: Match) -> None:
+        for other in list(self.index.holds(match, BUSY)):
+            rival = other.txn
+            if rival is txn or rival.state not in _UNSETTLED or rival.position < txn.position or not other.claims:
+                continue
+            if txn.claims or self._held_before(txn, other):
+                self.abort(rival, Reason.WOUNDED, scope=other.scope, holder=txn.name)
+            else:
+                self._restamp(txn)
+
+    @staticmethod
+    def _held_before(txn: Txn, claim: Hold) -> bool:
+        return any(h.since < claim.granted and h.scope.overlaps(claim.scope) for h in txn.holds.values())
+
+    def _blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
+        if mode is not Mode.READ:
+            # The nearest older one: waiters form a chain, and a departure wakes one of them.
+            layer = HOLDS if mode is Mode.FINAL else ACTIVE
+            older = self.index.below(match, layer, txn.position)
+            if older is not None:
+                return Blocked(self.live[older], scope)
+        for hold in self.index.holds(match, BUSY):
+            if hold.txn is not txn:
+                return Blocked(hold.txn, scope)
+        if mode is not Mode.READ:
+            for hold in self.index.holds(match, READING):
+                if hold.txn is not txn:
+                    return Blocked(hold.txn, scope)
+        return None
+
+    def _grant(self, call: Call, hold: Hold) -> None:
+        txn = call.txn
+        call.admitted = True
+        if call.mode is Mode.READ:
+            hold.readings += 1
+            txn.reading += 1
+            if hold.scope not in txn.reads:
+                txn.reads[hold.scope] = self.sequence
+                self._note_reader(txn, self.sequence)
+            return
+        txn.wrote = True
+        if call.mode is Mode.HELD:
+            hold.held += 1
+            return
+        self._tick += 1
+        hold.claims += 1
+        hold.granted = hold.granted or self._tick
+        txn.claims += 1
+        txn.running += 1
+
+    def withdraw(self, call: Call) -> None:
+        """Take back a request that is still waiting; what it holds stays until the transaction ends."""
+        if call.wanting and call.hold is not None:
+            call.wanting = False
+            if call.txn.state is State.OPEN:
+                call.hold.wants -= 1
+                self._refresh(call.hold)
+
+    def acted(self, call: Call, *, happened: bool) -> None:
+        """Note that an admitted read or effect has returned; an effect that did not happen frees its claim."""
+        txn, hold = call.txn, call.hold
+        if hold is None or not call.admitted:
+            raise InternalError(f"{txn.name}: {call.scope} returned without having been admitted")
+        if call.mode is Mode.READ:
+            txn.reading -= 1
+            if txn.state is State.OPEN:
+                hold.readings -= 1
+                self._refresh(hold)
+            return
+        txn.running -= 1
+        if not txn.running:
+            self._wake(txn)
+        if not happened:
+            self._drop_claim(hold)
+        if txn.state is State.ABORTING and not txn.running:
+            self._conclude(txn)
+
+    def resumed(self, calls: Iterable[Call]) -> None:
+        """Note that a suspended effect, whose claims are still held, runs again.
+
+        Raises:
+            Refused: the transaction was aborted meanwhile. LateAppend: it is sealed or settled.
+        """
+        for call in calls:
+            if call.txn.state is not State.OPEN:
+                self._refuse_append(call.txn, call.scope)
+            call.txn.running += 1
+
+    def released(self, call: Call) -> None:
+        """Note that a held effect has left, or may have: from here on there is no way back."""
+        hold = call.hold
+        assert hold is not None
+        hold.txn.released = True
+        hold.held -= 1
+        self._refresh(hold)
+
+    def unhold(self, call: Call) -> None:
+        """Note that a held effect will never leave (it was refused, or could not be recorded)."""
+        hold = call.hold
+        assert hold is not None
+        if hold.held:
+            hold.held -= 1
+            self._refresh(hold)
+
+    def undone(self, call: Call, *, clean: bool) -> None:
+        """Note that an abort dealt with one executed effect; what stays in the world is a write."""
+        hold = call.hold
+        assert hold is not None
+        if not clean:
+            self._note_write([hold])
+        self._drop_claim(hold)
+
+    def _drop_claim(self, hold: Hold) -> None:
+        hold.claims -= 1
+        hold.txn.claims -= 1
+        if not hold.claims:
+            hold.granted = 0
+        self._refresh(hold)
+
+    def refine(self, call: Call, to: Iterable[Scope]) -> list[Call]:
+        """Replace an effect's broad claim by what it turned out to touch; return the narrower calls.
+
+        Raises:
+            OutsideDeclared: a refinement lies outside what was declared; nothing moved.
+        """
+        txn, broad = call.txn, call.hold
+        assert broad is not None
+        to = tuple(to)
+        for scope in to:
+            if not call.scope.covers(scope):
+                raise OutsideDeclared(
+                    f"{txn.name} refined {call.scope} to {scope}, which lies outside it:"
+                    " declare a may_touch= scope that covers what the tool touches",
+                    scope=scope, declared=call.scope,
+                )  # fmt: skip
+        if txn.state not in _UNSETTLED:
+            return [call]
+        narrower: list[Call] = []
+        for scope in to:
+            hold = self._hold(txn, scope, declared=False)
+            hold.since = min(hold.since, broad.since)
+            hold.granted = min(hold.granted or broad.granted, broad.granted)
+            hold.claims += 1
+            txn.claims += 1
+            self._refresh(hold)
+            following = Call(txn, scope, call.mode)
+            following.hold, following.admitted = hold, True
+            narrower.append(following)
+        self._drop_claim(broad)
+        if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
+            self._drop_hold(broad)
+            self._wake(txn)
+        return narrower
+
+    # ---- settling
+
+    def seal(self, txn: Txn) -> None:
+        """Freeze the footprint; what was declared and stayed untouched is dropped.
+
+        Raises:
+            Refused: the transaction was aborted. StateError: it has been sealed or settled before.
+        """
+        if txn.state in (State.ABORTING, State.ABORTED):
+            raise self.refusal(txn)
+        self._move_state(txn, Event.SEAL)
+        for hold in [h for h in txn.holds.values() if h.declared]:
+            self._drop_hold(hold)
+        self._wake(txn)
+
+    def waits_for(self, txn: Txn) -> Blocked | None:
+        """Return whom a sealed transaction waits for, or None when it could commit now.
+
+        Raises:
+            Refused: it was aborted, or what it read has changed.
+        """
+        self._require_sealed(txn)
+        changed = self._changed(txn, planned=txn.wrote)
+        if changed is not None:
+            self.abort(txn, Reason.STALE, scope=changed)
+            raise self.refusal(txn)
+        if not txn.wrote:
+            return None
+        for hold in txn.holds.values():
+            match = self._match(hold)
+            older = self.index.below(match, HOLDS, txn.position)
+            if older is not None:
+                return Blocked(self.live[older], hold.scope)
+            if hold.held:
+                for other in self.index.holds(match, BUSY):
+                    if other.txn.state is State.ABORTING:
+                        return Blocked(other.txn, hold.scope)
+        return None
+
+    def decide(self, txn: Txn) -> Blocked | None:
+        """Commit and return None, or return whom to wait for; with nothing to release it is finished too.
+
+        Raises:
+            Refused: it was aborted, or what it read has changed.
+        """
+        blocked = self.waits_for(txn)
+        if blocked is not None:
+            return blocked
+        self._move_state(txn, Event.DECIDE)
+        if txn.wrote:
+            paths = [hold.path for hold in txn.holds.values()]
+            for path in paths:
+                path[-1].uses += 1
+                self.index.raise_floor(path, txn.position)
+            self._log.append((self.sequence + 1, txn.position, paths))
+            self._note_write([h for h in txn.holds.values() if h.claims or h.held], logged=True)
+        for hold in txn.holds.values():
+            self._refresh(hold)
+        if not any(hold.held for hold in txn.holds.values()):
+            self.finish(txn)
+        return None
+
+    def finish(self, txn: Txn) -> None:
+        """Note that every release is done: the transaction is committed and holds nothing."""
+        self._move_state(txn, Event.FINISH)
+        if txn.wrote:
+            self._consume_plan(txn)
+        elif txn.reads:
+            self._keep_plan(txn)
+        self._forget(txn)
+
+    def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
+        """Abort a transaction that has not settled; one that is past that is left alone.
+
+        Its held effects are dropped at once. `take_aborted` names it when its undo can begin.
+        """
+        if txn.state not in _UNSETTLED and not (txn.state is State.RELEASING and not txn.released):
+            return
+        self._move_state(txn, Event.ABORT)
+        txn.reason = reason
+        txn.detail = detail
+        for hold in txn.holds.values():
+            hold.held = hold.wants = hold.readings = 0
+            self._refresh(hold)
+        self._wake(txn)
+        if not txn.running:
+            self._conclude(txn)
+
+    def _conclude(self, txn: Txn) -> None:
+        self._aborted.append(txn)
+        if not txn.claims:
+            self.finish_abort(txn)
+
+    def finish_abort(self, txn: Txn) -> None:
+        """Note that its undos are done; a retry takes its position and footprint in this same step."""
+        if txn.claims or txn.running:
+            raise InternalError(f"{txn.name} cannot finish: {txn.claims} claims, {txn.running} calls")
+        self._move_state(txn, Event.FINISH)
+        if txn.reason is Reason.STALE:
+            self._drop_plan(txn.run)
+        elif txn.reads and txn.reason is not Reason.WOUNDED:
+            self._keep_plan(txn)
+        if txn.retry and txn.reason in RETRIED and txn.run not in self.fenced:
+            self._succeed(txn)
+        else:
+            self._forget(txn)
+
+    def _succeed(self, txn: Txn) -> None:
+        again = Txn(txn.name, txn.run, txn.attempt + 1, txn.position, retry=True)
+        txn.successor = again
+        self.live[txn.position] = again
+        self._forget_reader(txn)
+        again.holds, txn.holds = txn.holds, {}
+        for hold in again.holds.values():
+            hold.txn = again
+            hold.declared = True
+        self._wake(txn)
+        self._prune()
+
+    def cancel(self, run: str) -> list[Txn]:
+        """Put up a fence: abort all of a run that has not settled, and refuse all that comes later."""
+        self.fenced.add(run)
+        found = [txn for txn in self.live.values() if txn.run == run and txn.state in _UNSETTLED]
+        for txn in found:
+            self.abort(txn, Reason.CANCELLED)
+        return found
+
+    def unretry(self, txn: Txn) -> None:
+        """Note that nobody will retry this transaction: its abort frees its place."""
+        txn.retry = False
+
+    # ---- waiting
+
+    def watch(self, *watched: Txn) -> Ticket:
+        """Return a ticket that fires when one of these transactions moves."""
+        ticket = Ticket()
+        for txn in watched:
+            if txn.finished:
+                ticket.fired = True
+            txn.watchers[ticket] = None
+        return ticket
+
+    def unwatch(self, ticket: Ticket, *watched: Txn) -> None:
+        """Take a ticket back."""
+        for txn in watched:
+            txn.watchers.pop(ticket, None)
+
+    def nudge(self, txn: Txn) -> None:
+        """Wake whoever watches a transaction: something about it outside the protocol has changed."""
+        self._wake(txn)
+
+    def take_woken(self) -> list[Ticket]:
+        """Return the tickets that fired since the last call."""
+        woken, self._woken = self._woken, []
+        return woken
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether `take_aborted` has something to give."""
+        return bool(self._aborted)
+
+    def take_aborted(self) -> list[Txn]:
+        """Return the transactions whose abort is now the caller's to conclude."""
+        aborted, self._aborted = self._aborted, []
+        return aborted
+
+    def _wake(self, txn: Txn) -> None:
+        watchers = txn.watchers
+        if watchers:
+            txn.watchers = {}
+            for ticket in watchers:
+                if not ticket.fired:
+                    ticket.fired = True
+                    self._woken.append(ticket)
+
+    # ---- what users may ask
+
+    def frontier(self, scope: Scope) -> int:
+        """Return the smallest epoch among holds overlapping a scope; with none, the next epoch."""
+        least = self.index.least(self.index.match(scope))
+        return self.next_epoch if least is None else least[0]
+
+    def floor(self, scope: Scope) -> int:
+        """Return the epoch at or below which all on this scope is final; it never goes back."""
+        return max(self.index.floor(self.index.match(scope)), self._base)[0]
+
+    def version(self, scope: Scope) -> int:
+        """Return the number of the last committed write overlapping a scope, 0 for none still needed."""
+        return self.index.version(self.index.match(scope))
+
+    def refusal(self, txn: Txn) -> SettlemarkError:
+        """Return the error that tells why a transaction was aborted, and what to do next."""
+        assert txn.reason is not None
+        return _refusal(txn.name, txn.epoch, txn.reason, txn.detail)
+
+    # ---- the inside
+
+    def _move_state(self, txn: Txn, event: Event) -> None:
+        following = TRANSITIONS[txn.state].get(event)
+        if following is None:
+            raise StateError(
+                f"{txn.name} is {txn.state}: it cannot {event}; begin a new transaction",
+                transaction=txn.name, state=txn.state,
+            )  # fmt: skip
+        txn.state = following
+
+    def _require_sealed(self, txn: Txn) -> None:
+        if txn.state in (State.ABORTING, State.ABORTED):
+            raise self.refusal(txn)
+        if txn.state is not State.SEALED:
+            raise StateError(f"{txn.name} is {txn.state}: only a sealed transaction can commit",
+                             transaction=txn.name, state=txn.state)  # fmt: skip
+
+    def _refresh(self, hold: Hold) -> None:
+        txn = hold.txn
+        busy = hold.claims > 0 or (hold.held > 0 and txn.state is State.RELEASING)
+        reading = hold.readings > 0
+        active = busy or reading or hold.held > 0 or hold.wants > 0
+        index, path = self.index, hold.path
+        calmer = False
+        if active is not hold.active:
+            hold.active = active
+            if active:
+                index.add_position(path, ACTIVE, txn.position)
+            else:
+                index.drop_position(path, ACTIVE, txn.position)
+                calmer = True
+        if busy is not hold.busy:
+            hold.busy = busy
+            if busy:
+                index.add_hold(path, BUSY, hold)
+            else:
+                index.drop_hold(path, BUSY, hold)
+                calmer = True
+        if reading is not hold.reading:
+            hold.reading = reading
+            if reading:
+                index.add_hold(path, READING, hold)
+            else:
+                index.drop_hold(path, READING, hold)
+                calmer = True
+        if calmer:
+            self._wake(txn)
+
+    def _drop_hold(self, hold: Hold) -> None:
+        txn, path = hold.txn, hold.path
+        index = self.index
+        if hold.active:
+            index.drop_position(path, ACTIVE, txn.position)
+        if hold.busy:
+            index.drop_hold(path, BUSY, hold)
+        if hold.reading:
+            index.drop_hold(path, READING, hold)
+        index.drop_position(path, HOLDS, txn.position)
+        del txn.holds[path[-1]]
+        index.leave(path[-1])
+
+    def _forget(self, txn: Txn) -> None:
+        for hold in list(txn.holds.values()):
+            self._drop_hold(hold)
+        del self.live[txn.position]
+        self._order.discard(txn.position)
+        self._forget_reader(txn)
+        self._wake(txn)
+        self._prune()
+
+    def _restamp(self, txn: Txn) -> None:
+        followers = sorted(self._behind(txn), key=lambda t: t.position)
+        for moved in (txn, *followers):
+            self._place(moved, self._fresh())
+
+    def _behind(self, txn: Txn) -> set[Txn]:
+        """The younger unfinished holders of what a transaction claims, transitively."""
+        found: set[Txn] = set()
+        todo = [txn]
+        while todo:
+            ahead = todo.pop()
+            for hold in ahead.holds.values():
+                if not hold.claims:
+                    continue
+                for position in self.index.above(self._match(hold), ahead.position):
+                    other = self.live[position]
+                    coming_back = other.state is State.ABORTING and other.retry
+                    if other is not txn and other not in found and (other.state in _UNSETTLED or coming_back):
+                        found.add(other)
+                        todo.append(other)
+        return found
+
+    def _place(self, txn: Txn, position: Position) -> None:
+        index, old = self.index, txn.position
+        for hold in txn.holds.values():
+            index.drop_position(hold.path, HOLDS, old)
+            index.add_position(hold.path, HOLDS, position)
+            if hold.active:
+                index.drop_position(hold.path, ACTIVE, old)
+                index.add_position(hold.path, ACTIVE, position)
+        del self.live[old]
+        self.live[position] = txn
+        self._order.discard(old)
+        self._order.add(position)
+        txn.position = position
+        self._wake(txn)
+
+    # ---- versions, plans and what may be forgotten
+
+    def _changed(self, txn: Txn, *, planned: bool) -> Scope | None:
+        """Return a scope whose read is out of date; a run's plan counts for what writes only."""
+        if txn.low is None or txn.low >= self.sequence:
+            return None
+        for reads in (txn.reads, txn.plan) if planned else (txn.reads,):
+            for scope, seen in reads.items():
+                if seen == _EXPIRED or self.index.version(self.index.match(scope)) > seen:
+                    return scope
+        return None
+
+    def _note_reader(self, txn: Txn, seen: int) -> None:
+        if txn.low is None or seen < txn.low:
+            self._forget_reader(txn)
+            txn.low = seen
+            self._lows.add((seen, ""))
+
+    def _forget_reader(self, txn: Txn) -> None:
+        if txn.low is not None:
+            self._lows.discard((txn.low, ""))
+            txn.low = None
+
+    def _note_write(self, holds: list[Hold], *, logged: bool = False) -> None:
+        self.sequence += 1
+        for hold in holds:
+            self.index.note_write(hold.path, self.sequence)
+        if not logged:
+            for hold in holds:
+                hold.path[-1].uses += 1
+            self._log.append((self.sequence, NOWHERE, [hold.path for hold in holds]))
+
+    def _keep_plan(self, txn: Txn) -> None:
+        plan = self._plans.pop(txn.run, {})
+        self._drop_plan_low(txn.run, plan)
+        plan.update(txn.reads)
+        self._plans[txn.run] = plan
+        self._add_plan_low(txn.run, plan)
+        if len(self._plans) > self._plan_limit:
+            self._drop_plan(next(iter(self._plans)))
+
+    def _consume_plan(self, txn: Txn) -> None:
+        plan = self._plans.get(txn.run)
+        if plan is None:
+            return
+        self._drop_plan_low(txn.run, plan)
+        for scope, seen in txn.plan.items():
+            if plan.get(scope) == seen:
+                del plan[scope]
+        if plan:
+            self._add_plan_low(txn.run, plan)
+        else:
+            del self._plans[txn.run]
+
+    def _drop_plan(self, run: str) -> None:
+        plan = self._plans.pop(run, None)
+        if plan:
+            self._drop_plan_low(run, plan)
+
+    def _add_plan_low(self, run: str, plan: dict[Scope, int]) -> None:
+        self._plan_lows.add((min(plan.values()), run))
+
+    def _drop_plan_low(self, run: str, plan: dict[Scope, int]) -> None:
+        if plan:
+            self._plan_lows.discard((min(plan.values()), run))
+
+    def _prune(self) -> None:
+        """Forget floors that every unfinished position is above, and writes that every reader has seen."""
+        while self._log:
+            number, position, paths = self._log[0]
+            oldest = self._order.least()
+            if oldest is not None and position >= oldest:
+                return
+            reader = self._lows.least()
+            if reader is not None and number > reader[0]:
+                return
+            if not self._outlived_by_plans(number):
+                return
+            self._log.popleft()
+            self._base = max(self._base, position)
+            for path in paths:
+                self.index.leave(path[-1])
+
+    def _outlived_by_plans(self, number: int) -> bool:
+        """Whether no plan needs this write any more; with a long log, plans from before it expire.
+
+        An expired plan counts as changed: its run is asked to read again (it fails closed).
+        """
+        while True:
+            planned = self._plan_lows.above((_EXPIRED, _LAST))
+            if planned is None or number <= planned[0]:
+                return True
+            if len(self._log) <= _LOG_LIMIT:
+                return False
+            run = planned[1]
+            plan = self._plans[run]
+            self._drop_plan_low(run, plan)
+            self._plans[run] = dict.fromkeys(plan, _EXPIRED)
+            self._add_plan_low(run, self._plans[run])
+
+    def freeze(self) -> tuple[Any, ...]:
+        """Return a hashable picture of the state in which two states that behave alike are equal.
+
+        Epochs and ticks are replaced by their ranks, versions by whether a read is out of date.
+        """
+        positions = sorted(self.live)
+        ticks = sorted({t for txn in self.live.values() for h in txn.holds.values() for t in (h.since, h.granted)})
+        rank = {tick: number for number, tick in enumerate(ticks)}
+        floors = sorted(
+            (scope, behind)
+            for scope, floor in self._floors(self.index.root, "")
+            if (behind := bisect_right(positions, floor))
+        )
+        plans = sorted(
+            (run, scope.text, self.index.version(self.index.match(scope)) > seen)
+            for run, plan in self._plans.items()
+            for scope, seen in plan.items()
+        )
+        return (
+            tuple(self._freeze_txn(self.live[position], rank) for position in positions),
+            tuple(floors),
+            tuple(plans),
+            tuple(sorted(self.fenced)),
+            bisect_right(positions, self._base),
+        )
+
+    def _floors(self, node: Node, text: str) -> Iterator[tuple[str, Position]]:
+        for key, child in node.children.items():
+            path = f"{text}/{key}"
+            if child.floor != NOWHERE:
+                yield path, child.floor
+            yield from self._floors(child, path)
+
+    def _freeze_txn(self, txn: Txn, rank: dict[int, int]) -> tuple[Any, ...]:
+        holds = sorted(
+            (h.scope.text, rank[h.since], rank[h.granted], h.declared, h.claims, h.held, h.wants, h.readings)
+            for h in txn.holds.values()
+        )
+        reads = sorted(
+            (scope.text, self.index.version(self.index.match(scope)) > seen)
+            for known in (txn.reads, txn.plan)
+            for scope, seen in known.items()
+        )
+        flags = (txn.state, txn.reason, txn.wrote, txn.released, txn.retry, txn.running)
+        return (txn.name, txn.attempt, *flags, tuple(holds), tuple(reads))
+
+
+def _refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> SettlemarkError:  # noqa: PLR0911 - a table
+    data = {"transaction": name, "epoch": epoch, **detail}
+    scope = detail.get("scope")
+    match reason:
+        case Reason.STALE:
+            return Stale(f"{name} was undone: {scope} changed after it was read; read it again and decide anew", **data)
+        case Reason.WOUNDED:
+            return Wounded(
+                f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
+                **data,
+            )
+        case Reason.CANCELLED:
+            return Cancelled(f"{name} was cancelled: nothing of it acts any more", **data)
+        case Reason.TIMEOUT:
+            return WaitTimeout(
+                f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
+                f" which holds {scope}; run it again, or raise wait=",
+                **data,
+            )
+        case Reason.VETOED:
+            return Vetoed(f"{name} was undone: {detail.get('hook')} said no: {detail.get('verdict')}", **data)
+        case Reason.VIOLATION:
+            return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
+        case _:
+            cause = detail.get("cause")
+            told = f": {cause}" if cause else ""
+            return Refused(f"{name} was undone ({reason}){told}", **data)

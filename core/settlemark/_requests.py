@@ -1,0 +1,56 @@
+"""What the driver may ask of whoever runs it: the whole vocabulary between decisions and the world.
+
+A driver's program yields one of these and is sent the answer, or thrown the exception that met it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from settlemark._current import CurrentCall
+    from settlemark._protocol import Ticket
+
+
+@dataclass(slots=True)
+class Act:
+    """Call a function of the user's and answer with what it returns.
+
+    A `final` one is not interrupted: a cancellation that arrives meanwhile is raised when the
+    program ends, so that an undo or release is never left half done.
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    current: CurrentCall | None
+    final: bool = False
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Wait until the ledger has written (or read) this, and answer with its result."""
+
+    pending: Future[Any]
+
+
+@dataclass(slots=True)
+class Wait:
+    """Wait until the ticket fires; answer False when `seconds` pass first."""
+
+    ticket: Ticket
+    seconds: float
+    holder: str
+    scope: str
+
+
+@dataclass(slots=True)
+class Sleep:
+    """Let `seconds` pass."""
+
+    seconds: float
+
+
+Request = Act | Recorded | Wait | Sleep

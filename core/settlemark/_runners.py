@@ -1,0 +1,211 @@
+"""Who carries out what a driver's program asks for: a thread, or an event loop.
+
+Both do the same with the same requests. A tool that is the other kind still works: a synchronous
+tool under asyncio runs in a worker thread, an async handler under threads in a loop of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Coroutine
+from contextvars import copy_context
+from typing import Any
+
+from settlemark._acting import Program
+from settlemark._current import _current
+from settlemark._errors import WouldBlock
+from settlemark._requests import Act, Recorded, Request, Sleep, Wait
+
+
+def call_with_current(act: Act) -> Any:
+    """Call an act's function with `current_call()` set."""
+    if act.current is None:
+        return act.function(**act.arguments)
+    token = _current.set(act.current)
+    try:
+        return act.function(**act.arguments)
+    finally:
+        _current.reset(token)
+
+
+def run_sync(program: Program) -> Any:
+    """Run a program in this thread and return its result.
+
+    Raises:
+        WouldBlock: it would have to wait, and this thread runs an event loop; nothing was run.
+    """
+    try:
+        request = next(program)
+        while True:
+            try:
+                answer = _do_sync(request)
+            except BaseException as error:  # noqa: BLE001 - the program decides about every exception
+                request = program.throw(error)
+            else:
+                request = program.send(answer)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _do_sync(request: Request) -> Any:
+    if type(request) is Act:
+        answer = call_with_current(request)
+        return _run_coroutine(answer) if inspect.iscoroutine(answer) else answer
+    if type(request) is Recorded:
+        return request.pending.result()
+    if type(request) is Wait:
+        return _wait_sync(request)
+    assert type(request) is Sleep
+    time.sleep(request.seconds)
+    return None
+
+
+def _wait_sync(request: Wait) -> bool:
+    ticket = request.ticket
+    if ticket.fired:
+        return True
+    if _in_event_loop():
+        raise WouldBlock(
+            f"this call has to wait for {request.holder}, which holds {request.scope}, and would block the event"
+            " loop: nothing was run; use `async with settlement.transaction(…)` and `await tx.call(…)`",
+            holder=request.holder, scope=request.scope,
+        )  # fmt: skip
+    if request.seconds <= 0:
+        return False
+    woken = threading.Event()
+    ticket.wake = woken.set
+    # Whoever fired it before it was armed has not called `wake`.
+    return ticket.has_fired() or woken.wait(request.seconds) or ticket.has_fired()
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    if not _in_event_loop():
+        return asyncio.run(coroutine)
+    box: list[Any] = []
+    context = copy_context()
+
+    def target() -> None:
+        try:
+            box.append((True, context.run(asyncio.run, coroutine)))
+        except BaseException as error:  # noqa: BLE001 - carried over to the calling thread
+            box.append((False, error))
+
+    thread = threading.Thread(target=target, name="settlemark-handler")
+    thread.start()
+    thread.join()
+    succeeded, value = box[0]
+    if succeeded:
+        return value
+    raise value
+
+
+async def run_async(program: Program) -> Any:
+    """Run a program in this task and return its result.
+
+    A cancellation reaches a tool where it awaits. One that arrives while something runs that must
+    not be cut short (a ledger write, an undo, a release, a tool in a thread) is raised afterwards.
+    """
+    cancelled = False
+    try:
+        request = next(program)
+        while True:
+            try:
+                answer, interrupted = await _do_async(request)
+                cancelled = cancelled or interrupted
+            except BaseException as error:  # noqa: BLE001 - the program decides about every exception
+                request = program.throw(error)
+            else:
+                request = program.send(answer)
+    except StopIteration as stop:
+        if cancelled:
+            raise asyncio.CancelledError from None
+        return stop.value
+
+
+async def _do_async(request: Request) -> tuple[Any, bool]:
+    if type(request) is Act:
+        return await _act_async(request)
+    if type(request) is Recorded:
+        return await _uninterrupted(asyncio.wrap_future(request.pending))
+    if type(request) is Wait:
+        return await _wait_async(request), False
+    assert type(request) is Sleep
+    await asyncio.sleep(request.seconds)
+    return None, False
+
+
+async def _act_async(act: Act) -> tuple[Any, bool]:
+    if not inspect.iscoroutinefunction(act.function):
+        loop = asyncio.get_running_loop()
+        context = copy_context()
+        answer, interrupted = await _uninterrupted(
+            loop.run_in_executor(None, lambda: context.run(call_with_current, act))
+        )
+        if not inspect.iscoroutine(answer):
+            return answer, interrupted
+        coroutine = answer
+    else:
+        interrupted = False
+        coroutine = act.function(**act.arguments)
+    if act.final:
+        task = asyncio.ensure_future(_with_current(act, coroutine))
+        answer, again = await _uninterrupted(task)
+        return answer, interrupted or again
+    return await _with_current(act, coroutine), interrupted
+
+
+async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    token = _current.set(act.current)
+    try:
+        return await coroutine
+    finally:
+        _current.reset(token)
+
+
+async def _uninterrupted(future: asyncio.Future[Any]) -> tuple[Any, bool]:
+    """Wait for a future to the end, and say whether this task was cancelled meanwhile."""
+    interrupted = False
+    while True:
+        try:
+            return await asyncio.shield(future), interrupted
+        except asyncio.CancelledError:
+            if future.cancelled():
+                raise
+            interrupted = True
+            if future.done():
+                return future.result(), True
+
+
+async def _wait_async(request: Wait) -> bool:
+    ticket = request.ticket
+    if ticket.fired:
+        return True
+    if request.seconds <= 0:
+        return False
+    loop = asyncio.get_running_loop()
+    woken = asyncio.Event()
+
+    def wake() -> None:
+        # The loop may be gone when the one who is waited for ends.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(woken.set)
+
+    ticket.wake = wake
+    if ticket.has_fired():
+        return True
+    try:
+        await asyncio.wait_for(woken.wait(), request.seconds)
+    except TimeoutError:
+        return ticket.has_fired()
+    return True

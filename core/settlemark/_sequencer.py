@@ -1,0 +1,143 @@
+"""The calls of one model turn, in the order the model issued them, however long each takes.
+
+Effects act in that order. Reads run beside each other, but after the earlier effects they overlap;
+an effect runs after the earlier reads it overlaps. What is issued behind a held effect of the turn
+is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). The first failure
+stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Literal
+
+from settlemark._effect import Declaration, EffectClass
+from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
+from settlemark._protocol import Ticket
+from settlemark._scope import Scope
+
+Order = Literal["turn", "scopes"]
+
+_READS, _EFFECTS = HOLDS, ACTIVE
+
+
+class SeatState(Enum):
+    """How far a call of the turn has come."""
+
+    EXPECTED = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+class Seat:
+    """One call's place in its turn."""
+
+    __slots__ = ("declaration", "held", "interruption", "number", "path", "scope", "state", "tickets")
+
+    def __init__(self, number: int, declaration: Declaration, scope: Scope | None, *, held: bool) -> None:
+        self.number = number
+        self.declaration = declaration
+        self.scope = scope
+        self.held = held
+        self.state = SeatState.EXPECTED
+        self.interruption: BaseException | None = None
+        self.path: list[Node] | None = None
+        self.tickets: list[Ticket] = []
+
+    @property
+    def reads(self) -> bool:
+        """Whether the call changes nothing."""
+        return self.declaration.kind is EffectClass.READ
+
+
+class Turn:
+    """The sequencer of one turn: who must wait for whom, and who was stopped.
+
+    >>> from settlemark._effect import declare
+    >>> book = declare("book", "opaque", scope="room:/{hotel}")
+    >>> turn = Turn()
+    >>> first, second = turn.take(book, Scope.parse("room:/Ada")), turn.take(book, Scope.parse("room:/Bee"))
+    >>> turn.before(second) is first
+    True
+    >>> turn.leave(first), turn.before(second)
+    ([], None)
+    """
+
+    __slots__ = ("_effects", "_held", "_index", "_seats", "failed", "order", "stop_on_failure")
+
+    def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True) -> None:
+        self.order = order
+        self.stop_on_failure = stop_on_failure
+        self.failed: Seat | None = None
+        self._seats: list[Seat] = []
+        self._held: list[Seat] = []
+        self._effects = Positions()
+        self._index = ScopeIndex()
+
+    def take(self, declaration: Declaration, scope: Scope | None) -> Seat:
+        """Return the next seat; calls take theirs in issuance order."""
+        number = len(self._seats)
+        held = declaration.held or (
+            declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scope)
+        )
+        seat = Seat(number, declaration, scope, held=held)
+        self._seats.append(seat)
+        if held:
+            self._held.append(seat)
+        elif scope is not None:
+            seat.path = self._index.enter(scope)
+            self._index.add_position(seat.path, _READS if seat.reads else _EFFECTS, (number, ""))
+        if not held and not seat.reads:
+            self._effects.add((number, ""))
+        return seat
+
+    def _behind_held(self, scope: Scope | None) -> bool:
+        if self.order == "turn" or scope is None:
+            return True
+        return any(seat.scope is None or seat.scope.overlaps(scope) for seat in self._held)
+
+    def before(self, seat: Seat) -> Seat | None:
+        """Return an earlier call that this one must wait for, or None when its turn has come."""
+        if seat.held or seat.number == 0:
+            return None
+        here = (seat.number, "")
+        if not seat.reads and (self.order == "turn" or seat.scope is None):
+            earlier = self._effects.below(here)
+            if earlier is not None:
+                return self._seats[earlier[0]]
+        if seat.scope is None:
+            return None
+        match = self._index.match(seat.scope)
+        for layer in (_EFFECTS,) if seat.reads else (_EFFECTS, _READS):
+            overlapping = self._index.below(match, layer, here)
+            if overlapping is not None:
+                return self._seats[overlapping[0]]
+        return None
+
+    def stopped(self, seat: Seat) -> bool:
+        """Whether an earlier failure of the turn means that this call is not to begin."""
+        return self.stop_on_failure and self.failed is not None and self.failed.number < seat.number
+
+    def interrupt(self, seat: Seat, control: BaseException) -> list[Ticket]:
+        """Note that a call was suspended by its framework; return the tickets of those that waited for it.
+
+        What may not act before it is then suspended the same way.
+        """
+        seat.interruption = control
+        tickets, seat.tickets = seat.tickets, []
+        return tickets
+
+    def leave(self, seat: Seat, *, failed: bool = False) -> list[Ticket]:
+        """Note that a call is over; return the tickets of those that waited for it."""
+        if seat.state is not SeatState.EXPECTED:
+            return []
+        seat.state = SeatState.FAILED if failed else SeatState.DONE
+        if failed and (self.failed is None or seat.number < self.failed.number):
+            self.failed = seat
+        if seat.path is not None:
+            self._index.drop_position(seat.path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
+            self._index.leave(seat.path[-1])
+        if not seat.held and not seat.reads:
+            self._effects.discard((seat.number, ""))
+        tickets, seat.tickets = seat.tickets, []
+        return tickets

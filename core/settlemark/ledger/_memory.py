@@ -1,0 +1,106 @@
+"""A ledger that lives as long as the process: for tests and one-shot scripts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future
+from typing import Any
+
+from settlemark._states import FINISHED
+from settlemark.ledger._contract import (
+    Change,
+    EffectRow,
+    Fence,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+)
+
+
+class MemoryLedger:
+    """Keeps every unfinished transaction, and the last `retain` finished ones.
+
+    >>> ledger = MemoryLedger()
+    >>> ledger.load("trip-42") is None
+    True
+    """
+
+    url = "memory:"
+
+    def __init__(self, *, retain: int = 10_000) -> None:
+        self._retain = retain
+        self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
+        self._last: dict[str, RecordedTransaction] = {}
+        self._effects: dict[str, RecordedEffect] = {}
+        self._finished: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._fences: dict[str, float] = {}
+        self._next_epoch = 1
+
+    def reserve_epochs(self, count: int) -> int:
+        """Return the first of `count` epochs that no one was ever given before."""
+        first = self._next_epoch
+        self._next_epoch += count
+        return first
+
+    def fences(self) -> list[str]:
+        """Return the runs that were cancelled."""
+        return list(self._fences)
+
+    def write(self, changes: list[Change]) -> Future[Any] | None:
+        """Keep changes; they are kept when this returns."""
+        for change in changes:
+            kind = type(change)
+            if kind is OutcomeChange:
+                self._outcome(change)  # type: ignore[arg-type]  # narrowed by the line above
+            elif kind is StateChange:
+                self._state(change)  # type: ignore[arg-type]
+            elif kind is EffectRow:
+                effect = RecordedEffect(change, change.outcome)  # type: ignore[arg-type,union-attr]
+                self._transactions[change.name, change.attempt].effects.append(effect)  # type: ignore[union-attr]
+                self._effects[change.key] = effect  # type: ignore[union-attr]
+            elif kind is TransactionRow:
+                recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
+                self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
+                self._last[change.name] = recorded  # type: ignore[union-attr]
+            elif kind is Fence:
+                self._fences[change.run] = change.at  # type: ignore[union-attr]
+        return None
+
+    def _outcome(self, change: OutcomeChange) -> None:
+        effect = self._effects.get(change.key)
+        if effect is None:
+            return
+        effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
+        effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
+
+    def _state(self, change: StateChange) -> None:
+        key = (change.name, change.attempt)
+        recorded = self._transactions[key]
+        recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
+        if change.state not in FINISHED:
+            return
+        recorded.settled_at = change.at
+        # Residue is an operator's to resolve: it is never forgotten for want of room.
+        if any(effect.tag not in (None, "clean") for effect in recorded.effects):
+            return
+        self._finished[key] = None
+        if len(self._finished) > self._retain:
+            old, _ = self._finished.popitem(last=False)
+            forgotten = self._transactions.pop(old)
+            if self._last.get(old[0]) is forgotten:
+                del self._last[old[0]]
+            for effect in forgotten.effects:
+                self._effects.pop(effect.row.key, None)
+
+    def load(self, name: str) -> Future[Any] | RecordedTransaction | None:
+        """Return the last attempt of a transaction, or None when it is not kept."""
+        return self._last.get(name)
+
+    def transactions(self) -> list[RecordedTransaction]:
+        """Return every kept attempt, oldest first."""
+        return list(self._transactions.values())
+
+    def close(self) -> None:
+        """Do nothing: the record ends with the object."""

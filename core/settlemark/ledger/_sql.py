@@ -1,0 +1,352 @@
+"""A ledger in a SQL store, written by one thread that serves synchronous and async callers.
+
+The thread takes all that waits for it and commits it together (group commit), in the order given.
+SQLite runs in WAL mode with full sync: what was acknowledged survives a loss of power.
+"""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
+
+from settlemark._effect import EffectClass, Outcome
+from settlemark._errors import LedgerError
+from settlemark._states import State, Tag
+from settlemark.ledger import _tables as t
+from settlemark.ledger._contract import (
+    SCHEMA_VERSION,
+    Change,
+    EffectRow,
+    Fence,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+)
+
+_BUSY_SECONDS = 30
+_BATCH = 512
+
+_Work = tuple[Callable[[sa.Connection], Any], "Future[Any]"]
+
+
+def _prepare_sqlite(engine: sa.Engine) -> None:
+    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: take it over.
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _explain(url: str, error: BaseException) -> LedgerError:
+    cause = getattr(error, "orig", None) or error
+    text = str(cause)
+    advice = "see the cause below"
+    if "readonly" in text or "read-only" in text:
+        advice = "make the file and its folder writable, or name another file"
+    elif "unable to open" in text:
+        advice = "create its folder, or name another file"
+    elif "full" in text:
+        advice = "free some space: nothing was run that could not be recorded"
+    elif "locked" in text:
+        advice = "another process holds it for long: give each process its own file, or use PostgreSQL"
+    elif "not a database" in text:
+        advice = "this file is something else: name another one"
+    return LedgerError(f"the ledger {url} failed: {text}; {advice}", url=url)
+
+
+class _Writer:
+    """The ledger thread's work: it owns the engine and holds no reference to the ledger."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._engine = sa.create_engine(url)
+        if self._engine.dialect.name == "sqlite":
+            _prepare_sqlite(self._engine)
+
+    def run(self) -> None:
+        stopping = False
+        while not stopping:
+            batch: list[_Work] = []
+            item = self.work.get()
+            while True:
+                if item is None:
+                    stopping = True
+                    break
+                batch.append(item)
+                if len(batch) >= _BATCH or self.work.empty():
+                    break
+                item = self.work.get()
+            if batch:
+                self._commit(batch)
+        self._engine.dispose()
+
+    def _commit(self, batch: list[_Work]) -> None:
+        try:
+            with self._engine.begin() as connection:
+                results = [task(connection) for task, _ in batch]
+        except Exception as error:  # noqa: BLE001 - every caller is told, the thread goes on
+            if len(batch) > 1:
+                # One bad change must not fail its neighbours: give each its own commit.
+                for item in batch:
+                    self._commit([item])
+                return
+            failed = error if isinstance(error, LedgerError) else _explain(self.url, error)
+            failed.__cause__ = None if failed is error else error
+            batch[0][1].set_exception(failed)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            future.set_result(result)
+
+
+class SqlLedger:
+    """A ledger at a SQLAlchemy URL, such as `sqlite:///trip.db`.
+
+    Args:
+        url: where it lives; tables are made when missing.
+        namespace: keeps several users of one store apart: scopes, epochs, names and keys.
+
+    Raises:
+        LedgerError: it cannot be opened, or was written by another schema version.
+    """
+
+    def __init__(self, url: str, *, namespace: str = "default") -> None:
+        self.url = url
+        self._namespace = namespace
+        try:
+            self._writer = _Writer(url)
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
+            raise LedgerError(
+                f"{url!r} is no ledger: use memory:, sqlite:///FILE, or postgresql+psycopg://… with"
+                ' pip install "settlemark[postgres]"',
+                url=url,
+            ) from error
+        self._thread = threading.Thread(target=self._writer.run, name="settlemark-ledger", daemon=True)
+        self._thread.start()
+        self._closed = weakref.finalize(self, _stop, self._writer, self._thread)
+        atexit.register(self._closed)
+        try:
+            self._wait(self._open)
+        except LedgerError:
+            self.close()
+            raise
+
+    def _open(self, connection: sa.Connection) -> None:
+        t.metadata.create_all(connection)
+        found = connection.execute(sa.select(t.meta.c.value).where(t.meta.c.key == "schema")).scalar()
+        if found is None:
+            connection.execute(sa.insert(t.meta).values(key="schema", value=str(SCHEMA_VERSION)))
+        elif int(found) != SCHEMA_VERSION:
+            raise LedgerError(
+                f"the ledger {self.url} has schema version {found}, this settlemark writes {SCHEMA_VERSION}:"
+                " install the settlemark that wrote it, or name another ledger",
+                url=self.url,
+            )
+
+    def _submit(self, task: Callable[[sa.Connection], Any]) -> Future[Any]:
+        if not self._closed.alive:
+            raise LedgerError(f"the ledger {self.url} is closed: make a new Settlement", url=self.url)
+        future: Future[Any] = Future()
+        self._writer.work.put((task, future))
+        return future
+
+    def _wait(self, task: Callable[[sa.Connection], Any]) -> Any:
+        return self._submit(task).result()
+
+    def reserve_epochs(self, count: int) -> int:
+        """Return the first of `count` epochs that no process was ever given before."""
+
+        def reserve(connection: sa.Connection) -> int:
+            here = t.epochs.c.namespace == self._namespace
+            first = connection.execute(sa.select(t.epochs.c.next).where(here).with_for_update()).scalar()
+            if first is None:
+                connection.execute(sa.insert(t.epochs).values(namespace=self._namespace, next=1 + count))
+                return 1
+            connection.execute(sa.update(t.epochs).where(here).values(next=first + count))
+            return int(first)
+
+        return int(self._wait(reserve))
+
+    def fences(self) -> list[str]:
+        """Return the runs that were cancelled."""
+        query = sa.select(t.fences.c.run).where(t.fences.c.namespace == self._namespace)
+        return list(self._wait(lambda connection: connection.execute(query).scalars().all()))
+
+    def write(self, changes: list[Change]) -> Future[Any]:
+        """Queue changes; the future is done when they, and all before them, are on disk."""
+        return self._submit(lambda connection: self._apply(connection, changes))
+
+    def _apply(self, connection: sa.Connection, changes: list[Change]) -> None:
+        for change in changes:
+            match change:
+                case EffectRow():
+                    connection.execute(_INSERT_EFFECT, _effect_values(self._namespace, change))
+                case OutcomeChange():
+                    connection.execute(_UPDATE_EFFECT, _outcome_values(self._namespace, change))
+                case TransactionRow():
+                    connection.execute(_INSERT_TRANSACTION, _transaction_values(self._namespace, change))
+                case StateChange():
+                    connection.execute(_UPDATE_TRANSACTION, _state_values(self._namespace, change))
+                case Fence():
+                    try:
+                        with connection.begin_nested():
+                            values = {
+                                "namespace": self._namespace,
+                                "run": change.run,
+                                "at_seconds": change.at,
+                            }
+                            connection.execute(sa.insert(t.fences), values)
+                    except IntegrityError:
+                        continue  # the run has its fence already
+
+    def load(self, name: str) -> Future[Any]:
+        """Return a future of the last attempt of a transaction, or of None."""
+
+        def last(connection: sa.Connection) -> RecordedTransaction | None:
+            c = t.transactions.c
+            query = sa.select(t.transactions).where(c.namespace == self._namespace, c.name == name)
+            row = connection.execute(query.order_by(c.attempt.desc()).limit(1)).mappings().first()
+            if row is None:
+                return None
+            recorded = _transaction(row)
+            e = t.effects.c
+            found = sa.select(t.effects).where(
+                e.namespace == self._namespace, e.name == name, e.attempt == recorded.row.attempt
+            )
+            recorded.effects = [_effect(r) for r in connection.execute(found.order_by(e.position)).mappings()]
+            return recorded
+
+        return self._submit(last)
+
+    def transactions(self) -> list[RecordedTransaction]:
+        """Return every recorded attempt, oldest first."""
+
+        def everything(connection: sa.Connection) -> list[RecordedTransaction]:
+            c, e = t.transactions.c, t.effects.c
+            query = sa.select(t.transactions).where(c.namespace == self._namespace)
+            found: dict[tuple[str, int], RecordedTransaction] = {}
+            for row in connection.execute(query.order_by(c.opened_at_seconds, c.epoch)).mappings():
+                found[row["name"], row["attempt"]] = _transaction(row)
+            effects = sa.select(t.effects).where(e.namespace == self._namespace)
+            for row in connection.execute(effects.order_by(e.name, e.attempt, e.position)).mappings():
+                found[row["name"], row["attempt"]].effects.append(_effect(row))
+            return list(found.values())
+
+        return list(self._wait(everything))
+
+    def close(self) -> None:
+        """Write what is queued and let go of the store; safe to call twice."""
+        self._closed()
+
+
+def _stop(writer: _Writer, thread: threading.Thread) -> None:
+    writer.work.put(None)
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+_INSERT_TRANSACTION = sa.insert(t.transactions)
+_INSERT_EFFECT = sa.insert(t.effects)
+_UPDATE_TRANSACTION = (
+    sa.update(t.transactions)
+    .where(
+        t.transactions.c.namespace == sa.bindparam("b_namespace"),
+        t.transactions.c.name == sa.bindparam("b_name"),
+        t.transactions.c.attempt == sa.bindparam("b_attempt"),
+    )
+    .values(
+        state=sa.bindparam("b_state"),
+        epoch=sa.bindparam("b_epoch"),
+        reason=sa.bindparam("b_reason"),
+        settled_at_seconds=sa.bindparam("b_at"),
+    )
+)
+_UPDATE_EFFECT = (
+    sa.update(t.effects)
+    .where(t.effects.c.namespace == sa.bindparam("b_namespace"), t.effects.c.key == sa.bindparam("b_key"))
+    .values(
+        outcome=sa.bindparam("b_outcome"),
+        result=sa.bindparam("b_result"),
+        error=sa.bindparam("b_error"),
+        tag=sa.bindparam("b_tag"),
+        note=sa.bindparam("b_note"),
+        settled_at_seconds=sa.bindparam("b_at"),
+    )
+)
+
+
+def _transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
+    return {
+        "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state,
+        "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "fence": row.fence,
+        "opened_at_seconds": row.at,
+    }  # fmt: skip
+
+
+def _state_values(namespace: str, change: StateChange) -> dict[str, Any]:
+    finished = change.state in (State.COMMITTED, State.ABORTED)
+    return {
+        "b_namespace": namespace, "b_name": change.name, "b_attempt": change.attempt, "b_state": change.state,
+        "b_epoch": change.epoch, "b_reason": change.reason, "b_at": change.at if finished else None,
+    }  # fmt: skip
+
+
+def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
+    return {
+        "namespace": namespace, "key": row.key, "name": row.name, "attempt": row.attempt, "position": row.position,
+        "tool": row.tool, "kind": row.kind, "scope": row.scope, "held": row.held, "call_id": row.call_id,
+        "arguments": row.arguments, "fingerprint": row.fingerprint, "rationale": row.rationale,
+        "handlers": row.handlers, "version": row.version, "outcome": row.outcome, "intended_at_seconds": row.at,
+    }  # fmt: skip
+
+
+def _outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
+    return {
+        "b_namespace": namespace, "b_key": change.key, "b_outcome": change.outcome, "b_result": change.result,
+        "b_error": change.error, "b_tag": change.tag, "b_note": change.note, "b_at": change.at,
+    }  # fmt: skip
+
+
+def _transaction(row: Any) -> RecordedTransaction:
+    opened = TransactionRow(
+        name=row["name"], attempt=row["attempt"], run=row["run"], state=State(row["state"]), epoch=row["epoch"],
+        ordinal=row["ordinal"], owner=row["owner"], fence=row["fence"], at=row["opened_at_seconds"],
+    )  # fmt: skip
+    return RecordedTransaction(opened, opened.state, opened.epoch, row["reason"], row["settled_at_seconds"])
+
+
+def _effect(row: Any) -> RecordedEffect:
+    intent = EffectRow(
+        key=row["key"], name=row["name"], attempt=row["attempt"], position=row["position"], tool=row["tool"],
+        kind=EffectClass(row["kind"]), scope=row["scope"], held=row["held"], call_id=row["call_id"],
+        arguments=row["arguments"], fingerprint=row["fingerprint"], rationale=row["rationale"],
+        handlers=row["handlers"], version=row["version"], outcome=Outcome(row["outcome"]),
+        at=row["intended_at_seconds"],
+    )  # fmt: skip
+    return RecordedEffect(
+        intent, intent.outcome, row["result"], row["error"], Tag(row["tag"]) if row["tag"] else None, row["note"],
+        row["settled_at_seconds"],
+    )  # fmt: skip
+
+
+__all__ = ["SqlLedger"]
