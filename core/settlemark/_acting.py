@@ -72,6 +72,8 @@ def perform(
     while True:
         try:
             result = yield Act(run, {}, current, final)
+        except GeneratorExit:
+            raise
         except let_through:
             raise
         except BaseException as error:

@@ -173,6 +173,8 @@ class Driver:
     def _recall(self, attempt: Attempt, txn: Txn) -> Program:
         try:
             recorded: RecordedTransaction | None = yield from self._answer(self.ledger.load(attempt.name))
+        except GeneratorExit:
+            raise
         except BaseException:
             yield from self.abort(attempt, Reason.ABANDONED)
             raise
@@ -221,6 +223,8 @@ class Driver:
         """
         try:
             result = yield from self._call(attempt, effect, turn, seat, let_through)
+        except GeneratorExit:
+            raise  # the program is thrown away: it can ask for nothing more
         except let_through as control:
             if turn is not None and seat is not None:
                 with self.step:
@@ -339,26 +343,37 @@ class Driver:
         else:
             with self.step as protocol:
                 protocol.resumed(effect.calls)
-        refined: list[Scope] = []
         try:
             result = yield from perform(
-                effect, effect.run, attempt.current(effect), attempt.retries,
-                retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
-            )  # fmt: skip
+                effect,
+                effect.run,
+                attempt.current(effect),
+                attempt.retries,
+                retry_failures=attempt.on_failure == "retry",
+                final=False,
+                let_through=let_through,
+            )
             refined = _refined(effect)
-        finally:
-            with self.step as protocol:
-                for call in effect.calls:
-                    protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
-                if refined:
-                    effect.calls = [narrow for call in effect.calls for narrow in protocol.refine(call, refined)]
-            if effect.outcome is not Outcome.INTENDED:
-                self._write([attempt.outcome(effect, self._clock())])
-            yield from self._tidy()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._returned(attempt, effect, [])
+            raise
+        yield from self._returned(attempt, effect, refined)
         with self.step as protocol:
             if txn.state in (State.ABORTING, State.ABORTED):
                 raise protocol.refusal(txn)
         return result
+
+    def _returned(self, attempt: Attempt, effect: Effect, refined: list[Scope]) -> Program:
+        with self.step as protocol:
+            for call in effect.calls:
+                protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
+            if refined:
+                effect.calls = [narrow for call in effect.calls for narrow in protocol.refine(call, refined)]
+        if effect.outcome is not Outcome.INTENDED:
+            self._write([attempt.outcome(effect, self._clock())])
+        yield from self._tidy()
 
     def _admit_all(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
         calls: list[Call] = []
@@ -367,6 +382,8 @@ class Driver:
                 call = self._protocol.request(txn, scope, mode)
                 yield from self._admit(attempt, call)
                 calls.append(call)
+        except GeneratorExit:
+            raise
         except BaseException:
             if calls:
                 with self.step as protocol:
@@ -437,6 +454,8 @@ class Driver:
             if txn.state is not State.OPEN:
                 with self.step as protocol:
                     raise protocol.refusal(txn)
+        except GeneratorExit:
+            raise
         except BaseException as error:
             effect.outcome = Outcome.DROPPED
             if isinstance(error, LedgerError):
@@ -468,7 +487,7 @@ class Driver:
             with self.step as protocol:
                 protocol.seal(txn)
             yield from self._decide(attempt, txn)
-        except StateError:
+        except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves
         except Refused as error:
             yield from self._tidy()
@@ -546,6 +565,8 @@ class Driver:
         for number, effect in enumerate(held):
             try:
                 yield from self._release(attempt, effect)
+            except GeneratorExit:
+                raise
             except BaseException as error:
                 if effect.outcome is Outcome.FAILED and not txn.released and isinstance(error, Exception):
                     yield from self.abort(attempt, Reason.REFUSED, cause=f"{effect.declaration.tool}: {error}")
@@ -634,24 +655,34 @@ class Driver:
                 if again is None:
                     raise
                 attempt = again
+            except GeneratorExit:
+                raise
             except BaseException as error:
                 yield from self.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+                yield from self._abandon(attempt)
                 raise
             else:
                 return value
 
     def _retry(self, attempt: Attempt, *, last: bool) -> Program:
+        """Return the attempt that took this one's place, once it is finished, or None."""
         txn = attempt.txn
         if txn is None:
             return None
-        with self.step as protocol:
-            if last:
-                protocol.unretry(txn)
-            # The body may have raised this for another transaction than its own: then it failed.
-            protocol.abort(txn, Reason.FAILED)
-        yield from self._tidy()
+        # The body may have raised this for another transaction than its own: then it failed.
+        yield from self.abort(attempt, Reason.FAILED)
         yield from self._until_finished(attempt, txn)
+        if last:
+            yield from self._abandon(attempt)
+            return None
         return self._attempts.get(txn.successor) if txn.successor is not None else None
+
+    def _abandon(self, attempt: Attempt) -> Program:
+        """Give up the place that an aborted attempt's retry has taken: nobody will use it."""
+        successor = attempt.txn.successor if attempt.txn is not None else None
+        again = self._attempts.get(successor) if successor is not None else None
+        if again is not None:
+            yield from self.abort(again, Reason.ABANDONED)
 
     # ---- aborting
 
@@ -726,6 +757,8 @@ class Driver:
             else:
                 try:
                     clean = yield from undo(effect, attempt.current(effect), attempt.retries)
+                except GeneratorExit:
+                    raise
                 except BaseException as error:  # noqa: BLE001 - the others are undone first, then it is raised
                     interrupted = error
                     effect.tag, effect.note, clean = (

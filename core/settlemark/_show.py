@@ -1,0 +1,242 @@
+"""What a ledger holds, told to people: in sentences, in tables, and as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from settlemark import _codec
+from settlemark._effect import Outcome
+from settlemark._states import FINISHED, Reason, State, Tag
+from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+EMPTY = "The ledger is empty: no transaction with an effect is on record."
+
+_WHY = {
+    Reason.FAILED: "a call failed",
+    Reason.STALE: "what it was planned on had changed",
+    Reason.WOUNDED: "an older transaction needed what it had claimed",
+    Reason.VETOED: "a hook said no before the commit",
+    Reason.CANCELLED: "its run was cancelled",
+    Reason.TIMEOUT: "it waited too long for another",
+    Reason.VIOLATION: "a call came after it was sealed",
+    Reason.REFUSED: "the first release was refused",
+    Reason.ABANDONED: "whoever ran it was gone",
+}
+_BECAME = {
+    Outcome.INTENDED: "begun, and its outcome is not recorded yet",
+    Outcome.QUEUED: "queued: leaves when this settles",
+    Outcome.CONFIRMED: "confirmed",
+    Outcome.FAILED: "did not happen",
+    Outcome.UNKNOWN: "unknown: do not repeat",
+    Outcome.UNDONE: "undone",
+    Outcome.DROPPED: "never left",
+}
+_WAITING, _HOLDING = "waiting for ", ", which holds "
+
+
+def account(transactions: Sequence[RecordedTransaction]) -> str:
+    """Return the ledger's account in sentences: a paragraph a transaction, a line an effect.
+
+    Each paragraph says how the transaction ended and why; its effects follow in the order in which
+    they were issued, each with what became of it and, where it was recorded, the reason for it.
+
+    >>> account([])
+    'The ledger is empty: no transaction with an effect is on record.'
+    """
+    return "\n\n".join(_paragraph(recorded) for recorded in transactions) or EMPTY
+
+
+def left_over(transactions: Sequence[RecordedTransaction]) -> Iterator[tuple[RecordedTransaction, RecordedEffect]]:
+    """Yield every effect that an abort or a partial commit left for somebody to mend, oldest first."""
+    for recorded in transactions:
+        for effect in recorded.effects:
+            if effect.tag not in (None, Tag.CLEAN):
+                yield recorded, effect
+
+
+# ---- sentences
+
+
+def _paragraph(recorded: RecordedTransaction) -> str:
+    lines = [headline(recorded)]
+    rationale: str | None = None
+    for effect in recorded.effects:
+        if effect.row.rationale and effect.row.rationale != rationale:
+            rationale = effect.row.rationale
+            lines.append(f"  because: {' '.join(rationale.split())}")
+        lines.append(f"  {effect.row.position + 1}. {effect.row.tool} on {effect.row.scope}: {became(effect)}")
+    return "\n".join(lines)
+
+
+def _name(recorded: RecordedTransaction) -> str:
+    attempt = recorded.row.attempt
+    return recorded.row.name if attempt == 1 else f"{recorded.row.name} (attempt {attempt})"
+
+
+def headline(recorded: RecordedTransaction) -> str:
+    """Return one sentence: how a transaction ended, or where it stands, and why."""
+    name, state = _name(recorded), recorded.state
+    left = sum(1 for _ in left_over([recorded]))
+    to_mend = "" if not left else f" {left} effect{'s' * (left > 1)} left to mend."
+    if state is State.COMMITTED:
+        return f"{name} committed in part.{to_mend}" if left else f"{name} committed."
+    if state is State.ABORTED:
+        return f"{name} was undone, because {why(recorded)}.{to_mend}"
+    if state is State.ABORTING:
+        return f"{name} is being undone, because {why(recorded)}."
+    if state is State.RELEASING:
+        return f"{name} is committed and its held effects are leaving."
+    standing = "still open" if state is State.OPEN else "complete, and not settled yet"
+    return f"{name} is {standing}{f': {recorded.reason}' if recorded.reason else ''}."
+
+
+def why(recorded: RecordedTransaction) -> str:
+    """Return in plain words why a transaction was undone.
+
+    The cause somebody gave follows the kind of reason.
+    """
+    kind, _, cause = (recorded.reason or "").partition(": ")
+    try:
+        told = _WHY[Reason(kind)]
+    except ValueError:
+        return recorded.reason or "nobody said why"
+    return f"{told} ({cause})" if cause else told
+
+
+def became(effect: RecordedEffect) -> str:
+    """Return in plain words what became of an effect, with its residue where it left any."""
+    words = _outcome(effect)
+    if effect.tag in (None, Tag.CLEAN):
+        return words
+    return f"{words} [{effect.tag}{f': {effect.note}' if effect.note else ''}]"
+
+
+def _outcome(effect: RecordedEffect) -> str:
+    if effect.outcome is Outcome.FAILED and effect.error:
+        return f"failed ({effect.error})"
+    if effect.outcome is Outcome.CONFIRMED and effect.tag is Tag.UNRESOLVED:
+        return "confirmed, and not undone"
+    return _BECAME[effect.outcome]
+
+
+def waits(recorded: RecordedTransaction) -> tuple[str, str] | None:
+    """Return for whom an unfinished transaction waits, and on which resource; None when it does not."""
+    reason = recorded.reason or ""
+    if recorded.state not in (State.OPEN, State.SEALED) or not reason.startswith(_WAITING):
+        return None
+    holder, _, scope = reason.removeprefix(_WAITING).rpartition(_HOLDING)
+    return holder, scope
+
+
+# ---- values
+
+
+def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
+    """Return all the ledger has of a transaction as JSON values."""
+    row = recorded.row
+    return {
+        "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
+        "reason": recorded.reason, "epoch": recorded.epoch, "ordinal": row.ordinal, "owner": row.owner,
+        "opened_at": row.at, "settled_at": recorded.settled_at,
+        "effects": [effect_values(effect) for effect in recorded.effects],
+    }  # fmt: skip
+
+
+def effect_values(effect: RecordedEffect) -> dict[str, Any]:
+    """Return all the ledger has of an effect as JSON values."""
+    row = effect.row
+    return {
+        "position": row.position, "tool": row.tool, "class": row.kind.value, "scope": row.scope, "held": row.held,
+        "key": row.key, "call_id": row.call_id, "rationale": row.rationale,
+        "arguments": _codec.decode(row.arguments), "outcome": effect.outcome.value,
+        "result": _codec.decode(effect.result), "error": effect.error,
+        "tag": None if effect.tag is None else effect.tag.value, "note": effect.note,
+        "intended_at": row.at, "settled_at": effect.settled_at,
+    }  # fmt: skip
+
+
+def residue_values(transactions: Sequence[RecordedTransaction]) -> list[dict[str, Any]]:
+    """Return what is left to mend as JSON values, each effect with its transaction."""
+    return [
+        {"transaction": recorded.row.name, "attempt": recorded.row.attempt, **effect_values(effect)}
+        for recorded, effect in left_over(transactions)
+    ]
+
+
+# ---- tables
+
+
+def tables(transactions: Sequence[RecordedTransaction]) -> RenderableType:
+    """Return transactions, their effects, who waits for whom, and the residue, for a rich console."""
+    from rich.console import Group
+    from rich.text import Text
+
+    if not transactions:
+        return Text(EMPTY)
+    parts: list[RenderableType] = [_transactions_table(transactions), _effects_table(transactions)]
+    waiting = [(recorded, found) for recorded in transactions if (found := waits(recorded)) is not None]
+    if waiting:
+        table = _table("Waiting", "transaction", "waits for", "which holds")
+        for recorded, (holder, scope) in waiting:
+            _row(table, _name(recorded), holder, scope)
+        parts.append(table)
+    parts.append(residue_table(transactions))
+    return Group(*parts)
+
+
+def residue_table(transactions: Sequence[RecordedTransaction]) -> RenderableType:
+    """Return what is left to mend as a table, or one line that says there is nothing."""
+    from rich.text import Text
+
+    left = list(left_over(transactions))
+    if not left:
+        return Text("Nothing is left to mend.")
+    table = _table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
+    for recorded, effect in left:
+        tag = "" if effect.tag is None else effect.tag.value
+        _row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, effect.note or "", effect.row.key)
+    return table
+
+
+def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
+    table = _table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "why")
+    for recorded in transactions:
+        state = "waiting" if recorded.state is State.SEALED and waits(recorded) is not None else recorded.state
+        settled = recorded.settled_at if recorded.state in FINISHED else None
+        took = "" if settled is None else f"{settled - recorded.row.at:.3f} s"
+        opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        undone = recorded.state in (State.ABORTED, State.ABORTING)
+        reason = why(recorded) if undone else recorded.reason or ""
+        _row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took, reason)
+    return table
+
+
+def _effects_table(transactions: Sequence[RecordedTransaction]) -> Table:
+    table = _table("Effects", "transaction", "#", "tool", "class", "scope", "what became of it")
+    for recorded in transactions:
+        for effect in recorded.effects:
+            row = effect.row
+            _row(table, _name(recorded), str(row.position + 1), row.tool, row.kind, row.scope, became(effect))
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _row(table: Table, *cells: str) -> None:
+    # As Text, since scopes and errors may contain what rich would take for its markup.
+    from rich.text import Text
+
+    table.add_row(*(Text(str(cell)) for cell in cells))

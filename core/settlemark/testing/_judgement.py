@@ -1,0 +1,141 @@
+"""What is wrong at the end of an explored run, judged from the world's own log and who committed."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from settlemark._effect import Outcome
+from settlemark.testing._cells import CELLS, UNWRITTEN, Value
+
+if TYPE_CHECKING:
+    from settlemark.testing._explorer import Run
+
+_SIBLING = 10  # operations of a transaction's second thread are numbered from here
+_LIMBO = (Outcome.INTENDED, Outcome.QUEUED)
+
+
+def judge(run: Run) -> set[str]:
+    """Return the names of what is wrong at an end, from the world's log and who committed."""
+    wrong: set[str] = set()
+    committed = set(run.order)
+    aborted_after = {n for n in committed if _left_nothing(run, n)}
+    committed -= aborted_after
+    _judge_releases(run, committed, wrong)
+    edges: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
+    for cell in range(3):
+        writes = [value for value in run.world.log[cell] if value[:2] in committed]
+        _judge_writes(writes, edges, wrong)
+        _judge_reads(run, cell, writes, committed, edges, wrong)
+        _judge_value(run, cell, committed, wrong)
+    if _has_cycle(edges):
+        wrong.add("conflict cycle")
+    if any(e.outcome in _LIMBO for attempt in run.attempts for e in attempt.effects):
+        wrong.add("an effect was forgotten")
+    if run.protocol.live:
+        wrong.add("a transaction never finished")
+    if run.protocol.index.root.children and not run.protocol._log:  # noqa: SLF001 - the whole state is asserted
+        wrong.add("holds were left behind")
+    return wrong
+
+
+def _left_nothing(run: Run, who: tuple[int, int]) -> bool:
+    """Whether a decided transaction was undone after all, because its first release was refused."""
+    return "j" in {op[0] for op in run.tasks[who[0]].program} and not run.tasks[who[0]].committed
+
+
+def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) -> None:
+    counts = Counter(run.world.released)
+    for value, count in counts.items():
+        if value[:2] not in committed and not any(op[0] == "j" for op in run.tasks[value[0]].program):
+            wrong.add("an aborted attempt released a held effect")
+        if count > 1:
+            wrong.add("a held effect was released twice")
+    for task in run.tasks:
+        if not task.committed:
+            continue
+        for step, op in enumerate(task.program):
+            if op[0] in "si" and not task.laps and counts[task.number, task.committed, step] != 1:
+                wrong.add("a committed held effect was not released once")
+    for log in run.world.log:
+        if any(count > 1 for count in Counter(log).values()):
+            wrong.add("an effect happened twice")
+
+
+def _judge_writes(writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]) -> None:
+    for earlier, later in itertools.combinations(writes, 2):
+        if earlier[:2] != later[:2]:
+            edges[earlier[:2]].add(later[:2])
+        elif earlier[2] > later[2]:
+            wrong.add("own effects on one scope out of issuance order")
+
+
+def _judge_reads(
+    run: Run, cell: int, writes: list[Value], committed: set[Any], edges: dict[Any, set[Any]], wrong: set[str]
+) -> None:
+    for task in run.tasks:
+        me = (task.number, task.committed + 10 * task.laps)
+        if not task.committed or me not in committed:
+            continue
+        for at, seen in task.reads:
+            for where, value in seen:
+                if where == cell and value[:2] != me:
+                    _judge_read(run, me, value, writes, edges, wrong)
+                    _judge_staleness(run, cell, at, me, value, wrong)
+
+
+def _judge_read(
+    run: Run, me: Any, value: Value, writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]
+) -> None:
+    place = -1
+    if value != UNWRITTEN:
+        if value not in writes:
+            if run.tasks[value[0]].program[value[2]][0] != "o":
+                wrong.add("a committed read saw a write that was undone")
+            return
+        place = writes.index(value)
+        edges[value[:2]].add(me)
+    for later in writes[place + 1 :]:
+        if later[:2] != me:
+            edges[me].add(later[:2])
+
+
+def _judge_staleness(run: Run, cell: int, at: int, me: Any, value: Value, wrong: set[str]) -> None:
+    for other in run.order[at : run.order.index(me)]:
+        program = run.tasks[other[0]].program
+        wrote = [step for step, op in enumerate(program) if op[0] not in "rf" and cell in CELLS[op[1]]]
+        if other != me and wrote and not _left_nothing(run, other) and value != (*other, wrote[-1]):
+            wrong.add("A1: a stale generation committed")
+
+
+def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
+    expected = UNWRITTEN
+    for who in run.order:
+        if who not in committed:
+            continue
+        program = run.tasks[who[0]].program
+        steps = [n for n, op in enumerate(program) if op[0] not in "rfj" and cell in CELLS[op[1]]]
+        steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= _SIBLING]
+        if steps:
+            expected = (*who, steps[-1])
+    actual = run.world.values[cell]
+    kept = actual != UNWRITTEN and actual[:2] not in committed and actual[2] < _SIBLING
+    if kept and run.tasks[actual[0]].program[actual[2]][0] == "o":
+        return  # an opaque effect of an aborted attempt stays, and is named
+    if actual != expected:
+        wrong.add("the world differs from the serial order of what committed")
+
+
+def _has_cycle(edges: dict[Any, set[Any]]) -> bool:
+    for start in list(edges):
+        seen: set[Any] = set()
+        todo = list(edges[start])
+        while todo:
+            node = todo.pop()
+            if node == start:
+                return True
+            if node not in seen:
+                seen.add(node)
+                todo.extend(edges.get(node, ()))
+    return False

@@ -1,0 +1,13 @@
+"""`settlemark demo`: stock LangGraph beside settled LangGraph, on the same model turns and faults.
+
+Everything it prints is read from the logs of the counterparties, which run in other processes.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+for _module in ("langgraph", "langchain_core", "aiosmtpd", "matplotlib"):
+    # Asked for, not imported: `settlemark demo --help` answers at once.
+    if find_spec(_module) is None:
+        raise ImportError(f'the demo needs {_module}: pip install "settlemark[demo]"', name=_module)

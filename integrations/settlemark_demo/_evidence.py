@@ -1,0 +1,127 @@
+"""What the counterparties' logs say of one piece of work, and whether that is all of it or nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+HAPPENED = frozenset({"booked", "mailed", "done"})
+_REVERSED = frozenset({"cancelled", "reverted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a counterparty's log: when which tool's effect met which fate, under which id and key."""
+
+    at: float
+    tool: str
+    event: str
+    id: str
+    key: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log entries of one piece of work, beside what was issued and what was named as left over.
+
+    Laws: every answer below is computed from `entries`; nothing knows which side made them.
+
+    Args:
+        issued: the tools in the order in which the model's turn issued them.
+        entries: the counterparties' log entries, in the order they happened.
+        named: the keys of the effects that somebody was told are left over.
+        must_complete: doing nothing is no answer here: nothing stood in the way for good.
+        in_sequence: each step needs the one before, so any other order is a failure.
+    """
+
+    issued: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    named: frozenset[str] = frozenset()
+    must_complete: bool = False
+    in_sequence: bool = False
+
+    @cached_property
+    def effects(self) -> list[Entry]:
+        """What happened, reversed later or not."""
+        return [entry for entry in self.entries if entry.event in HAPPENED]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The issuance numbers, from 1, in the order in which the effects happened."""
+        return [self.issued.index(entry.tool) + 1 for entry in self.effects]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether effects happened in the order in which they were issued."""
+        return self.order == sorted(self.order)
+
+    @cached_property
+    def left(self) -> list[Entry]:
+        """What happened, mails apart, and was not reversed."""
+        gone = {entry.id for entry in self.entries if entry.event in _REVERSED}
+        return [entry for entry in self.effects if entry.event != "mailed" and entry.id not in gone]
+
+    @property
+    def mails(self) -> int:
+        """How many mails were accepted."""
+        return sum(entry.event == "mailed" for entry in self.effects)
+
+    @cached_property
+    def duplicates(self) -> int:
+        """How many effects stand more than once: bookings nobody cancelled, mails nobody can unsend."""
+        standing = Counter(entry.tool for entry in self.left)
+        standing.update(entry.tool for entry in self.effects if entry.event == "mailed")
+        return sum(count - 1 for count in standing.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether each effect issued stands, exactly once."""
+        standing = [e.tool for e in self.left] + [e.tool for e in self.effects if e.event == "mailed"]
+        return sorted(standing) == sorted(self.issued)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no booking is left over and no mail was sent."""
+        return not self.left and not self.mails
+
+    @property
+    def named_exactly(self) -> bool:
+        """Whether what is left over is what was named, no more and no less, and no mail speaks of it."""
+        return bool(self.left) and not self.mails and {entry.key for entry in self.left} == self.named
+
+    @property
+    def outcome(self) -> str:
+        """`all`, `nothing`, `named` or `broken`."""
+        if self.complete and not self.named:
+            return "all"
+        if self.nothing and not self.named:
+            return "nothing"
+        return "named" if self.named_exactly else "broken"
+
+    @property
+    def clean(self) -> bool:
+        """Whether the world is all or nothing, or what is left of it was named exactly, and nothing is double."""
+        if self.duplicates or self.outcome == "broken":
+            return False
+        return (self.in_order or not self.in_sequence) and (self.outcome == "all" or not self.must_complete)
+
+    def values(self) -> dict[str, Any]:
+        """Return all this as JSON values."""
+        return {
+            "issued": list(self.issued),
+            "order": self.order,
+            "in_order": self.in_order,
+            "mails": self.mails,
+            "left_over": [entry.id for entry in self.left],
+            "duplicates": self.duplicates,
+            "named": sorted(self.named),
+            "outcome": self.outcome,
+            "clean": self.clean,
+            "log": [
+                {"at": e.at, "tool": e.tool, "event": e.event, "id": e.id, "key": e.key, "detail": e.detail}
+                for e in self.entries
+            ],
+        }

@@ -1,0 +1,132 @@
+"""Payloads are JSON: what is accepted comes back equal, the rest is refused with its place named."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections import OrderedDict
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlemark import PayloadError
+from settlemark._codec import check, decode, encode, encode_result, fingerprint
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
+)
+
+
+class Hue(enum.StrEnum):
+    RED = "red"
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no picture of me")
+
+
+def looped():
+    value: list[object] = []
+    value.append(value)
+    return value
+
+
+def deep():
+    value: list[object] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@given(values)
+def test_what_is_encoded_comes_back_equal(value):
+    assert decode(encode(value)) == value
+
+
+@given(st.dictionaries(texts, leaves))
+def test_the_order_of_keys_does_not_change_the_text(value):
+    turned = dict(reversed(value.items()))
+    assert encode(turned) == encode(value)
+    assert fingerprint(encode(turned)) == fingerprint(encode(value))
+
+
+@given(values, values)
+def test_fingerprints_are_equal_exactly_when_the_texts_are(one, other):
+    assert (fingerprint(encode(one)) == fingerprint(encode(other))) == (encode(one) == encode(other))
+
+
+@given(values)
+def test_what_check_accepts_can_be_encoded_and_stored(value):
+    check(value)
+    encode(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "told"),
+    [
+        ({"when": {1, 2}}, "$.when", "is a set, which JSON cannot hold: pass a list instead"),
+        ({"when": frozenset()}, "$.when", "is a frozenset, which JSON cannot hold: pass a list instead"),
+        ([1, [object()]], "$[1][0]", "is a object, which JSON cannot hold: pass plain data instead"),
+        (b"raw", "$", "is a bytes, which JSON cannot hold: pass plain data instead"),
+        ({"x": math.nan}, "$.x", "is nan, which JSON cannot hold: pass None or a string"),
+        ({"x": (1.0, -math.inf)}, "$.x[1]", "is -inf, which JSON cannot hold: pass None or a string"),
+        ({"a": {1: 2}}, "$.a", "has the key 1: JSON keys are strings"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused_with_its_place(value, path, told):
+    for refuse in (check, encode):
+        with pytest.raises(PayloadError) as refused:
+            refuse(value)
+        assert str(refused.value) == f"{path} {told}"
+        assert refused.value.path == path
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"name": "a\udfffb"}, {"\ud800": 1}])
+def test_half_a_character_is_refused_since_no_store_can_hold_it(value):
+    with pytest.raises(PayloadError, match="lone surrogate"):
+        encode(value)
+
+
+@pytest.mark.parametrize("make", [looped, deep])
+def test_a_value_that_never_ends_is_refused(make):
+    with pytest.raises(PayloadError, match="nested too deeply"):
+        encode(make())
+
+
+def test_a_number_too_long_to_write_is_refused():
+    with pytest.raises(PayloadError, match="too long"):
+        encode({"n": 10**5000})
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        ((1, (2,)), [1, [2]]),
+        (OrderedDict(b=1, a=2), {"a": 2, "b": 1}),
+        (MappingProxyType({"id": MappingProxyType({"n": 7})}), {"id": {"n": 7}}),
+        (Hue.RED, "red"),
+        (None, None),
+    ],
+)
+def test_every_mapping_and_sequence_comes_back_plain(value, back):
+    assert decode(encode(value)) == back
+
+
+def test_a_result_json_cannot_hold_is_kept_as_its_picture():
+    assert json.loads(encode_result({1, 2}))["$repr"] == "{1, 2}"
+    assert json.loads(encode_result([{"x": math.nan}])) == {"$repr": "[{'x': nan}]"}
+
+
+@pytest.mark.parametrize("value", [looped(), Unprintable(), "\ud800", 10**5000, [Unprintable()]])
+def test_recording_a_result_never_fails_and_gives_storable_text(value):
+    assert "$repr" in json.loads(encode_result(value).encode())
+
+
+def test_no_text_is_no_value():
+    assert decode(None) is None
