@@ -35,7 +35,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "effects", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries", "run",
+        "effects", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries", "run",
         "started", "suspended", "txn", "wait", "written",
     )  # fmt: skip
 
@@ -66,7 +66,8 @@ class Attempt:
         self.recorded: dict[int, RecordedEffect] = {}
         if replay is not None:
             self.recorded = {effect.row.position: effect for effect in replay.effects}
-        self.effects: list[Effect] = []
+        self.effects: dict[int, Effect] = {}
+        self.held_scopes: dict[Scope, None] = {}
         self.started = 0
         self.written = False
         self.suspended = False
@@ -106,7 +107,7 @@ class Attempt:
         """Return the requests held in the staging area on a scope, in issuance order."""
         return [
             dict(effect.arguments)
-            for effect in self.effects
+            for effect in self.in_order()
             if effect.held
             and effect.declaration.kind is EffectClass.STAGED
             and any(s.overlaps(scope) for s in effect.scopes)
@@ -134,13 +135,29 @@ class Attempt:
         Raises:
             KeyConflict: the decision was made with another tool or other arguments.
         """
-        for earlier in self.effects:
-            if earlier.position == effect.position:
-                self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload)
-                earlier.run, earlier.declaration = effect.run, effect.declaration
-                earlier.pack, earlier.unpack = effect.pack, effect.unpack
-                return earlier
-        return None
+        earlier = self.effects.get(effect.position)
+        if earlier is not None:
+            self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload)
+            earlier.run, earlier.declaration = effect.run, effect.declaration
+            earlier.pack, earlier.unpack = effect.pack, effect.unpack
+        return earlier
+
+    def in_order(self) -> list[Effect]:
+        """Return its effects in issuance order."""
+        return [effect for _, effect in sorted(self.effects.items())]
+
+    def add(self, effect: Effect) -> None:
+        """Take an effect in."""
+        self.effects[effect.position] = effect
+        if effect.held:
+            for scope in effect.scopes:
+                self.held_scopes[scope] = None
+
+    def behind_held(self, effect: Effect) -> bool:
+        """Whether an effect overlaps an earlier held one of its own, and so must be held too."""
+        if not self.held_scopes:
+            return False
+        return any(ours.overlaps(held) for ours in effect.scopes for held in self.held_scopes)
 
     def _compare(self, effect: Effect, key: str, tool: str, payload: str) -> None:
         given = effect.declaration.tool
@@ -162,8 +179,6 @@ class Attempt:
         if not self.written:
             changes.append(self.opening(owner=owner, fence=fence, at=at))
         declaration = effect.declaration
-        roles = {"undo": declaration.undo, "probe": declaration.probe, "release": declaration.release}
-        handlers = {role: handler.name for role, handler in roles.items() if handler is not None}
         changes.append(
             EffectRow(
                 effect.key,
@@ -176,9 +191,8 @@ class Attempt:
                 effect.held,
                 effect.call_id,
                 effect.payload,
-                _codec.fingerprint(effect.payload),
                 effect.rationale,
-                _codec.encode(handlers),
+                declaration.handlers,
                 declaration.version,
                 effect.outcome,
                 at,

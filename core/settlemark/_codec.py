@@ -10,7 +10,10 @@ from typing import Any
 
 from settlemark._errors import PayloadError
 
-_LEAVES = (str, int, bool, type(None))
+# Python itself refuses to write integers much longer than this (4300 digits by default).
+_MOST_BITS = 13_000
+_PLAIN = 1 << 63
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
 
 
 def check(value: Any, path: str = "$") -> None:
@@ -24,7 +27,24 @@ def check(value: Any, path: str = "$") -> None:
     Traceback (most recent call last):
     settlemark._errors.PayloadError: $.when is a set, which JSON cannot hold: pass a list instead
     """
-    if isinstance(value, _LEAVES):
+    try:
+        _check(value, path)
+    except RecursionError:
+        raise PayloadError(
+            f"{path} is nested too deeply, or contains itself, which JSON cannot hold: pass plain data instead",
+            path=path,
+        ) from None
+
+
+def _check(value: Any, path: str) -> None:
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        _check_text(value, path)
+        return
+    if isinstance(value, int):
+        if value.bit_length() > _MOST_BITS:
+            raise PayloadError(f"{path} is a number too long to store: pass a string", path=path)
         return
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -34,15 +54,38 @@ def check(value: Any, path: str = "$") -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise PayloadError(f"{path} has the key {key!r}: JSON keys are strings", path=path)
-            check(item, f"{path}.{key}")
+            _check_text(key, path)
+            _check(item, f"{path}.{key}")
         return
     if isinstance(value, list | tuple):
         for position, item in enumerate(value):
-            check(item, f"{path}[{position}]")
+            _check(item, f"{path}[{position}]")
         return
     kind = type(value).__name__
     advice = "pass a list instead" if isinstance(value, set | frozenset) else "pass plain data instead"
     raise PayloadError(f"{path} is a {kind}, which JSON cannot hold: {advice}", path=path)
+
+
+def _is_plain(item: tuple[Any, Any]) -> bool:
+    """Whether a dict's item surely passes the check: the common case, kept cheap."""
+    key, value = item
+    kind = type(value)
+    if type(key) is not str or not key.isascii():
+        return False
+    return (
+        (kind is str and value.isascii()) or kind is bool or value is None or (kind is int and -_PLAIN < value < _PLAIN)
+    )
+
+
+def _check_text(text: str, path: str) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise PayloadError(
+            f"{path} has a lone surrogate in {text!r}, half a character that no store can hold: replace it", path=path
+        ) from None
 
 
 def encode(value: Any) -> str:
@@ -51,8 +94,11 @@ def encode(value: Any) -> str:
     >>> encode({"b": 1, "a": (True, None)})
     '{"a":[true,null],"b":1}'
     """
+    if type(value) is dict and all(map(_is_plain, value.items())):
+        return _ENCODER.encode(value)
     check(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # `default` is asked only for mappings that are no dict: all else has been checked.
+    return _ENCODER.encode(value)
 
 
 def encode_result(value: Any) -> str:
@@ -66,7 +112,14 @@ def encode_result(value: Any) -> str:
     try:
         return encode(value)
     except (PayloadError, RecursionError):
-        return json.dumps({"$repr": repr(value)[:10_000]}, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
+
+
+def _picture(value: Any) -> str:
+    try:
+        return repr(value)[:10_000]
+    except Exception as error:  # noqa: BLE001 - what a foreign __repr__ raises must not lose the outcome
+        return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
 
 def decode(text: str | None) -> Any:

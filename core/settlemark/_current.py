@@ -10,7 +10,11 @@ from typing import Any
 from settlemark._scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
+def _nothing_staged(_scope: Scope) -> list[dict[str, Any]]:
+    return []
+
+
+@dataclass(slots=True)
 class CurrentCall:
     """Who a tool is acting for.
 
@@ -25,7 +29,7 @@ class CurrentCall:
     transaction: str
     epoch: int
     attempt: int
-    _staged: Callable[[Scope], list[dict[str, Any]]] = field(default=lambda _scope: [], repr=False, compare=False)
+    _staged: Callable[[Scope], list[dict[str, Any]]] = field(default=_nothing_staged, repr=False, compare=False)
 
     def staged(self, scope: str) -> list[dict[str, Any]]:
         """Return the requests this transaction has staged on a scope and not yet applied, in order."""

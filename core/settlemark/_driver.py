@@ -40,7 +40,7 @@ from settlemark._requests import Act, Recorded, Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import Reason, State, Tag
-from settlemark.ledger._contract import Change, Fence, Ledger, RecordedTransaction
+from settlemark.ledger._contract import Change, Fence, Ledger, RecordedEffect, RecordedTransaction
 
 _log = logging.getLogger("settlemark")
 
@@ -65,7 +65,8 @@ class _Step:
     ) -> None:
         woken = self._protocol.take_woken()
         self._lock.release()
-        fire(woken)
+        if woken:
+            fire(woken)
 
 
 def fire(tickets: Iterable[Ticket]) -> None:
@@ -257,8 +258,7 @@ class Driver:
             effect.key = attempt.key(effect.position, effect.call_id)
             recorded = attempt.recall(effect)
             if recorded is not None:
-                value = _codec.decode(recorded.result)
-                return effect.unpack(value) if effect.unpack is not None and value is not None else value
+                return self._replayed(effect, recorded)
         elif attempt.txn is None:
             return (yield Act(effect.run, {}, attempt.current(effect)))
         txn = attempt.live
@@ -271,19 +271,17 @@ class Driver:
         if earlier is not None and (earlier.outcome in (Outcome.CONFIRMED, Outcome.QUEUED)):
             return earlier if earlier.held else earlier.result
         effect = earlier or effect
-        effect.held = effect.held or effect.declaration.held or self._behind_own(attempt, effect)
+        effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
         if effect.held:
             return (yield from self._hold(attempt, txn, effect))
         return (yield from self._act(attempt, txn, effect, let_through))
 
     @staticmethod
-    def _behind_own(attempt: Attempt, effect: Effect) -> bool:
-        return any(
-            other.held and ours.overlaps(theirs)
-            for other in attempt.effects
-            for theirs in other.scopes
-            for ours in effect.scopes
-        )
+    def _replayed(effect: Effect, recorded: RecordedEffect) -> Any:
+        value = _codec.decode(recorded.result)
+        effect.result = effect.unpack(value) if effect.unpack is not None and value is not None else value
+        effect.outcome, effect.held = recorded.outcome, recorded.row.held
+        return effect if effect.held else effect.result
 
     def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
         deadline = self._monotonic() + attempt.wait
@@ -336,7 +334,7 @@ class Driver:
         return effect
 
     def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
-        if effect not in attempt.effects:
+        if effect.position not in attempt.effects:
             mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
             effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
             yield from self._record_intent(attempt, txn, effect)
@@ -360,9 +358,8 @@ class Driver:
             yield from self._returned(attempt, effect, [])
             raise
         yield from self._returned(attempt, effect, refined)
-        with self.step as protocol:
-            if txn.state in (State.ABORTING, State.ABORTED):
-                raise protocol.refusal(txn)
+        if txn.state is not State.OPEN and txn.state in (State.ABORTING, State.ABORTED):
+            raise self._protocol.refusal(txn)
         return result
 
     def _returned(self, attempt: Attempt, effect: Effect, refined: list[Scope]) -> Program:
@@ -447,7 +444,7 @@ class Driver:
         written = attempt.written
         try:
             with self.step:
-                attempt.effects.append(effect)
+                attempt.add(effect)
                 changes = attempt.intent(effect, owner=self._worker, fence=0, at=self._clock())
                 pending = self.ledger.write(changes)
             yield from self._answer(pending)
@@ -459,7 +456,7 @@ class Driver:
         except BaseException as error:
             effect.outcome = Outcome.DROPPED
             if isinstance(error, LedgerError):
-                attempt.effects.remove(effect)
+                attempt.effects.pop(effect.position, None)
                 attempt.written = written
             with self.step as protocol:
                 for call in effect.calls:
@@ -484,8 +481,6 @@ class Driver:
             return
         try:
             yield from self._quiesce(attempt, txn)
-            with self.step as protocol:
-                protocol.seal(txn)
             yield from self._decide(attempt, txn)
         except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves
@@ -503,6 +498,8 @@ class Driver:
 
     def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
+        if not (txn.running or txn.reading):
+            return
         deadline = self._monotonic() + attempt.wait
         while txn.state is State.OPEN and (txn.running or txn.reading):
             with self.step as protocol:
@@ -513,8 +510,12 @@ class Driver:
     def _decide(self, attempt: Attempt, txn: Txn) -> Program:
         deadline = self._monotonic() + attempt.wait
         examined = not attempt.hooks
+        sealed = False
         while True:
             with self.step as protocol:
+                if not sealed:
+                    protocol.seal(txn)
+                    sealed = True
                 blocked = protocol.decide(txn) if examined else protocol.waits_for(txn)
                 ticket = protocol.watch(blocked.holder, txn) if blocked is not None else None
             if blocked is None or ticket is None:
@@ -561,7 +562,7 @@ class Driver:
             with self.step:
                 self._leave(attempt, txn)
             return
-        held = sorted((e for e in attempt.effects if e.held), key=lambda e: e.position)
+        held = [effect for effect in attempt.in_order() if effect.held]
         for number, effect in enumerate(held):
             try:
                 yield from self._release(attempt, effect)
@@ -631,7 +632,7 @@ class Driver:
     def _raise_partial(attempt: Attempt, failed: Effect, left_over: list[Effect], error: BaseException) -> None:
         if not isinstance(error, Exception) or (isinstance(error, InDoubt) and not left_over):
             raise error
-        released = [e.key for e in attempt.effects if e.held and e.outcome is Outcome.CONFIRMED]
+        released = [e.key for e in attempt.in_order() if e.held and e.outcome is Outcome.CONFIRMED]
         raise PartialCommit(
             f"{attempt.name} is committed in part: {failed.declaration.tool} on {failed.scope_text} failed for good"
             f" ({failed.error}) after {len(released)} other(s) had left; see settlement.residue() and mend by hand",
@@ -747,7 +748,7 @@ class Driver:
         if attempt.written and txn.state is State.ABORTING:
             self._write([attempt.state_change(self._clock())])
         interrupted: BaseException | None = None
-        for effect in sorted(attempt.effects, key=lambda e: -e.position):
+        for effect in reversed(attempt.in_order()):
             if effect.held or not effect.executed:
                 # A suspended call still has its claim; one that failed or never began has none.
                 calls = effect.calls if effect.outcome is Outcome.INTENDED else []
@@ -802,7 +803,7 @@ class Driver:
         return value
 
     def _tell_residue(self, attempt: Attempt) -> None:
-        if self._on_residue is None or all(e.tag in (None, Tag.CLEAN) for e in attempt.effects):
+        if self._on_residue is None or all(e.tag in (None, Tag.CLEAN) for e in attempt.effects.values()):
             return
         try:
             self._on_residue(attempt.name)
@@ -841,7 +842,7 @@ class Footprint:
                 "tool": effect.declaration.tool, "class": effect.declaration.kind.value, "scope": effect.scope_text,
                 "arguments": dict(effect.arguments), "result": effect.result, "held": effect.held,
             }
-            for effect in sorted(attempt.effects, key=lambda e: e.position)
+            for effect in attempt.in_order()
         ]  # fmt: skip
 
 

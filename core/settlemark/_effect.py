@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from settlemark import _codec
 from settlemark._errors import DeclarationError
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
@@ -137,9 +138,23 @@ class Declaration:
         return self.kind is EffectClass.REVERSIBLE and self.cost is None
 
     @cached_property
-    def signature(self) -> inspect.Signature | None:
-        """The tool's own signature, when it is a plain function."""
-        return None if self.function is None else inspect.signature(self.function)
+    def handlers(self) -> str:
+        """Its handlers' names by role, as the JSON text that the ledger keeps beside each effect."""
+        roles = {"undo": self.undo, "probe": self.probe, "release": self.release}
+        return _codec.encode({role: handler.name for role, handler in roles.items() if handler is not None})
+
+    @cached_property
+    def _signature(self) -> tuple[inspect.Signature | None, frozenset[str], frozenset[str], dict[str, Any]]:
+        """The tool's signature; and when every argument has one name: the names, the required ones, the defaults."""
+        if self.function is None:
+            return None, frozenset(), frozenset(), {}
+        signature = inspect.signature(self.function)
+        parameters = signature.parameters.values()
+        if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+            return signature, frozenset(), frozenset(), {}
+        names = frozenset(p.name for p in parameters)
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        return signature, names, names - defaults.keys(), defaults
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the call's arguments by name, defaults included.
@@ -147,13 +162,16 @@ class Declaration:
         Raises:
             TypeError: as the function itself would, before anything runs.
         """
-        if self.signature is None:
+        signature, names, required, defaults = self._signature
+        if signature is None:
             return dict(kwargs)
-        bound = self.signature.bind(*args, **kwargs)
+        if not args and names and required <= kwargs.keys() <= names:
+            return {**defaults, **kwargs}
+        bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():
-            kind = self.signature.parameters[name].kind
+            kind = signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 named.update(value)
             elif kind is not inspect.Parameter.VAR_POSITIONAL or value:

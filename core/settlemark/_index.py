@@ -239,13 +239,18 @@ class ScopeIndex:
     def below(self, match: Match, layer: int, position: Position) -> Position | None:
         """Return the nearest overlapping position smaller than `position`, or None."""
         best: Position | None = None
-        for nodes, own in ((match.ways, True), (match.ends, False)):
-            for node in nodes:
-                found = (node.own_positions if own else node.all_positions)[layer]
-                if found is not None:
-                    nearest = found.below(position)
-                    if nearest is not None and (best is None or nearest > best):
-                        best = nearest
+        for node in match.ways:
+            found = node.own_positions[layer]
+            if found is not None and found.items:
+                nearest = found.below(position)
+                if nearest is not None and (best is None or nearest > best):
+                    best = nearest
+        for node in match.ends:
+            found = node.all_positions[layer]
+            if found is not None and found.items:
+                nearest = found.below(position)
+                if nearest is not None and (best is None or nearest > best):
+                    best = nearest
         return best
 
     def above(self, match: Match, position: Position) -> set[Position]:
@@ -270,16 +275,16 @@ class ScopeIndex:
 
     def holds(self, match: Match, layer: int) -> Iterable[Hold]:
         """Return the overlapping holds of one of the sets."""
-        found: list[Hold] = []
+        found: list[Hold] | None = None
         for node in match.ways:
             own = node.own_sets[layer]
             if own:
-                found.extend(own)
+                found = [*found, *own] if found else list(own)
         for node in match.ends:
             below = node.all_sets[layer]
             if below:
-                found.extend(below)
-        return found
+                found = [*found, *below] if found else list(below)
+        return found or ()
 
     # ---- floors and versions: high-water marks
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ class Ticket:
 class Hold:
     """One transaction's hold on one scope, and what makes it more than a hold."""
 
-    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "path", "reading", "readings",
+    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "match", "path", "reading", "readings",
                  "scope", "since", "txn", "wants")  # fmt: skip
 
     def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
@@ -111,6 +111,7 @@ class Hold:
         self.active = False
         self.busy = False
         self.reading = False
+        self.match = Match(path[:-1], path[-1:])  # what it overlaps while nobody holds a wildcard
 
 
 class Call:
@@ -316,15 +317,14 @@ class Protocol:
         )  # fmt: skip
 
     def _touch(self, txn: Txn, scope: Scope) -> Hold:
-        if not self._covered(txn, scope):
-            floor = self.index.floor(self.index.match(scope))
-            if max(floor, self._base) >= txn.position:
+        path = self.index.enter(scope)
+        if not txn.holds or not self._covered(txn, scope):
+            match = self.index.match(scope) if self.index.wildcards else Match(path[:-1], path[-1:])
+            if max(self.index.floor(match), self._base) >= txn.position:
                 self._restamp(txn)
-        return self._hold(txn, scope, declared=False)
+        return self._hold_at(txn, scope, path, declared=False)
 
     def _covered(self, txn: Txn, scope: Scope) -> bool:
-        if not txn.holds:
-            return False
         match = self.index.match(scope)
         held = txn.holds
         if any(node in held for node in match.ways):
@@ -332,7 +332,9 @@ class Protocol:
         return any(node in held and held[node].scope.covers(scope) for node in match.ends)
 
     def _hold(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
-        path = self.index.enter(scope)
+        return self._hold_at(txn, scope, self.index.enter(scope), declared=declared)
+
+    def _hold_at(self, txn: Txn, scope: Scope, path: list[Node], *, declared: bool) -> Hold:
         end = path[-1]
         hold = txn.holds.get(end)
         if hold is not None:
@@ -347,10 +349,10 @@ class Protocol:
     def _match(self, hold: Hold) -> Match:
         if self.index.wildcards:
             return self.index.match(hold.scope)
-        return Match(hold.path[:-1], hold.path[-1:])
+        return hold.match
 
     def _meet_claims(self, txn: Txn, match: Match) -> None:
-        for other in list(self.index.holds(match, BUSY)):
+        for other in self.index.holds(match, BUSY):
             rival = other.txn
             if rival is txn or rival.state not in _UNSETTLED or rival.position < txn.position or not other.claims:
                 continue
@@ -387,6 +389,7 @@ class Protocol:
             txn.reading += 1
             if hold.scope not in txn.reads:
                 txn.reads[hold.scope] = self.sequence
+                txn.plan.pop(hold.scope, None)  # read anew: what an earlier turn saw no longer counts
                 self._note_reader(txn, self.sequence)
             return
         txn.wrote = True
@@ -654,8 +657,10 @@ class Protocol:
         """Wake whoever watches a transaction: something about it outside the protocol has changed."""
         self._wake(txn)
 
-    def take_woken(self) -> list[Ticket]:
+    def take_woken(self) -> Sequence[Ticket]:
         """Return the tickets that fired since the last call."""
+        if not self._woken:
+            return ()
         woken, self._woken = self._woken, []
         return woken
 

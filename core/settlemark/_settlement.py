@@ -69,7 +69,7 @@ class Queued:
         return self._effect.result
 
     def __str__(self) -> str:
-        return QUEUED
+        return QUEUED if self._effect.outcome is Outcome.QUEUED else f"{self.tool}: {self.outcome}"
 
     def __repr__(self) -> str:
         return f"<Queued {self.tool} {self.key} {self.outcome}>"

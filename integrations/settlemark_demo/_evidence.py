@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,10 +70,17 @@ class Evidence:
 
     @cached_property
     def duplicates(self) -> int:
-        """How many effects stand more than once: bookings nobody cancelled, mails nobody can unsend."""
-        standing = Counter(entry.tool for entry in self.left)
-        standing.update(entry.tool for entry in self.effects if entry.event == "mailed")
-        return sum(count - 1 for count in standing.values())
+        """How many effects happened while the same one stood already."""
+        standing: dict[str, str] = {}
+        found = 0
+        for number, entry in enumerate(self.entries):
+            if entry.event in _REVERSED:
+                standing.pop(entry.id, None)
+            elif entry.event in HAPPENED:
+                found += entry.tool in standing.values()
+                # A mail that was sent twice has the same id twice.
+                standing[f"{number}" if entry.event == "mailed" else entry.id] = entry.tool
+        return found
 
     @property
     def complete(self) -> bool:
@@ -90,7 +96,7 @@ class Evidence:
     @property
     def named_exactly(self) -> bool:
         """Whether what is left over is what was named, no more and no less, and no mail speaks of it."""
-        return bool(self.left) and not self.mails and {entry.key for entry in self.left} == self.named
+        return bool(self.left) and not self.mails and {entry.key or entry.id for entry in self.left} == self.named
 
     @property
     def outcome(self) -> str:

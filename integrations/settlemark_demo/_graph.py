@@ -95,15 +95,14 @@ def converse(turns: list[AIMessage], node: ToolNode, *, thread: str) -> list[Bas
         last = state["messages"][-1]
         return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
 
-    builder = StateGraph(MessagesState)
+    # Any: the library's own signatures are generic in what this graph does not use.
+    builder: Any = StateGraph(MessagesState)
     builder.add_node("agent", agent)
     builder.add_node("tools", node)
     builder.add_edge(START, "agent")
     builder.add_conditional_edges("agent", after_agent, ["tools", END])
     builder.add_edge("tools", "agent")
     graph = builder.compile()
-    state = graph.invoke(
-        {"messages": [HumanMessage("Please see to it.")]}, {"configurable": {"thread_id": thread}}
-    )
+    state = graph.invoke({"messages": [HumanMessage("Please see to it.")]}, {"configurable": {"thread_id": thread}})
     messages: list[BaseMessage] = state["messages"]
     return messages

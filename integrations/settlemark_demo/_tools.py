@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.tools import BaseTool, tool
@@ -24,7 +25,7 @@ PIPELINE = (
     "enable_live_traffic",
 )
 
-_STEP_SECONDS = dict(zip(PIPELINE, (0.12, 0.08, 0.05, 0.03, 0.01), strict=True))
+_STEP_SECONDS: dict[str, float] = dict(zip(PIPELINE, (0.12, 0.08, 0.05, 0.03, 0.01), strict=True))
 
 
 def _key() -> str | None:
@@ -34,6 +35,23 @@ def _key() -> str | None:
 
 def _message_id(key: str) -> str:
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@settlemark.example>"
+
+
+def _canceller(world: World, kind: str) -> Callable[[str], None]:
+    def cancel(booking: str) -> None:
+        world.provider.cancel(kind, booking, timeout=world.timeout)
+
+    # The ledger knows handlers by name.
+    cancel.__name__ = cancel.__qualname__ = f"cancel_{kind}"
+    return cancel
+
+
+def _reverter(world: World, step: str, *statements: str) -> Callable[[], None]:
+    def revert() -> None:
+        world.database.revert(step, *statements)
+
+    revert.__name__ = revert.__qualname__ = f"revert_{step}"
+    return revert
 
 
 def trip_tools(world: World) -> list[BaseTool]:
@@ -50,18 +68,9 @@ def trip_tools(world: World) -> list[BaseTool]:
         sent = [mail for mail in mailbox.messages() if mail["message_id"] == _message_id(key)]
         return {name: sent[0][name] for name in ("to", "subject", "message_id")} if sent else None
 
-    def cancel_hotel(booking: str) -> None:
-        provider.cancel("hotel", booking, timeout=world.timeout)
-
-    def cancel_flight(booking: str) -> None:
-        provider.cancel("flight", booking, timeout=world.timeout)
-
-    def cancel_car(booking: str) -> None:
-        provider.cancel("car", booking, timeout=world.timeout)
-
     @tool
     @effect(
-        "reversible", scope="hotel:/{city}/{trip}", undo=inverse(cancel_hotel, booking="id"), probe=find_booking,
+        "reversible", scope="hotel:/{city}/{trip}", undo=inverse(_canceller(world, "hotel"), booking="id"), probe=find_booking,
         keyed=True,
     )  # fmt: skip
     def reserve_hotel(trip: str, city: str) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def trip_tools(world: World) -> list[BaseTool]:
 
     @tool
     @effect(
-        "reversible", scope="flight:/{city}/{trip}", undo=inverse(cancel_flight, booking="id"), probe=find_booking,
+        "reversible", scope="flight:/{city}/{trip}", undo=inverse(_canceller(world, "flight"), booking="id"), probe=find_booking,
         keyed=True,
     )  # fmt: skip
     def reserve_flight(trip: str, city: str) -> dict[str, Any]:
@@ -79,7 +88,7 @@ def trip_tools(world: World) -> list[BaseTool]:
 
     @tool
     @effect(
-        "reversible", scope="car:/{city}/{trip}", undo=inverse(cancel_car, booking="id"), probe=find_booking,
+        "reversible", scope="car:/{city}/{trip}", undo=inverse(_canceller(world, "car"), booking="id"), probe=find_booking,
         keyed=True,
     )  # fmt: skip
     def reserve_car(trip: str, city: str) -> dict[str, Any]:
@@ -105,41 +114,35 @@ def pipeline_tools(world: World) -> list[BaseTool]:
     def work(step: str) -> None:
         time.sleep(_STEP_SECONDS[step] * world.latency)
 
-    def drop_database() -> None:
-        database.revert("create_database", "DROP TABLE meta")
-
-    def revert_migrations() -> None:
-        database.revert("run_migrations", "DROP TABLE products", "UPDATE meta SET version = 0")
-
-    def remove_reference_data() -> None:
-        database.revert("seed_reference_data", "DELETE FROM products")
-
-    def drop_search_index() -> None:
-        database.revert("build_search_index", "DROP TABLE search")
-
     @tool
-    @effect("reversible", scope="database:/application", undo=drop_database)
+    @effect("reversible", scope="database:/application", undo=_reverter(world, "create_database", "DROP TABLE meta"))
     def create_database() -> str:
         """Create the application's database."""
         work("create_database")
         return database.create()
 
     @tool
-    @effect("reversible", scope="schema:/application", undo=revert_migrations)
+    @effect(
+        "reversible",
+        scope="schema:/application",
+        undo=_reverter(world, "run_migrations", "DROP TABLE products", "UPDATE meta SET version = 0"),
+    )
     def run_migrations() -> str:
         """Bring the schema up to date."""
         work("run_migrations")
         return database.migrate()
 
     @tool
-    @effect("reversible", scope="data:/application", undo=remove_reference_data)
+    @effect(
+        "reversible", scope="data:/application", undo=_reverter(world, "seed_reference_data", "DELETE FROM products")
+    )
     def seed_reference_data() -> str:
         """Fill in the reference data."""
         work("seed_reference_data")
         return database.seed()
 
     @tool
-    @effect("reversible", scope="index:/application", undo=drop_search_index)
+    @effect("reversible", scope="index:/application", undo=_reverter(world, "build_search_index", "DROP TABLE search"))
     def build_search_index() -> str:
         """Build the search index."""
         work("build_search_index")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from settlemark.testing import Mailbox, Provider
 from settlemark_demo._database import Database
@@ -70,7 +70,8 @@ class World:
     def _bookings(self, trip: str) -> list[Entry]:
         found: list[Entry] = []
         for line in self.provider.log():
-            if line["event"] in _BOOKING_EVENTS and (line["request"] or {}).get("trip") == trip:
+            request: dict[str, Any] = line.get("request") or {}
+            if line["event"] in _BOOKING_EVENTS and request.get("trip") == trip:
                 tool = f"reserve_{line['kind']}"
                 found.append(Entry(line["at"], tool, line["event"], line["id"] or "", line["key"]))
         return found

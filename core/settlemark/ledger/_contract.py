@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from settlemark import _codec
 from settlemark._effect import EffectClass, Outcome
 from settlemark._states import State, Tag
 
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionRow:
+class TransactionRow(NamedTuple):
     """One attempt of a transaction, as first recorded. `at` is in seconds since 1970."""
 
     name: str
@@ -31,8 +31,7 @@ class TransactionRow:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(NamedTuple):
     """A transaction's attempt reached another state."""
 
     name: str
@@ -43,8 +42,7 @@ class StateChange:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class EffectRow:
+class EffectRow(NamedTuple):
     """One effect's intent, recorded before it acts. Payloads are JSON texts."""
 
     key: str
@@ -57,16 +55,19 @@ class EffectRow:
     held: bool
     call_id: str | None
     arguments: str
-    fingerprint: str
     rationale: str | None
     handlers: str
     version: str
     outcome: Outcome
     at: float
 
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the arguments that outlives them: retention may drop the payload, never this."""
+        return _codec.fingerprint(self.arguments)
 
-@dataclass(frozen=True, slots=True)
-class OutcomeChange:
+
+class OutcomeChange(NamedTuple):
     """What became of an effect."""
 
     key: str
@@ -78,8 +79,7 @@ class OutcomeChange:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(NamedTuple):
     """A run was cancelled: nothing of it acts from here on."""
 
     run: str

@@ -339,7 +339,7 @@ def _effect(row: Any) -> RecordedEffect:
     intent = EffectRow(
         key=row["key"], name=row["name"], attempt=row["attempt"], position=row["position"], tool=row["tool"],
         kind=EffectClass(row["kind"]), scope=row["scope"], held=row["held"], call_id=row["call_id"],
-        arguments=row["arguments"], fingerprint=row["fingerprint"], rationale=row["rationale"],
+        arguments=row["arguments"],  rationale=row["rationale"],
         handlers=row["handlers"], version=row["version"], outcome=Outcome(row["outcome"]),
         at=row["intended_at_seconds"],
     )  # fmt: skip

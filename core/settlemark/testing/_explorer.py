@@ -199,7 +199,7 @@ class Run:
         def read() -> None:
             seen = []
             for cell in CELLS[name]:
-                staged = [e.arguments["value"] for e in attempt.effects if _stages(e, cell)]
+                staged = [e.arguments["value"] for e in attempt.in_order() if _stages(e, cell)]
                 seen.append((cell, tuple(staged[-1]) if staged else world.values[cell]))
             task.reads.append((len(self.order), tuple(seen)))
 
@@ -317,7 +317,7 @@ class Run:
                 _frames(task.generator),
                 type(task.request) is Wait and not task.request.ticket.fired,
                 tuple(task.reads),
-                tuple((e.position, e.outcome, e.tag) for e in task.attempt.effects) if task.attempt else (),
+                tuple((e.position, e.outcome, e.tag) for e in task.attempt.effects.values()) if task.attempt else (),
             )
             for task in self.tasks
         )  # fmt: skip

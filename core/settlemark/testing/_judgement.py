@@ -31,7 +31,7 @@ def judge(run: Run) -> set[str]:
         _judge_value(run, cell, committed, wrong)
     if _has_cycle(edges):
         wrong.add("conflict cycle")
-    if any(e.outcome in _LIMBO for attempt in run.attempts for e in attempt.effects):
+    if any(e.outcome in _LIMBO for attempt in run.attempts for e in attempt.effects.values()):
         wrong.add("an effect was forgotten")
     if run.protocol.live:
         wrong.add("a transaction never finished")

@@ -135,7 +135,7 @@ class ForgetsUndo(Driver):
     def _conclude(self, txn: Txn) -> Any:
         attempt = self._attempts.get(txn)
         if attempt is not None:
-            for effect in attempt.effects:
+            for effect in attempt.effects.values():
                 if effect.outcome is Outcome.CONFIRMED:
                     effect.outcome = Outcome.INTENDED
         return super()._conclude(txn)

@@ -1,0 +1,179 @@
+"""`settlemark demo`: play, compare, report, and say with the exit status whether the settled side was clean."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from settlemark import Settlement
+    from settlemark_demo._report import Pair
+    from settlemark_demo._scenarios import Scenario, Side
+    from settlemark_demo._trials import Tally
+
+RATE = 0.3
+TRIALS = 100
+_TRIAL_LATENCY = 0.1
+_TRIAL_TIMEOUT_SECONDS = 0.5
+
+
+def demo(
+    *,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", dir_okay=False, help="Draw the timelines.", show_default=False)
+    ] = None,
+    faults: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            min=0,
+            max=1,
+            help=f"Then repeat the trip under random faults, each call with this probability ({RATE:g}).",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"How often to repeat it ({TRIALS}).", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The faults' seed: the same seed, the same faults.")] = 1,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="Where the ledger lives: a file or a URL; by default a new file.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Play a pipeline and four trips with stock LangGraph and with settlemark, and compare the outside world.
+
+    Needs no key and no network. Exits with 1 when the settled side is not clean.
+    """
+    from rich.console import Console
+
+    from settlemark import LedgerError, Settlement
+    from settlemark_demo._scenarios import scenarios, settled_side, stock_side
+    from settlemark_demo._trials import draw
+    from settlemark_demo._world import two_worlds
+
+    folder = Path(tempfile.mkdtemp(prefix="settlemark-demo-"))
+    url, tag = _ledger(ledger, folder)
+    rate = RATE if faults is None else faults
+    count = 0 if faults is None and trials is None else trials or TRIALS
+    console = Console(quiet=as_json)
+    with ExitStack() as stack:
+        try:
+            settlement = stack.enter_context(Settlement(url, on_failure="retry"))
+        except LedgerError as error:
+            typer.echo(f"settlemark demo: {error}", err=True)
+            raise typer.Exit(2) from None
+        stock_world, settled_world = two_worlds(folder)
+        stack.callback(stock_world.close)
+        stack.callback(settled_world.close)
+        sides = (stock_side(stock_world), settled_side(settled_world, settlement))
+        played = _play(console, sides, scenarios(tag))
+        told = _account(console, settlement, played)
+        tallies = _repeat(console, sides, [draw(rate, seed, number, tag) for number in range(1, count + 1)], rate)
+        residue = _residue_values(settlement, played)
+    if plot is not None:
+        from settlemark_demo._plot import save
+
+        save(plot, sides, played)
+        console.print(f"The timelines: {plot}", soft_wrap=True)
+    console.print(f"The ledger: {url} (settlemark show {url})", soft_wrap=True, highlight=False)
+    console.print(f"The counterparties' logs: {folder}", soft_wrap=True, highlight=False)
+    good = _is_good(played, tallies)
+    if as_json:
+        values = _values(played, tallies) | {
+            "ledger": url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
+        }  # fmt: skip
+        typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    raise typer.Exit(0 if good else 1)
+
+
+def _ledger(given: str | None, folder: Path) -> tuple[str, str]:
+    """Return the ledger's URL, and what to add to every name so that an older ledger does not know it."""
+    if given is None:
+        return f"sqlite:///{folder / 'ledger.db'}", ""
+    url = given if "://" in given or given == "memory:" else f"sqlite:///{given}"
+    return url, f"-{secrets.token_hex(3)}"
+
+
+def _play(console: Console, sides: tuple[Side, Side], played: list[Scenario]) -> list[tuple[Scenario, Pair]]:
+    from settlemark_demo import _report
+
+    console.print(_report.introduction(sides))
+    found: list[tuple[Scenario, Pair]] = []
+    for scenario in played:
+        pair = sides[0].play(scenario), sides[1].play(scenario)
+        found.append((scenario, pair))
+        console.print()
+        console.print(_report.comparison(scenario, sides, pair))
+    return found
+
+
+def _account(console: Console, settlement: Settlement, played: list[tuple[Scenario, Pair]]) -> str:
+    from rich.text import Text
+
+    from settlemark._show import account
+    from settlemark_demo._scenarios import transactions_of
+
+    told = account(transactions_of(settlement, [scenario for scenario, _ in played]))
+    console.print("\n[bold]The ledger's account of the settled run[/]\n")
+    console.print(Text(told))
+    console.print()
+    return told
+
+
+def _repeat(console: Console, sides: tuple[Side, Side], trials: list[Scenario], rate: float) -> list[Tally]:
+    if not trials:
+        return []
+    from rich.progress import Progress
+
+    from settlemark_demo import _report, _trials
+
+    for side in sides:
+        side.world.pace(_TRIAL_LATENCY)
+        side.world.timeout = _TRIAL_TIMEOUT_SECONDS
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("trips under faults", total=len(trials))
+        tallies = _trials.repeat(trials, sides, told=lambda: progress.advance(task))
+    console.print(_report.rates(tallies, rate))
+    console.print()
+    return tallies
+
+
+def _is_good(played: list[tuple[Scenario, Pair]], tallies: list[Tally]) -> bool:
+    """Whether the settled side was clean and in order throughout, by its counterparties' logs."""
+    settled = [pair[1] for _, pair in played]
+    return all(evidence.clean and evidence.in_order for evidence in settled) and not any(
+        tally.dirty or tally.out_of_order for tally in tallies[1:]
+    )
+
+
+def _residue_values(settlement: Settlement, played: list[tuple[Scenario, Pair]]) -> list[dict[str, Any]]:
+    from settlemark._show import residue_values
+    from settlemark_demo._scenarios import transactions_of
+
+    return residue_values(transactions_of(settlement, [scenario for scenario, _ in played]))
+
+
+def _values(played: list[tuple[Scenario, Pair]], tallies: list[Tally]) -> dict[str, Any]:
+    return {
+        "scenarios": [
+            {
+                "name": scenario.name,
+                "title": scenario.title,
+                "stock": pair[0].values(),
+                "settled": pair[1].values(),
+            }
+            for scenario, pair in played
+        ],
+        "trials": [tally.values() for tally in tallies],
+    }
