@@ -60,6 +60,8 @@ def perform(
 ) -> Program:
     """Run an effect until its outcome is known, and return its result.
 
+    One whose outcome is unknown from before (its process ended in between) is resolved first.
+
     A failure is retried when asked; an unknown outcome is probed, else re-issued under the same key
     where the counterparty honours it. `effect.outcome` says what came of it, also when this raises.
 
@@ -69,6 +71,13 @@ def perform(
     """
     failures = 0
     declaration = effect.declaration
+    if effect.outcome is Outcome.UNKNOWN:
+        found = yield from probe(effect, current)
+        if found is not UNKNOWN and found is not None:
+            effect.outcome, effect.result = Outcome.CONFIRMED, found
+            return found
+        if found is UNKNOWN and not declaration.keyed:
+            raise in_doubt(effect)
     while True:
         try:
             result = yield Act(run, {}, current, final)
@@ -120,7 +129,7 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
     try:
         arguments = handler.bind(effect.arguments, result=effect.result, key=effect.key)
         return (yield Act(handler.function, arguments, current, final=True))
-    except Exception:  # noqa: BLE001 - a probe that fails is a probe that cannot tell
+    except Exception:
         return UNKNOWN
 
 
@@ -151,7 +160,7 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
         try:
             bound = handler.bind(effect.arguments, result=effect.result, key=effect.key)
             yield Act(handler.function, bound, current, final=True)
-        except Exception as error:  # noqa: BLE001 - an undo that raises is named, and stops nobody else
+        except Exception as error:
             failures += 1
             if failures < retries.tries:
                 yield Sleep(retries.pause(failures))

@@ -35,8 +35,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "effects", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries", "run",
-        "started", "suspended", "txn", "wait", "written",
+        "effects", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries",
+        "run", "started", "suspended", "txn", "wait", "written",
     )  # fmt: skip
 
     def __init__(
@@ -83,8 +83,9 @@ class Attempt:
             raise StateError(
                 f"{self.name} has committed: entering it again replays its results and runs nothing new;"
                 " use another name for new work",
-                transaction=self.name, state=State.COMMITTED,
-            )  # fmt: skip
+                transaction=self.name,
+                state=State.COMMITTED,
+            )
         return self.txn
 
     def place(self, effect: Effect) -> None:
@@ -140,6 +141,8 @@ class Attempt:
             self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload)
             earlier.run, earlier.declaration = effect.run, effect.declaration
             earlier.pack, earlier.unpack = effect.pack, effect.unpack
+            if earlier.stored and earlier.unpack is not None and earlier.result is not None:
+                earlier.result, earlier.stored = earlier.unpack(earlier.result), False
         return earlier
 
     def in_order(self) -> list[Effect]:
@@ -187,7 +190,7 @@ class Attempt:
                 effect.position,
                 declaration.tool,
                 declaration.kind,
-                effect.scope_text,
+                _codec.encode([scope.text for scope in effect.scopes]),
                 effect.held,
                 effect.call_id,
                 effect.payload,
@@ -196,7 +199,7 @@ class Attempt:
                 declaration.version,
                 effect.outcome,
                 at,
-            )  # fmt: skip
+            )
         )
         return changes
 
@@ -219,7 +222,7 @@ class Attempt:
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""
         result = effect.result
-        if result is not None and effect.pack is not None:
+        if result is not None and effect.pack is not None and not effect.stored:
             result = effect.pack(result)
         text = None if result is None else _codec.encode_result(result)
         return OutcomeChange(effect.key, effect.outcome, text, effect.error, effect.tag, effect.note, at)

@@ -102,11 +102,11 @@ def encode(value: Any) -> str:
 
 
 def encode_result(value: Any) -> str:
-    """Return JSON text for a tool's result, which exists already and can no longer be refused.
+    r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 
     What JSON cannot hold is kept as its `repr`, so that an account of it survives:
 
-    >>> encode_result({"id": 7}), encode_result(object) == '{"$repr":"<class \\'object\\'>"}'
+    >>> encode_result({"id": 7}), encode_result(object) == '{"$repr":"<class \'object\'>"}'
     ('{"id":7}', True)
     """
     try:
@@ -118,7 +118,7 @@ def encode_result(value: Any) -> str:
 def _picture(value: Any) -> str:
     try:
         return repr(value)[:10_000]
-    except Exception as error:  # noqa: BLE001 - what a foreign __repr__ raises must not lose the outcome
+    except Exception as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,3 +46,10 @@ def current_call() -> CurrentCall | None:
     True
     """
     return _current.get()
+
+
+def carried_into(context: Context) -> Context:
+    """Return a copy of a context in which `current_call()` is what it is here."""
+    copy = context.copy()
+    copy.run(_current.set, _current.get())
+    return copy

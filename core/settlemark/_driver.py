@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,7 @@ from settlemark import _codec
 from settlemark._acting import Program, Retries, perform, undo
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import CurrentCall
-from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declared_as
 from settlemark._errors import (
     InDoubt,
     LedgerError,
@@ -36,6 +37,7 @@ from settlemark._errors import (
 )
 from settlemark._index import Position
 from settlemark._protocol import Blocked, Call, Mode, Protocol, Ticket, Txn
+from settlemark._recovery import is_running, revive
 from settlemark._requests import Act, Recorded, Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
@@ -86,6 +88,7 @@ class Driver:
         clock: returns seconds since 1970, for the record.
         monotonic: returns seconds, for deadlines.
         worker: this process's name in the ledger.
+        declaration: finds what was declared of a tool by its name.
         on_residue: told of every transaction that left something, once.
     """
 
@@ -97,6 +100,7 @@ class Driver:
         clock: Callable[[], float],
         monotonic: Callable[[], float],
         worker: str,
+        declaration: Callable[[str], Declaration | None] = declared_as,
         prefix: str = "",
         on_residue: Callable[[str], None] | None = None,
     ) -> None:
@@ -107,6 +111,7 @@ class Driver:
         self._monotonic = monotonic
         self._worker = worker
         self._prefix = prefix
+        self._declaration = declaration
         self._on_residue = on_residue
         self.waiting: dict[Attempt, tuple[str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
@@ -191,9 +196,49 @@ class Driver:
             attempt.number = recorded.row.attempt
             attempt.replay = recorded
             attempt.recorded = {effect.row.position: effect for effect in recorded.effects}
-        else:
-            # An attempt cut off by the end of its process is aborted by recovery; this is the next.
+        elif recorded.state is State.ABORTED:
             attempt.number = txn.attempt = recorded.row.attempt + 1
+        else:
+            try:
+                yield from self._adopt(attempt, txn, recorded)
+            except GeneratorExit:
+                raise
+            except BaseException:
+                yield from self.abort(attempt, Reason.ABANDONED)
+                raise
+
+    def _adopt(self, attempt: Attempt, txn: Txn, recorded: RecordedTransaction) -> Program:
+        """Go on with an attempt that the end of its process cut off: under the same keys, nothing anew.
+
+        Its effects take their claims again. One with an intent and no outcome is unknown until its
+        call comes again and the counterparty is asked.
+        """
+        if is_running(recorded.row.owner):
+            raise StateError(
+                f"{attempt.name} is being run by another worker ({recorded.row.owner}):"
+                " wait for it, or use another name",
+                transaction=attempt.name, state=recorded.state,
+            )  # fmt: skip
+        attempt.number = txn.attempt = recorded.row.attempt
+        attempt.written = True
+        for found in recorded.effects:
+            effect = revive(found, self._declaration(found.row.tool), released=recorded.state is State.RELEASING)
+            if effect.held:
+                effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
+            elif effect.executed:
+                mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
+                effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
+                with self.step as protocol:
+                    for call in effect.calls:
+                        protocol.acted(call, happened=True)
+            attempt.add(effect)
+        if recorded.state is State.ABORTING:
+            yield from self.abort(attempt, Reason.ABANDONED, cause="its process ended while it was being undone")
+            with self.step as protocol:
+                again = protocol.begin(attempt.name, attempt.run, attempt=attempt.number + 1, retry=txn.retry)
+                attempt.txn, attempt.number = again, attempt.number + 1
+                attempt.effects, attempt.held_scopes, attempt.written = {}, {}, False
+                self._enter(attempt, again)
 
     def _enter(self, attempt: Attempt, txn: Txn) -> None:
         self._attempts[txn] = attempt
@@ -213,10 +258,13 @@ class Driver:
         turn: Turn | None = None,
         seat: Seat | None = None,
         let_through: tuple[type[BaseException], ...] = (),
+        *,
+        stay: bool = False,
     ) -> Program:
         """Run, hold or replay one call; return its result, or the effect itself when it is held.
 
         Exceptions of the types in `let_through` are a framework's control flow: they suspend the call.
+        With `stay` its seat is not vacated: the caller may try again, and says `leave` at the end.
 
         Raises:
             UsageError: bad arguments, before anything ran. Refused: the transaction is undone.
@@ -228,21 +276,27 @@ class Driver:
             raise  # the program is thrown away: it can ask for nothing more
         except let_through as control:
             if turn is not None and seat is not None:
-                with self.step:
-                    tickets = turn.interrupt(seat, control)
-                fire(tickets)
+                self.interrupt(turn, seat, control)
             raise
         except BaseException:
-            self._vacate(turn, seat, failed=True)
+            if turn is not None and seat is not None and not stay:
+                self.leave(turn, seat, failed=True)
             raise
-        self._vacate(turn, seat, failed=False)
+        if turn is not None and seat is not None and not stay:
+            self.leave(turn, seat, failed=False)
         return result
 
-    def _vacate(self, turn: Turn | None, seat: Seat | None, *, failed: bool) -> None:
-        if turn is not None and seat is not None:
-            with self.step:
-                tickets = turn.leave(seat, failed=failed)
-            fire(tickets)
+    def leave(self, turn: Turn, seat: Seat, *, failed: bool) -> None:
+        """Say that a call of a turn is over, whether it ran or not: who waited for it goes on."""
+        with self.step:
+            tickets = turn.leave(seat, failed=failed)
+        fire(tickets)
+
+    def interrupt(self, turn: Turn, seat: Seat, control: BaseException) -> None:
+        """Say that a framework suspended a call of a turn: who waited for it is suspended alike."""
+        with self.step:
+            tickets = turn.interrupt(seat, control)
+        fire(tickets)
 
     def _call(
         self,
@@ -268,7 +322,7 @@ class Driver:
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
         earlier = attempt.resume(effect)
-        if earlier is not None and (earlier.outcome in (Outcome.CONFIRMED, Outcome.QUEUED)):
+        if earlier is not None and (earlier.held or earlier.outcome is Outcome.CONFIRMED):
             return earlier if earlier.held else earlier.result
         effect = earlier or effect
         effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
@@ -320,7 +374,7 @@ class Driver:
                     retry_failures=attempt.on_failure == "retry",
                     final=False,
                     let_through=let_through,
-                )  # fmt: skip
+                )
             )
         finally:
             with self.step as protocol:
@@ -334,10 +388,14 @@ class Driver:
         return effect
 
     def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
+        mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
         if effect.position not in attempt.effects:
-            mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
             effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
             yield from self._record_intent(attempt, txn, effect)
+        elif effect.outcome is Outcome.FAILED:
+            # Its failure gave the claims back; the key, and so the recorded intent, stay the same.
+            effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
+            effect.outcome = Outcome.INTENDED
         else:
             with self.step as protocol:
                 protocol.resumed(effect.calls)
@@ -354,7 +412,9 @@ class Driver:
             refined = _refined(effect)
         except GeneratorExit:
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, let_through):
+                effect.outcome = Outcome.SUSPENDED
             yield from self._returned(attempt, effect, [])
             raise
         yield from self._returned(attempt, effect, refined)
@@ -368,8 +428,7 @@ class Driver:
                 protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
             if refined:
                 effect.calls = [narrow for call in effect.calls for narrow in protocol.refine(call, refined)]
-        if effect.outcome is not Outcome.INTENDED:
-            self._write([attempt.outcome(effect, self._clock())])
+        self._write([attempt.outcome(effect, self._clock())])
         yield from self._tidy()
 
     def _admit_all(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
@@ -542,7 +601,8 @@ class Driver:
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:
             name = getattr(hook, "__name__", repr(hook))
-            verdict = yield Act(hook, {"footprint": Footprint(attempt)}, None)
+            # By position: what a hook calls its argument is its own affair.
+            verdict = yield Act(partial(hook, Footprint(attempt)), {}, None)
             if verdict is False or isinstance(verdict, str):
                 said = verdict if isinstance(verdict, str) else "it returned False"
                 yield from self.abort(attempt, Reason.VETOED, hook=name, verdict=said)
@@ -562,10 +622,11 @@ class Driver:
             with self.step:
                 self._leave(attempt, txn)
             return
-        held = [effect for effect in attempt.in_order() if effect.held]
+        held = [e for e in attempt.in_order() if e.held and e.outcome is not Outcome.CONFIRMED]
         for number, effect in enumerate(held):
             try:
-                yield from self._release(attempt, effect)
+                # What has left is on record before the next leaves: a crash leaves one in doubt, not many.
+                yield from self._release(attempt, effect, wait=number < len(held) - 1)
             except GeneratorExit:
                 raise
             except BaseException as error:
@@ -577,7 +638,7 @@ class Driver:
                 self._raise_partial(attempt, effect, held[number + 1 :], error)
         yield from self._finish(attempt, txn)
 
-    def _release(self, attempt: Attempt, effect: Effect) -> Program:
+    def _release(self, attempt: Attempt, effect: Effect, *, wait: bool) -> Program:
         handler = effect.declaration.release
         current = attempt.current(effect)
         run = effect.run
@@ -594,7 +655,9 @@ class Driver:
                 with self.step as protocol:
                     for call in effect.calls:
                         protocol.released(call)
-                self._write([attempt.outcome(effect, self._clock())])
+                recorded = self._write([attempt.outcome(effect, self._clock())])
+        if wait:
+            yield from self._answer(recorded)
 
     def _finish(
         self, attempt: Attempt, txn: Txn, *, failed: Effect | None = None, left_over: Iterable[Effect] = ()
@@ -749,9 +812,13 @@ class Driver:
             self._write([attempt.state_change(self._clock())])
         interrupted: BaseException | None = None
         for effect in reversed(attempt.in_order()):
-            if effect.held or not effect.executed:
+            if effect.held and effect.executed:
+                effect.tag, clean = Tag.LEAKED, False
+                effect.note = "it had left, or may have, before the abort: ask the counterparty"
+                calls = []
+            elif effect.held or not effect.executed:
                 # A suspended call still has its claim; one that failed or never began has none.
-                calls = effect.calls if effect.outcome is Outcome.INTENDED else []
+                calls = effect.calls if effect.outcome is Outcome.SUSPENDED else []
                 if effect.outcome is not Outcome.FAILED:
                     effect.outcome = Outcome.DROPPED
                 effect.tag, clean = Tag.CLEAN, True
@@ -760,7 +827,7 @@ class Driver:
                     clean = yield from undo(effect, attempt.current(effect), attempt.retries)
                 except GeneratorExit:
                     raise
-                except BaseException as error:  # noqa: BLE001 - the others are undone first, then it is raised
+                except BaseException as error:
                     interrupted = error
                     effect.tag, effect.note, clean = (
                         Tag.UNRESOLVED,
@@ -790,11 +857,12 @@ class Driver:
 
     # ---- the ledger
 
-    def _write(self, changes: list[Change]) -> None:
+    def _write(self, changes: list[Change]) -> Future[Any] | None:
         """Queue what a crash may lose, because recovery asks the counterparty anyway."""
         pending = self.ledger.write(changes)
         if pending is not None:
             pending.add_done_callback(_log_failure)
+        return pending
 
     @staticmethod
     def _answer(value: Any) -> Program:
@@ -807,7 +875,7 @@ class Driver:
             return
         try:
             self._on_residue(attempt.name)
-        except Exception:
+        except Exception:  # a listener's own fault must not reach whoever settled
             _log.exception("on_residue failed for %s", attempt.name)
 
 

@@ -41,12 +41,17 @@ UNKNOWN = object()
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__settlemark_declaration__"
 _EXTRAS = frozenset({"result", "key"})
+_declared: dict[str, Declaration] = {}
 
 
 class Outcome(StrEnum):
-    """What is known of an effect: it goes from intended or queued to one of the others."""
+    """What is known of an effect: it goes from intended or queued to one of the others.
+
+    `suspended`: its framework stopped it (to ask a person, say) before it acted; it runs again.
+    """
 
     INTENDED = "intended"
+    SUSPENDED = "suspended"
     QUEUED = "queued"
     CONFIRMED = "confirmed"
     FAILED = "failed"
@@ -59,7 +64,8 @@ class Outcome(StrEnum):
 class Handler:
     """A function that undoes, probes or releases an effect, called with what it asks for by name.
 
-    It may ask for the call's own arguments, for `result` (what the call returned) and for `key`.
+    It may ask for the call's own arguments, for `result` (what the call returned) and for `key`;
+    an argument of the tool that has one of these two names goes before.
     """
 
     function: Callable[..., Any]
@@ -80,8 +86,8 @@ class Handler:
     def bind(self, arguments: Mapping[str, Any], *, result: Any, key: str) -> dict[str, Any]:
         """Return the keyword arguments to call it with."""
         named, takes_all, _ = self._parameters
-        offered = {**arguments, "result": result, "key": key}
-        return {name: value for name, value in offered.items() if name in named or (takes_all and name not in _EXTRAS)}
+        offered = {"result": result, "key": key, **arguments}
+        return {name: value for name, value in offered.items() if name in named or (takes_all and name in arguments)}
 
 
 def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
@@ -184,7 +190,7 @@ class Effect:
     """One tool call's side effect: what was asked, under which key, and what became of it.
 
     `run` calls the tool; `pack` turns its result into JSON and `unpack` turns that back, for tools
-    whose results are objects of a framework.
+    whose results are objects of a framework. `stored` says that `result` still is that JSON.
     """
 
     declaration: Declaration
@@ -202,6 +208,7 @@ class Effect:
     calls: list[Call] = field(default_factory=list)
     outcome: Outcome = Outcome.INTENDED
     result: Any = None
+    stored: bool = False
     error: str | None = None
     tag: Tag | None = None
     note: str | None = None
@@ -224,6 +231,7 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
         raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
     name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
     handler = Handler(function, name)
+    _check_callable_by_name(role, handler, tool)
     missing = [] if names is None else [n for n in handler.required() if n not in names]
     if missing:
         raise DeclarationError(
@@ -232,6 +240,22 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
             tool=tool,
         )
     return handler
+
+
+def _check_callable_by_name(role: str, handler: Handler, tool: str) -> None:
+    try:
+        parameters = inspect.signature(handler.function).parameters.values()
+    except (ValueError, TypeError):  # some builtins have none
+        raise DeclarationError(
+            f"{role}={handler.name} of {tool} does not tell its arguments: wrap it in a function", tool=tool
+        ) from None
+    unnamed = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
+    if unnamed:
+        raise DeclarationError(
+            f"{role}={handler.name} of {tool} takes {', '.join(map(repr, unnamed))} by position only:"
+            " handlers are called by name: wrap it in a function",
+            tool=tool,
+        )
 
 
 def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
@@ -323,7 +347,7 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             )
 
 
-def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+def effect(
     kind: EffectName | EffectClass,
     *,
     scope: str | None = None,
@@ -372,9 +396,15 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, function=function,
         )  # fmt: skip
         setattr(function, _ATTRIBUTE, declaration)
+        _declared[tool] = declaration
         return function
 
     return decorate
+
+
+def declared_as(tool: str) -> Declaration | None:
+    """Return what this process declared last, with `effect`, of a tool of this name, or None."""
+    return _declared.get(tool)
 
 
 def declaration_of(function: object) -> Declaration | None:

@@ -253,10 +253,7 @@ class Protocol:
         txn = Txn(name, run, attempt, position, retry=retry)
         self.live[position] = txn
         self._order.add(position)
-        plan = self._plans.get(run)
-        if plan:
-            txn.plan = dict(plan)
-            self._note_reader(txn, min(plan.values()))
+        self._take_plan(txn)
         for scope in declared:
             self._hold(txn, scope, declared=True)
         return txn
@@ -327,7 +324,8 @@ class Protocol:
     def _covered(self, txn: Txn, scope: Scope) -> bool:
         match = self.index.match(scope)
         held = txn.holds
-        if any(node in held for node in match.ways):
+        # A node on the way covers the scope, unless a wildcard branched the way to it.
+        if any(node in held and held[node].scope.covers(scope) for node in match.ways):
             return True
         return any(node in held and held[node].scope.covers(scope) for node in match.ends)
 
@@ -452,7 +450,8 @@ class Protocol:
         """Note that a held effect will never leave (it was refused, or could not be recorded)."""
         hold = call.hold
         assert hold is not None
-        if hold.held:
+        # After an abort the hold may be a retry's: what that one holds is not ours to drop.
+        if hold.held and hold.txn is call.txn:
             hold.held -= 1
             self._refresh(hold)
 
@@ -618,6 +617,7 @@ class Protocol:
         txn.successor = again
         self.live[txn.position] = again
         self._forget_reader(txn)
+        self._take_plan(again)
         again.holds, txn.holds = txn.holds, {}
         for hold in again.holds.values():
             hold.txn = again
@@ -842,6 +842,12 @@ class Protocol:
             for hold in holds:
                 hold.path[-1].uses += 1
             self._log.append((self.sequence, NOWHERE, [hold.path for hold in holds]))
+
+    def _take_plan(self, txn: Txn) -> None:
+        plan = self._plans.get(txn.run)
+        if plan:
+            txn.plan = dict(plan)
+            self._note_reader(txn, min(plan.values()))
 
     def _keep_plan(self, txn: Txn) -> None:
         plan = self._plans.pop(txn.run, {})

@@ -42,7 +42,7 @@ def run_sync(program: Program) -> Any:
         while True:
             try:
                 answer = _do_sync(request)
-            except BaseException as error:  # noqa: BLE001 - the program decides about every exception
+            except BaseException as error:
                 request = program.throw(error)
             else:
                 request = program.send(answer)
@@ -98,7 +98,7 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     def target() -> None:
         try:
             box.append((True, context.run(asyncio.run, coroutine)))
-        except BaseException as error:  # noqa: BLE001 - carried over to the calling thread
+        except BaseException as error:
             box.append((False, error))
 
     thread = threading.Thread(target=target, name="settlemark-handler")
@@ -123,7 +123,7 @@ async def run_async(program: Program) -> Any:
             try:
                 answer, interrupted = await _do_async(request)
                 cancelled = cancelled or interrupted
-            except BaseException as error:  # noqa: BLE001 - the program decides about every exception
+            except BaseException as error:
                 request = program.throw(error)
             else:
                 request = program.send(answer)

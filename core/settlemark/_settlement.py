@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import socket
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +18,20 @@ from settlemark import _codec
 from settlemark._acting import Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._driver import Driver
-from settlemark._effect import Declaration, Effect, EffectClass, EffectName, Outcome, declaration_of, declare
+from settlemark._effect import (
+    Declaration,
+    Effect,
+    EffectClass,
+    EffectName,
+    Outcome,
+    declaration_of,
+    declare,
+    declared_as,
+)
 from settlemark._errors import StateError, UsageError
 from settlemark._index import Position
 from settlemark._protocol import Protocol
+from settlemark._recovery import retire, worker_name
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
 from settlemark._sequencer import Order, Seat, Turn
@@ -33,6 +43,7 @@ _T = TypeVar("_T")
 
 DEFAULT_URL = "sqlite:///settlemark.db"
 QUEUED = "queued: will run when this step settles"
+SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
 
 
 class Queued:
@@ -392,14 +403,17 @@ class Settlement:
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
         self._told: set[str] = set()
+        self._supersteps: OrderedDict[str, int] = OrderedDict()
         self.ledger = open_ledger(self.url, namespace=namespace, retain=retain)
         self.protocol = Protocol()
+        self._worker = worker_name(ids()[:8])
         self.driver = Driver(
             self.protocol,
             self.ledger,
             clock=clock,
             monotonic=monotonic,
-            worker=f"{socket.gethostname()}:{os.getpid()}:{ids()[:8]}",
+            worker=self._worker,
+            declaration=lambda tool: self._declarations.get(tool) or declared_as(tool),
             prefix="" if namespace == "default" else f"{namespace}:",
             on_residue=on_residue,
         )
@@ -502,6 +516,19 @@ class Settlement:
         """Do as `cancel`, for an event loop."""
         return run_async(self.driver.cancel(run))
 
+    def epoch_for(self, superstep: str) -> int:
+        """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
+        with self.driver.step as protocol:
+            epoch = self._supersteps.get(superstep)
+            if epoch is None:
+                epoch = self._supersteps[superstep] = protocol.next_epoch
+                protocol.next_epoch = epoch + 1
+                if len(self._supersteps) > SUPERSTEPS:
+                    self._supersteps.popitem(last=False)
+            else:
+                self._supersteps.move_to_end(superstep)
+            return epoch
+
     # ---- declarations
 
     def declare(self, tool: str, kind: EffectName | EffectClass, **parts: Any) -> Declaration:
@@ -534,6 +561,14 @@ class Settlement:
             declared = Declaration(**{**_fields(declared), "function": function})
         self._declarations[name] = declared
         return declared
+
+    def declared(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
+        """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
+        return self._declarations.get(tool) or declaration_of(function)
+
+    def adopt(self, declaration: Declaration) -> None:
+        """Know a tool by a declaration that exists already, as `declare` would make it known."""
+        self._declarations[declaration.tool] = declaration
 
     def effect_of(
         self,
@@ -577,7 +612,7 @@ class Settlement:
                 effect.note or "",
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
-            )  # fmt: skip
+            )
             for recorded in self.ledger.transactions()
             for effect in recorded.effects
             if effect.tag is not None and effect.tag is not Tag.CLEAN
@@ -599,6 +634,7 @@ class Settlement:
 
     def close(self) -> None:
         """Write what is queued and let go of the ledger."""
+        retire(self._worker)
         self.ledger.close()
 
     def __enter__(self) -> Self:

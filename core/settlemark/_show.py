@@ -30,6 +30,7 @@ _WHY = {
 }
 _BECAME = {
     Outcome.INTENDED: "begun, and its outcome is not recorded yet",
+    Outcome.SUSPENDED: "paused before it acted",
     Outcome.QUEUED: "queued: leaves when this settles",
     Outcome.CONFIRMED: "confirmed",
     Outcome.FAILED: "did not happen",
@@ -87,7 +88,7 @@ def headline(recorded: RecordedTransaction) -> str:
     if state is State.COMMITTED:
         return f"{name} committed in part.{to_mend}" if left else f"{name} committed."
     if state is State.ABORTED:
-        return f"{name} was undone, because {why(recorded)}.{to_mend}"
+        return f"{name} {'aborted' if left else 'was undone'}, because {why(recorded)}.{to_mend}"
     if state is State.ABORTING:
         return f"{name} is being undone, because {why(recorded)}."
     if state is State.RELEASING:

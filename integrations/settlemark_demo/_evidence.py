@@ -57,10 +57,15 @@ class Evidence:
         """Whether effects happened in the order in which they were issued."""
         return self.order == sorted(self.order)
 
+    @property
+    def reversals(self) -> list[Entry]:
+        """What was taken back, in the order in which it was."""
+        return [entry for entry in self.entries if entry.event in _REVERSED]
+
     @cached_property
     def left(self) -> list[Entry]:
-        """What happened, mails apart, and was not reversed."""
-        gone = {entry.id for entry in self.entries if entry.event in _REVERSED}
+        """What happened, mails apart, and still stands."""
+        gone = {entry.id for entry in self.reversals}
         return [entry for entry in self.effects if entry.event != "mailed" and entry.id not in gone]
 
     @property
@@ -89,6 +94,11 @@ class Evidence:
         return sorted(standing) == sorted(self.issued)
 
     @property
+    def left_over(self) -> list[Entry]:
+        """What still stands although not all of it does."""
+        return [] if self.complete else self.left
+
+    @property
     def nothing(self) -> bool:
         """Whether no booking is left over and no mail was sent."""
         return not self.left and not self.mails
@@ -96,7 +106,8 @@ class Evidence:
     @property
     def named_exactly(self) -> bool:
         """Whether what is left over is what was named, no more and no less, and no mail speaks of it."""
-        return bool(self.left) and not self.mails and {entry.key or entry.id for entry in self.left} == self.named
+        keys: set[str | None] = {entry.key for entry in self.left}
+        return bool(self.left) and not self.mails and keys == set(self.named)
 
     @property
     def outcome(self) -> str:
@@ -121,7 +132,7 @@ class Evidence:
             "order": self.order,
             "in_order": self.in_order,
             "mails": self.mails,
-            "left_over": [entry.id for entry in self.left],
+            "left_over": [entry.id for entry in self.left_over],
             "duplicates": self.duplicates,
             "named": sorted(self.named),
             "outcome": self.outcome,

@@ -35,10 +35,11 @@ def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pai
             axes: Any = grid[row][column]
             _panel(axes, evidence, labels=column == 0)
             verdict = "clean" if evidence.clean else "NOT clean"
+            verdict += "" if evidence.in_order else ", out of order"
             axes.set_title(f"{scenario.name}, {side.label}: {verdict}", fontsize=9, loc="left")
             if row == len(played) - 1:
                 axes.set_xlabel("ms since the first log entry")
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)
 
 
@@ -60,7 +61,9 @@ def _panel(axes: Any, evidence: Evidence, *, labels: bool) -> None:
         elif entry.event == "replayed":
             axes.plot(at, lane, "D", color=_DONE, markerfacecolor="white", markersize=7, zorder=2)
         else:
-            axes.plot(at, lane, "x", color=_REFUSED, markersize=8, markeredgewidth=2, zorder=2)
+            # Only an undo is asked for something by its id.
+            color = _UNDONE if entry.id else _REFUSED
+            axes.plot(at, lane, "x", color=color, markersize=8, markeredgewidth=2, zorder=2)
     axes.set_yticks(list(lanes.values()), [f"{n + 1} {tool}" if labels else "" for tool, n in lanes.items()])
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.tick_params(labelsize=8)
@@ -80,5 +83,6 @@ def _legend() -> list[Line2D]:
         mark("o", _DONE, "effect (number: order issued)"),
         mark("s", _UNDONE, "undone"),
         mark("x", _REFUSED, "refused"),
+        mark("x", _UNDONE, "undo refused"),
         mark("D", _DONE, "repeat answered, no second effect", "white"),
     ]

@@ -19,19 +19,22 @@ Pair = tuple[Evidence, Evidence]
 
 def introduction(sides: Sequence[Side]) -> RenderableType:
     """Return what each side was given."""
-    lines = [Text("The same model turns, tools and faults on both sides; every figure is read from the")]
-    lines.append(Text("counterparties' own logs (an HTTP provider, an SMTP server, a SQLite file).\n"))
+    told = (
+        "The same model turns, tools and faults on both sides; every figure is read from the counterparties'"
+        " own logs (an HTTP provider, an SMTP server, a SQLite file).\n"
+    )
+    lines = [Text(told)]
     lines.extend(Text.assemble((f"{side.label}: ", "bold"), side.given) for side in sides)
     return Group(*lines)
 
 
 def comparison(scenario: Scenario, sides: Sequence[Side], found: Pair) -> RenderableType:
     """Return one scenario's table: a row a question, a column a side."""
-    table = Table(title=f"{scenario.name}: {scenario.title}", title_justify="left", title_style="bold")
+    title = Text.assemble((f"{scenario.name}: {scenario.title}", "bold"), "\nissued: ", _numbered(scenario.tools))
+    table = Table(title=title, title_justify="left", title_style="")
     table.add_column("", overflow="fold")
     for side in sides:
         table.add_column(side.label, overflow="fold")
-    table.add_row("issued", *[_numbered(scenario.tools)] * 2)
     table.add_row("order of effects", *(_order(evidence) for evidence in found))
     if scenario.in_sequence:
         table.add_row("traffic went", *(_detail(evidence, scenario.tools[-1]) for evidence in found))
@@ -51,9 +54,8 @@ def _numbered(tools: Sequence[str]) -> Text:
 
 def _order(evidence: Evidence) -> Text:
     numbers = " ".join(map(str, evidence.order)) or "none"
-    undone = sorted({entry.tool for entry in evidence.effects} - {entry.tool for entry in evidence.left})
-    undone = [tool for tool in undone if any(e.tool == tool and e.event == "cancelled" for e in evidence.entries)]
-    told = f" (then undone: {', '.join(undone)})" if undone else ""
+    undone = [str(evidence.issued.index(entry.tool) + 1) for entry in evidence.reversals]
+    told = f", then undone: {' '.join(undone)}" if undone else ""
     return _colored(numbers + ("" if evidence.in_order else ", out of order") + told, evidence.in_order)
 
 
@@ -68,7 +70,7 @@ def _missing(evidence: Evidence) -> Text:
 
 
 def _left(evidence: Evidence) -> Text:
-    return Text(", ".join(entry.id for entry in evidence.left) or "none")
+    return Text(", ".join(entry.id for entry in evidence.left_over) or "none")
 
 
 def _named(evidence: Evidence) -> Text:

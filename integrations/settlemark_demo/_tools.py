@@ -70,27 +70,36 @@ def trip_tools(world: World) -> list[BaseTool]:
 
     @tool
     @effect(
-        "reversible", scope="hotel:/{city}/{trip}", undo=inverse(_canceller(world, "hotel"), booking="id"), probe=find_booking,
+        "reversible",
+        scope="hotel:/{city}/{trip}",
+        undo=inverse(_canceller(world, "hotel"), booking="id"),
+        probe=find_booking,
         keyed=True,
-    )  # fmt: skip
+    )
     def reserve_hotel(trip: str, city: str) -> dict[str, Any]:
         """Reserve a hotel room."""
         return book("hotel", trip=trip, city=city)
 
     @tool
     @effect(
-        "reversible", scope="flight:/{city}/{trip}", undo=inverse(_canceller(world, "flight"), booking="id"), probe=find_booking,
+        "reversible",
+        scope="flight:/{city}/{trip}",
+        undo=inverse(_canceller(world, "flight"), booking="id"),
+        probe=find_booking,
         keyed=True,
-    )  # fmt: skip
+    )
     def reserve_flight(trip: str, city: str) -> dict[str, Any]:
         """Reserve a seat on a flight."""
         return book("flight", trip=trip, city=city)
 
     @tool
     @effect(
-        "reversible", scope="car:/{city}/{trip}", undo=inverse(_canceller(world, "car"), booking="id"), probe=find_booking,
+        "reversible",
+        scope="car:/{city}/{trip}",
+        undo=inverse(_canceller(world, "car"), booking="id"),
+        probe=find_booking,
         keyed=True,
-    )  # fmt: skip
+    )
     def reserve_car(trip: str, city: str) -> dict[str, Any]:
         """Reserve a rental car."""
         return book("car", trip=trip, city=city)

@@ -85,7 +85,13 @@ class World:
 
     def _steps(self) -> list[Entry]:
         return [
-            Entry(line["at"], line["step"], line["event"], line["step"], detail=line["detail"] or "")
+            Entry(
+                line["at"],
+                line["step"],
+                line["event"],
+                "" if line["event"] == "refused" else line["step"],
+                detail=line["detail"] or "",
+            )
             for line in self.database.log()
         ]
 

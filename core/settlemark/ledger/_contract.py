@@ -51,7 +51,7 @@ class EffectRow(NamedTuple):
     position: int
     tool: str
     kind: EffectClass
-    scope: str
+    scopes: str
     held: bool
     call_id: str | None
     arguments: str
@@ -60,6 +60,11 @@ class EffectRow(NamedTuple):
     version: str
     outcome: Outcome
     at: float
+
+    @property
+    def scope(self) -> str:
+        """Its scopes as one text, for people."""
+        return " ".join(_codec.decode(self.scopes))
 
     @property
     def fingerprint(self) -> str:

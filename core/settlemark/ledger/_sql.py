@@ -105,7 +105,7 @@ class _Writer:
         try:
             with self._engine.begin() as connection:
                 results = [task(connection) for task, _ in batch]
-        except Exception as error:  # noqa: BLE001 - every caller is told, the thread goes on
+        except Exception as error:
             if len(batch) > 1:
                 # One bad change must not fail its neighbours: give each its own commit.
                 for item in batch:
@@ -314,7 +314,7 @@ def _state_values(namespace: str, change: StateChange) -> dict[str, Any]:
 def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
     return {
         "namespace": namespace, "key": row.key, "name": row.name, "attempt": row.attempt, "position": row.position,
-        "tool": row.tool, "kind": row.kind, "scope": row.scope, "held": row.held, "call_id": row.call_id,
+        "tool": row.tool, "kind": row.kind, "scopes": row.scopes, "held": row.held, "call_id": row.call_id,
         "arguments": row.arguments, "fingerprint": row.fingerprint, "rationale": row.rationale,
         "handlers": row.handlers, "version": row.version, "outcome": row.outcome, "intended_at_seconds": row.at,
     }  # fmt: skip
@@ -338,7 +338,7 @@ def _transaction(row: Any) -> RecordedTransaction:
 def _effect(row: Any) -> RecordedEffect:
     intent = EffectRow(
         key=row["key"], name=row["name"], attempt=row["attempt"], position=row["position"], tool=row["tool"],
-        kind=EffectClass(row["kind"]), scope=row["scope"], held=row["held"], call_id=row["call_id"],
+        kind=EffectClass(row["kind"]), scopes=row["scopes"], held=row["held"], call_id=row["call_id"],
         arguments=row["arguments"],  rationale=row["rationale"],
         handlers=row["handlers"], version=row["version"], outcome=Outcome(row["outcome"]),
         at=row["intended_at_seconds"],

@@ -70,7 +70,7 @@ effects = Table(
     Column("position", Integer, nullable=False),
     Column("tool", String(512), nullable=False),
     Column("kind", String(16), nullable=False),
-    Column("scope", Text, nullable=False),
+    Column("scopes", Text, nullable=False),  # a JSON list
     Column("held", Boolean, nullable=False),
     Column("call_id", Text),
     Column("arguments", Text, nullable=False),

@@ -259,7 +259,7 @@ class Run:
                 if type(request) is Act:
                     try:
                         answer = call_with_current(request)
-                    except Exception as error:  # noqa: BLE001 - the driver decides about it
+                    except Exception as error:
                         failure = error
                 elif type(request) is Wait:
                     answer = True

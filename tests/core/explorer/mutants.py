@@ -143,7 +143,7 @@ class ForgetsUndo(Driver):
 
 @dataclass(frozen=True)
 class Mutant:
-    engine: type[Protocol] | type[Driver]
+    engine: type[Protocol | Driver]
     programs: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
 

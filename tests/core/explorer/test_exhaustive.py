@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.explorer.programs import pairs, triples
 
 from settlemark.testing._explorer import explore
-from tests.core.explorer.programs import pairs, triples
 
 PAIR_SHARDS = 32
 TRIPLE_SHARDS = 8

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.explorer.mutants import MUTANTS, STARVATION
 
 from settlemark.testing._explorer import explore
-from tests.core.explorer.mutants import MUTANTS, STARVATION
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -1,0 +1,373 @@
+"""The calls of one model turn when a framework runs them: seated up front, settled when the last is over.
+
+An integration opens a batch, seats every call in issuance order and lets its framework run them as
+it likes. Where the tool itself would be called it runs `perform`; when the framework has its answer,
+`leave`. A held call waits inside `perform` until all others are over, so that whoever called it (a
+retry wrapper, an error handler) gets the tool's real result. The last one settles the batch.
+Methods that may wait are programs for a runner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlemark import _codec
+from settlemark._acting import Program, in_doubt
+from settlemark._attempt import Attempt
+from settlemark._current import current_call
+from settlemark._driver import fire
+from settlemark._effect import Declaration, Effect, EffectClass, Outcome
+from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
+from settlemark._index import Position
+from settlemark._protocol import Ticket
+from settlemark._requests import Wait
+from settlemark._scope import Scope
+from settlemark._sequencer import Order, Seat, Turn
+from settlemark._settlement import Queued, Settlement
+from settlemark._states import Reason, State, Tag
+
+Control = tuple[type[BaseException], ...]
+
+_NO_DEADLINE = 1e6  # a sibling may run as long as it likes; each of its own waits has a deadline
+_UNSETTLED = (State.OPEN, State.SEALED)
+
+_here: ContextVar[Batch | None] = ContextVar("settlemark_batch", default=None)
+
+
+@dataclass(slots=True, eq=False)
+class BatchCall:
+    """One call of a batch: its place, and what came of it."""
+
+    declaration: Declaration
+    arguments: Mapping[str, Any]
+    call_id: str | None
+    seat: Seat
+    position: int
+    effects: list[Effect] = field(default_factory=list)
+    failed: str | None = None
+    over: bool = False
+    gate: Ticket = field(default_factory=Ticket)
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.declaration.tool
+
+
+class Batch:
+    """One turn of one transaction, run by a framework. Build it with `open_batch`.
+
+    Attributes:
+        calls: in issuance order.
+        refusal: why it did not commit as a whole, or None.
+        suspended: a framework's control flow stopped it, and entering its name again goes on.
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        attempt: Attempt,
+        *,
+        order: Order,
+        undoes: bool,
+        joined: bool,
+        resumable: bool,
+        let_through: Control,
+    ) -> None:
+        self.settlement = settlement
+        self.attempt = attempt
+        self.calls: list[BatchCall] = []
+        self.refusal: SettlemarkError | None = None
+        self.broken: BaseException | None = None
+        self.suspended = False
+        self.settled = False
+        self._driver = settlement.driver
+        self._undoes = undoes
+        self._joined = joined
+        self._resumable = resumable
+        self._let_through = let_through
+        self._turn = Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
+        self._private = Scope.parse("run:/this")
+        self._lock = threading.Lock()
+        self._expected = 0
+        self._control: BaseException | None = None
+        self._escaped = False
+        self._cut = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether a call of it waits for the others."""
+        return any(call.seat.held for call in self.calls)
+
+    @property
+    def lost_race(self) -> bool:
+        """Whether it was undone only because an older transaction needed what it had: run it again."""
+        txn = self.attempt.txn
+        undone = txn is not None and txn.state is State.ABORTED and txn.reason is Reason.WOUNDED
+        return not self._joined and (undone or isinstance(self.refusal, Wounded))
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be the batch that a batch opened inside one of its calls joins."""
+        token = _here.set(self)
+        try:
+            yield
+        finally:
+            _here.reset(token)
+
+    # ---- calls
+
+    def seat(
+        self, declaration: Declaration, arguments: Mapping[str, Any], *, call_id: str | None = None
+    ) -> BatchCall:
+        """Give a call the next place. Seat all before the first runs."""
+        if not self._undoes and declaration.kind is not EffectClass.READ:
+            declaration = Declaration(declaration.tool, EffectClass.OPAQUE, declaration.scope)
+        try:
+            effect = self._filled(declaration, arguments, call_id)
+        except ScopeError:
+            effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
+        with self._driver.step:
+            seat = self._turn.take(declaration, effect.scopes[0] if effect.scopes else None)
+            self.attempt.place(effect)
+            self._expected += 1
+        call = BatchCall(declaration, arguments, call_id, seat, effect.position)
+        self.calls.append(call)
+        return call
+
+    def _filled(self, declaration: Declaration, arguments: Mapping[str, Any], call_id: str | None) -> Effect:
+        return self.settlement.effect_of(
+            declaration, dict(arguments), _unset, run=self.attempt.run, call_id=call_id
+        )
+
+    def _effect(self, call: BatchCall, arguments: Mapping[str, Any]) -> Effect:
+        if not self._undoes:
+            # Order is all that is asked for: nothing is refused, and no other transaction is waited for.
+            kept: dict[str, Any] = _codec.decode(_codec.encode_result(arguments))
+            effect = Effect(call.declaration, (self._private,), kept, _unset, call_id=call.call_id)
+        else:
+            effect = self._filled(call.declaration, arguments, call.call_id)
+        for earlier in call.effects:
+            if earlier.arguments == effect.arguments:
+                return earlier
+        effect.position = call.position
+        if call.effects:
+            # A wrapper asks for something else in the same place: a decision of its own.
+            with self._driver.step:
+                self.attempt.place(effect)
+        call.effects.append(effect)
+        return effect
+
+    def perform(
+        self,
+        call: BatchCall,
+        run: Callable[[], Any],
+        arguments: Mapping[str, Any],
+        *,
+        because: str | None = None,
+        pack: Callable[[Any], Any] | None = None,
+        unpack: Callable[[Any], Any] | None = None,
+        may_wait: bool = True,
+    ) -> Program:
+        """Run a call's effect when its place has come, and return the tool's result.
+
+        Again with the same arguments: the recorded result, or another try under the same key if it
+        failed. With `may_wait=False`, or inside another batch's call, a held one returns a `Queued`.
+
+        Raises:
+            UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
+            InDoubt: nobody can tell whether it happened. Else whatever the tool raised.
+        """
+        effect = self._effect(call, arguments)
+        effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
+        found = yield from self._driver.call(
+            self.attempt, effect, self._turn, call.seat, self._let_through, stay=True
+        )
+        if not isinstance(found, Effect):
+            if self.attempt.replay is not None and effect.outcome in _NEVER:
+                raise self._why_not(effect)
+            return found
+        call.effects[call.effects.index(effect)] = found
+        if self._joined or not may_wait:
+            return Queued(found)
+        if self.attempt.replay is None and not self.settled:
+            if self._arrived(call):
+                yield from self._settle()
+            else:
+                yield Wait(call.gate, _NO_DEADLINE, "the other calls of its turn", found.scope_text)
+        return self.result(found)
+
+    def result(self, effect: Effect) -> Any:
+        """Return what a held effect returned when it left, or raise why it did not leave."""
+        if effect.outcome is Outcome.CONFIRMED:
+            return effect.result
+        raise self._why_not(effect)
+
+    def _why_not(self, effect: Effect) -> BaseException:
+        if effect.outcome is Outcome.UNKNOWN:
+            return self.refusal if isinstance(self.refusal, InDoubt) else in_doubt(effect)
+        if effect.outcome is Outcome.FAILED and self.refusal is not None and self.refusal.__cause__ is not None:
+            return self.refusal.__cause__
+        if self._control is not None or self.broken is not None:
+            return self._control or self.broken or AssertionError
+        tool, reason = effect.declaration.tool, effect.error or effect.note or self.because()
+        return Refused(
+            f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'never left: it was held'}, and {reason};"
+            " nothing of it happened: decide again from that",
+            transaction=self.attempt.name, epoch=None,
+        )  # fmt: skip
+
+    # ---- the end of a call, and of the turn
+
+    def leave(
+        self, call: BatchCall, *, failed: str | None = None, error: BaseException | None = None
+    ) -> Program:
+        """Say that the framework is done with a call, run or not; the last one settles the batch.
+
+        `failed` says in words how a failure was answered; `error` is what escapes the framework's handling.
+        """
+        if isinstance(error, self._let_through):
+            self._control = self._control or error
+            self._driver.interrupt(self._turn, call.seat, error)
+        else:
+            self._escaped = self._escaped or isinstance(error, Exception)
+            call.failed = failed if error is None else f"{type(error).__name__}: {error}"
+            self._driver.leave(self._turn, call.seat, failed=call.failed is not None)
+        if error is not None and not isinstance(error, Exception):
+            self._cut = True
+            self._open_gates()
+        if self._arrived(call):
+            yield from self._settle()
+
+    def _arrived(self, call: BatchCall) -> bool:
+        with self._lock:
+            if call.over:
+                return False
+            call.over = True
+            self._expected -= 1
+            return self._expected == 0
+
+    def _open_gates(self) -> None:
+        for call in self.calls:
+            fire([call.gate])
+
+    def because(self) -> str:
+        """Return in words why the turn was undone."""
+        if self.refusal is not None:
+            return str(self.refusal)
+        first = next((call for call in self.calls if call.failed is not None), None)
+        return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
+
+    def _settle(self) -> Program:
+        if self._cut:
+            return  # `abandon` follows
+        try:
+            yield from self._ending()
+        except (Refused, InDoubt, PartialCommit) as refusal:
+            self.refusal = refusal
+        except Exception as error:  # noqa: BLE001 - raised by whoever collects the answers, not by a bystander
+            self.broken = error
+        finally:
+            self.settled = True
+            self._open_gates()
+
+    def _ending(self) -> Program:
+        failed = any(call.failed is not None for call in self.calls)
+        if self._joined or self.attempt.replay is not None:
+            return
+        if self._undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
+            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
+        elif (self._control is not None or (self._escaped and not self._undoes)) and self._resumable:
+            self._suspend()
+        elif self._control is not None and self._undoes:
+            cause = "it was interrupted, and nothing can resume it"
+            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
+        else:
+            yield from self._driver.commit(self.attempt)
+
+    def _suspend(self) -> None:
+        self.suspended = True
+        self._driver.suspend(self.attempt)
+
+    def abandon(self, error: BaseException) -> Program:
+        """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
+        self._cut = True
+        self._open_gates()
+        if self.settled or self._joined or self.attempt.replay is not None:
+            return
+        self.settled = True
+        if self._undoes:
+            cause = f"the step was stopped by {type(error).__name__}"
+            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
+        elif self._resumable:
+            self._suspend()
+        elif self.attempt.live.state in _UNSETTLED:
+            yield from self._driver.commit(self.attempt)
+
+    def undone(self, call: BatchCall) -> str | None:
+        """Return what became of a call that had succeeded before its turn was undone, or None: its answer stands."""
+        txn = self.attempt.txn
+        if txn is None or txn.state not in (State.ABORTING, State.ABORTED) or self.suspended or not call.effects:
+            return None
+        effect = self.attempt.effects.get(call.effects[-1].position)
+        if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
+            return None
+        because = self.because()
+        if effect.outcome is Outcome.UNDONE and effect.tag is Tag.CLEAN:
+            return f"undone: {call.tool} had succeeded, and was undone because {because}"
+        if effect.executed or effect.tag is Tag.UNRESOLVED:
+            note = f" ({effect.note})" if effect.note else ""
+            return f"could not be undone: {call.tool} had succeeded and stays{note}, although {because}; an operator was told"
+        return f"never left: {call.tool} was held, and dropped because {because}" if effect.held else None
+
+
+_NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)
+
+
+def _unset() -> None:
+    raise AssertionError
+
+
+def open_batch(
+    settlement: Settlement,
+    name: str | None,
+    *,
+    run: str,
+    order: Order = "turn",
+    position: Position | None = None,
+    undoes: bool = True,
+    resumable: bool = False,
+    let_through: Control = (),
+) -> Program:
+    """Return a batch: a transaction of its own, or a part of the one whose call it is opened in.
+
+    Args:
+        settlement: settles it.
+        name: the transaction's; None when nothing can ever enter it again.
+        run: the job it belongs to.
+        order: see `Turn`.
+        position: shared by the siblings of one superstep, but for the ordinal.
+        undoes: False asks for order and deduplication alone: nothing is held, nothing undone.
+        resumable: the framework may come back to it under the same name.
+        let_through: the framework's control flow: it suspends the batch.
+
+    Raises:
+        Refused: its run was cancelled, or its name is in use.
+    """
+    outer, here = _here.get(), current_call()
+    parts = {"order": order, "undoes": undoes, "resumable": resumable, "let_through": let_through}
+    if outer is not None and outer.settlement is settlement and here is not None:
+        txn = outer.attempt.txn
+        if txn is not None and txn.state is State.OPEN and here.transaction == outer.attempt.name:
+            return Batch(settlement, outer.attempt, joined=True, **parts)
+    options = settlement._options(name, run, (), (), None, None, position=position)  # noqa: SLF001 - the same package's
+    attempt = yield from settlement.driver.begin(**options)
+    return Batch(settlement, attempt, joined=False, **parts)
+
+
+__all__ = ["Batch", "BatchCall", "open_batch"]

@@ -1,0 +1,229 @@
+"""What the tests of the core share: a protocol to drive by hand, and a world that keeps its own log."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import defaultdict
+from types import SimpleNamespace
+
+import pytest
+
+from settlemark import Retries, Settlement, effect
+from settlemark._protocol import Mode, Protocol
+from settlemark._scope import Scope
+from settlemark._states import Reason
+
+
+class Stage:
+    """A protocol, and short words for what is done with it."""
+
+    def __init__(self, **options):
+        self.protocol = Protocol(**options)
+
+    def begin(self, name, *may_touch, **options):
+        return self.protocol.begin(name, declared=[Scope.parse(s) for s in may_touch], **options)
+
+    def ask(self, txn, scope, mode):
+        """Ask to touch a scope; return the call and who is in the way."""
+        call = self.protocol.request(txn, Scope.parse(scope), mode)
+        blocked = self.protocol.admit(call)
+        return call, None if blocked is None else blocked.holder
+
+    def touch(self, txn, scope, mode, *, happened=True):
+        """Touch a scope, which must be free."""
+        call, holder = self.ask(txn, scope, mode)
+        assert holder is None, f"{txn.name} waits for {holder.name}"
+        if mode is not Mode.HELD:
+            self.protocol.acted(call, happened=happened)
+        return call
+
+    def read(self, txn, scope):
+        return self.touch(txn, scope, Mode.READ)
+
+    def write(self, txn, scope):
+        return self.touch(txn, scope, Mode.EAGER)
+
+    def hold(self, txn, scope):
+        return self.touch(txn, scope, Mode.HELD)
+
+    def commit(self, txn):
+        """Seal and settle a transaction that nobody is in the way of."""
+        self.protocol.seal(txn)
+        assert self.protocol.decide(txn) is None
+        if not txn.finished:
+            self.protocol.finish(txn)
+
+    def undo(self, txn, *calls, clean=True):
+        """Conclude an abort as a driver does."""
+        assert txn in self.protocol.take_aborted()
+        for call in calls:
+            self.protocol.undone(call, clean=clean)
+        if not txn.finished:
+            self.protocol.finish_abort(txn)
+
+    def abort(self, txn, *calls, clean=True):
+        self.protocol.abort(txn, Reason.FAILED)
+        self.undo(txn, *calls, clean=clean)
+
+    def version(self, scope):
+        return self.protocol.version(Scope.parse(scope))
+
+    def floor(self, scope):
+        return self.protocol.floor(Scope.parse(scope))
+
+    def frontier(self, scope):
+        return self.protocol.frontier(Scope.parse(scope))
+
+
+@pytest.fixture
+def stage():
+    return Stage()
+
+
+@pytest.fixture(scope="session")
+def make_stage():
+    return Stage
+
+
+class World:
+    """A counterparty: it knows nothing of settlements, and logs all that happens to it."""
+
+    def __init__(self):
+        self.log = []
+        self.rooms = set()
+        self.cells = {}
+        self.faults = defaultdict(list)
+        self.lock = threading.Lock()
+        self.tools = self._tools()
+
+    def act(self, *entry):
+        """Do one thing, unless a fault is due for it; a fault marked `after` strikes when it is done."""
+        verb = entry[0]
+        fault = self.faults[verb].pop(0) if self.faults[verb] else None
+        if isinstance(fault, BaseException):
+            raise fault
+        with self.lock:
+            self.log.append(entry)
+        if fault is not None:
+            raise fault[1]
+
+    def fail(self, verb, *faults):
+        self.faults[verb].extend(faults)
+
+    def _tools(self):
+        def cancel(room):
+            self.act("cancel", room)
+            self.rooms.discard(room)
+
+        @effect("reversible", scope="room:/{room}", undo=cancel)
+        def book(room):
+            self.act("book", room)
+            self.rooms.add(room)
+            return {"confirmation": f"R-{room}"}
+
+        @effect("reversible", scope="fee:/{room}", undo=cancel, cost="a fee of 20")
+        def book_with_fee(room):
+            self.act("book", room)
+            self.rooms.add(room)
+            return "booked"
+
+        @effect("read", scope="room:/{room}")
+        def look(room):
+            return room in self.rooms
+
+        @effect("irreversible", scope="mail:/{to}")
+        def send(to, text="hello"):
+            self.act("send", to, text)
+            return f"sent to {to}"
+
+        @effect("staged", scope="cell:/{cell}")
+        def put(cell, value):
+            self.act("put", cell, value)
+            self.cells[cell] = value
+            return value
+
+        @effect("idempotent", scope="account:/{account}")
+        def charge(account, amount):
+            self.act("charge", account, amount)
+            return amount
+
+        def shout(word):
+            self.act("shout", word)
+            return word.upper()
+
+        return SimpleNamespace(
+            book=book, book_with_fee=book_with_fee, cancel=cancel, look=look, send=send, put=put, charge=charge,
+            shout=shout,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def tools(world):
+    return world.tools
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request, tmp_path):
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def open_settlement():
+    """Open settlements that never pause between retries, and close them at the end."""
+    opened = []
+
+    def open_(url="memory:", **options):
+        options.setdefault("retries", Retries(first=0, most=0))
+        options.setdefault("wait", 20.0)
+        settlement = Settlement(url, **options)
+        opened.append(settlement)
+        return settlement
+
+    yield open_
+    for settlement in opened:
+        settlement.close()
+
+
+@pytest.fixture
+def settlement(url, open_settlement):
+    return open_settlement(url)
+
+
+@pytest.fixture
+def quick(open_settlement):
+    """A settlement in memory, for what does not depend on the store."""
+    return open_settlement()
+
+
+def rows(settlement, name):
+    """The recorded attempts of a name: (state, [(tool, outcome, tag)])."""
+    return [
+        (recorded.state.value, [(e.row.tool, e.outcome.value, e.tag and e.tag.value) for e in recorded.effects])
+        for recorded in settlement.transactions()
+        if recorded.row.name == name
+    ]
+
+
+@pytest.fixture
+def recorded():
+    return rows
+
+
+@pytest.fixture
+def sqlite_rows():
+    """Read a ledger's file from outside of settlemark."""
+
+    def query(url, statement):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    return query

@@ -1,0 +1,132 @@
+"""A process that is killed at its worst moment, and the next one that enters the same name.
+
+The world is a file of lines, written by the tools themselves; a booking desk that honours keys
+is a second file with one line a key.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from settlemark import InDoubt, Settlement, Tag, effect
+
+PROGRAM = '''
+import json, os, signal, sys
+from pathlib import Path
+from settlemark import Settlement, current_call, effect
+
+folder, die_at, probe_answers = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "probe"
+
+def log(line):
+    with (folder / "world").open("a") as world:
+        world.write(line + "\\n")
+
+def die(here):
+    if here == die_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def book_once(room):
+    """The desk honours keys: a second booking under one key is the first."""
+    key = current_call().key
+    desk = folder / "desk"
+    known = json.loads(desk.read_text()) if desk.exists() else {}
+    if key not in known:
+        known[key] = room
+        desk.write_text(json.dumps(known))
+        log(f"booked {room}")
+
+@effect("reversible", scope="room:/{room}", undo=lambda room: log(f"cancelled {room}"), keyed=True)
+def book(room):
+    die("before booking")
+    book_once(room)
+    die("after booking")
+    return {"room": room}
+
+def sent(to):
+    return True if f"mail {to}" in (folder / "world").read_text().splitlines() else None
+
+@effect("irreversible", scope="mail:/{to}", probe=sent if probe_answers else None)
+def send(to):
+    die("before mail")
+    log(f"mail {to}")
+    die("after mail")
+
+settlement = Settlement(f"sqlite:///{folder / 'ledger.db'}")
+with settlement.transaction("trip-42") as tx:
+    tx.call(book, room="Ada")
+    die("between")
+    tx.call(send, to="a@example.com")
+    die("before commit")
+settlement.close()
+log("done")
+'''
+
+
+def run(folder, die_at="never", *, probe=False):
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), die_at, "probe" if probe else "-"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def world(folder):
+    path = folder / "world"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.mark.parametrize(
+    "die_at", ["before booking", "after booking", "between", "before commit", "before mail", "after mail"]
+)
+def test_entering_the_name_again_after_a_kill_does_each_effect_once(tmp_path, die_at):
+    killed = run(tmp_path, die_at, probe=True)
+    assert killed.returncode == -signal.SIGKILL
+    again = run(tmp_path, probe=True)
+    assert again.returncode == 0, again.stderr
+    assert world(tmp_path) == ["booked Ada", "mail a@example.com", "done"]
+    assert list(json.loads((tmp_path / "desk").read_text())) == ["trip-42#1/0"]
+
+
+def test_a_mail_that_may_have_left_and_cannot_be_asked_about_is_in_doubt_and_named(tmp_path):
+    run(tmp_path, "after mail")
+    again = run(tmp_path)
+    assert "InDoubt" in again.stderr
+    assert world(tmp_path) == ["booked Ada", "mail a@example.com"]
+    with Settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
+        assert [(r.tool, r.tag) for r in settlement.residue()] == [("send", Tag.UNRESOLVED)]
+
+
+def test_a_third_process_replays_what_the_first_committed(tmp_path):
+    assert run(tmp_path).returncode == 0
+    assert run(tmp_path, "after booking").returncode == 0
+    assert world(tmp_path) == ["booked Ada", "mail a@example.com", "done", "done"]
+
+
+def test_a_name_that_another_live_settlement_is_running_is_refused_and_nothing_runs(tmp_path):
+    acted = []
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: acted.remove(room))
+    def book(room):
+        acted.append(room)
+
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url) as first, Settlement(url) as second, first.transaction("trip-42") as tx:
+        tx.call(book, room="Ada")
+        with pytest.raises(Exception, match="is being run by another worker"), second.transaction("trip-42"):
+            pass
+        assert acted == ["Ada"]
+
+
+def test_in_doubt_is_an_error_that_names_the_key():
+    @effect("opaque", scope="desk:/{n}")
+    def lose(n):
+        raise TimeoutError
+
+    settlement = Settlement("memory:")
+    with pytest.raises(InDoubt) as caught, settlement.transaction("trip") as tx:
+        tx.call(lose, n=1)
+    assert (caught.value.key, caught.value.tool) == ("trip#1/0", "lose")

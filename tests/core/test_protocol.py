@@ -1,0 +1,357 @@
+"""How a transaction settles: who commits when, what a refusal says, and what stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark import Cancelled, InternalError, LateAppend, OutsideDeclared, Stale, StateError
+from settlemark._protocol import Mode
+from settlemark._scope import Scope
+from settlemark._states import Reason, State
+
+# ---- the commit rule
+
+
+def test_a_sealed_writer_waits_for_an_older_holder_of_a_scope_it_touched(stage):
+    older = stage.begin("older", "room:/Ada")
+    younger = stage.begin("younger")
+    stage.write(younger, "room:/Ada/1")
+    stage.protocol.seal(younger)
+    blocked = stage.protocol.decide(younger)
+    assert (blocked.holder, younger.state) == (older, State.SEALED)
+    stage.commit(older)
+    assert stage.protocol.decide(younger) is None
+    assert younger.state is State.COMMITTED
+
+
+def test_an_older_holder_elsewhere_delays_nobody(stage):
+    stage.begin("older", "room:/Bee")
+    younger = stage.begin("younger")
+    stage.write(younger, "room:/Ada")
+    stage.commit(younger)
+    assert younger.state is State.COMMITTED
+
+
+def test_a_writer_waits_for_an_older_holder_of_what_it_only_read(stage):
+    older = stage.begin("older", "price:/Ada")
+    younger = stage.begin("younger")
+    stage.read(younger, "price:/Ada")
+    stage.write(younger, "room:/Ada")
+    stage.protocol.seal(younger)
+    assert stage.protocol.decide(younger).holder is older
+
+
+def test_one_that_wrote_nothing_waits_for_nobody_and_raises_no_floor(stage):
+    stage.begin("older", "price:/Ada")
+    reader = stage.begin("reader")
+    stage.read(reader, "price:/Ada")
+    stage.commit(reader)
+    assert (reader.state, stage.floor("price:/Ada"), stage.version("price:/Ada")) == (State.COMMITTED, 0, 0)
+
+
+def test_a_held_effect_waits_for_an_undo_that_runs_on_its_scope(stage):
+    first, second = stage.begin("first"), stage.begin("second")
+    stage.hold(first, "room:/Ada")
+    call = stage.write(second, "room:/Bee")
+    third = stage.begin("third")
+    stage.hold(third, "room:/*")
+    stage.protocol.abort(first, Reason.FAILED)
+    stage.protocol.abort(second, Reason.FAILED)
+    stage.protocol.seal(third)
+    assert stage.protocol.decide(third).holder is second
+    stage.undo(second, call)
+    assert stage.protocol.decide(third) is None
+
+
+def test_a_younger_write_of_what_an_older_one_read_waits_for_it(stage):
+    reader, writer = stage.begin("reader"), stage.begin("writer")
+    stage.read(reader, "price:/Ada/1")
+    stage.write(reader, "room:/Ada")
+    stage.hold(writer, "price:/Ada")
+    stage.protocol.seal(writer)
+    assert stage.protocol.decide(writer).holder is reader
+    stage.commit(reader)
+    assert stage.protocol.decide(writer) is None
+
+
+@pytest.mark.parametrize(("read", "written"), [("price:/A", "price:/A/1"), ("price:/A/1", "price:/A"), ("price:/a", "price:/*")])
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_read_overwritten_by_another_commit_is_stale(stage, read, written, writes):
+    writer = stage.begin("writer")
+    reader = stage.begin("reader")
+    stage.read(reader, read)
+    if writes:
+        stage.hold(reader, "room:/Ada")
+    stage.write(writer, written)
+    stage.commit(writer)
+    stage.protocol.seal(reader)
+    with pytest.raises(Stale, match="changed after it was read; read it again") as stale:
+        stage.protocol.decide(reader)
+    assert stale.value.scope == Scope.parse(read)
+    assert (reader.state, reader.reason, stage.protocol.live) == (State.ABORTED, Reason.STALE, {})
+
+
+def test_its_own_write_does_not_make_a_reader_stale(stage):
+    txn = stage.begin("both")
+    stage.read(txn, "room:/Ada")
+    stage.write(txn, "room:/Ada")
+    stage.commit(txn)
+    assert txn.state is State.COMMITTED
+
+
+def test_versions_are_compared_and_not_values(stage):
+    reader = stage.begin("reader", position=(9, ""))
+    stage.read(reader, "room:/Ada")
+    for number in (1, 2):  # changed, and changed back
+        writer = stage.begin(f"writer {number}", position=(number, ""))
+        stage.write(writer, "room:/Ada")
+        stage.commit(writer)
+    stage.protocol.seal(reader)
+    with pytest.raises(Stale):
+        stage.protocol.decide(reader)
+
+
+def test_a_held_effect_makes_the_decision_releasing_and_the_last_release_finishes(stage):
+    txn = stage.begin("mail")
+    call = stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    assert stage.protocol.decide(txn) is None
+    assert txn.state is State.RELEASING
+    stage.protocol.released(call)
+    stage.protocol.finish(txn)
+    assert (txn.state, stage.protocol.live) == (State.COMMITTED, {})
+
+
+def test_a_release_in_progress_keeps_readers_out_until_it_is_done(stage):
+    txn, reader = stage.begin("mail"), stage.begin("reader")
+    call = stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    stage.protocol.decide(txn)
+    asked, holder = stage.ask(reader, "mail:/Ada", Mode.READ)
+    assert holder is txn
+    stage.protocol.released(call)
+    assert stage.protocol.admit(asked) is None
+
+
+# ---- floors
+
+
+def test_the_decision_raises_floors_over_the_whole_footprint_reads_included(stage):
+    txn = stage.begin("both")
+    stage.read(txn, "price:/Ada")
+    stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    assert (stage.floor("price:/Ada"), stage.floor("mail:/Ada")) == (0, 0)
+    stage.protocol.decide(txn)
+    assert (stage.floor("price:/Ada"), stage.floor("mail:/Ada")) == (1, 1)
+    assert (stage.version("price:/Ada"), stage.version("mail:/Ada")) == (0, 1)
+
+
+@pytest.mark.parametrize(("touched", "asked"), [("room:/Ada", "room:/Ada/1"), ("room:/Ada/1", "room:/Ada")])
+def test_a_floor_holds_for_parents_and_children(make_stage, touched, asked):
+    stage = make_stage()
+    stage.begin("older", "lamp:/1")
+    txn = stage.begin("writer")
+    stage.write(txn, touched)
+    stage.commit(txn)
+    assert stage.floor(asked) == 2
+    assert stage.floor("room:/Bee") == 0
+
+
+def test_an_abort_raises_no_floor(stage):
+    txn = stage.begin("failed")
+    call = stage.write(txn, "room:/Ada")
+    stage.abort(txn, call)
+    assert (stage.floor("room:/Ada"), stage.version("room:/Ada")) == (0, 0)
+
+
+def test_what_could_not_be_undone_is_a_write(stage):
+    reader = stage.begin("reader", position=(9, ""))
+    stage.read(reader, "room:/Ada")
+    txn = stage.begin("failed")
+    call = stage.write(txn, "room:/Ada")
+    stage.abort(txn, call, clean=False)
+    assert stage.version("room:/Ada") == 1
+    stage.protocol.seal(reader)
+    with pytest.raises(Stale):
+        stage.protocol.decide(reader)
+
+
+def test_the_frontier_is_the_oldest_hold_or_the_next_epoch(stage):
+    assert stage.frontier("room:/Ada") == 1
+    one = stage.begin("one", "room:/Ada")
+    stage.begin("two", "room:/Ada/1")
+    assert (stage.frontier("room:/Ada"), stage.frontier("room:/Ada/1"), stage.frontier("room:/Bee")) == (1, 1, 3)
+    stage.abort(one)
+    assert stage.frontier("room:/Ada") == 2
+
+
+# ---- seal
+
+
+def test_a_seal_drops_what_was_declared_and_not_touched(stage):
+    first = stage.begin("first", "room:/Ada", "room:/Bee")
+    second = stage.begin("second")
+    stage.write(first, "room:/Ada")
+    stage.write(second, "room:/Bee")
+    stage.protocol.seal(second)
+    assert stage.protocol.decide(second).holder is first
+    stage.protocol.seal(first)
+    assert stage.protocol.decide(second) is None
+
+
+def test_a_late_append_is_refused_and_aborts_its_transaction(stage):
+    txn = stage.begin("late")
+    written = stage.write(txn, "room:/Ada")
+    stage.protocol.seal(txn)
+    with pytest.raises(LateAppend, match="came after late was sealed: it was refused and late was aborted") as late:
+        stage.ask(txn, "room:/Bee", Mode.EAGER)
+    assert (late.value.transaction, late.value.scope) == ("late", Scope.parse("room:/Bee"))
+    assert (txn.state, txn.reason) == (State.ABORTING, Reason.VIOLATION)
+    stage.undo(txn, written)
+    assert txn.state is State.ABORTED
+
+
+def test_a_call_after_the_settlement_is_refused_and_nothing_changed(stage):
+    txn = stage.begin("done")
+    stage.write(txn, "room:/Ada")
+    stage.commit(txn)
+    before = stage.protocol.freeze()
+    with pytest.raises(LateAppend, match="had settled: it was refused; use a new transaction"):
+        stage.ask(txn, "room:/Ada", Mode.READ)
+    assert (txn.state, stage.protocol.freeze()) == (State.COMMITTED, before)
+
+
+@pytest.mark.parametrize("state", ["sealed", "committed"])
+def test_a_second_seal_is_refused_and_nothing_changed(stage, state):
+    txn = stage.begin("twice")
+    stage.write(txn, "room:/Ada")
+    stage.protocol.seal(txn)
+    if state == "committed":
+        stage.protocol.decide(txn)
+    before = stage.protocol.freeze()
+    with pytest.raises(StateError, match=f"twice is {state}: it cannot seal"):
+        stage.protocol.seal(txn)
+    assert (txn.state.value, stage.protocol.freeze()) == (state, before)
+
+
+def test_an_unsealed_transaction_does_not_commit_and_nothing_changed(stage):
+    txn = stage.begin("open")
+    stage.write(txn, "room:/Ada")
+    before = stage.protocol.freeze()
+    with pytest.raises(StateError, match="open is open: only a sealed transaction can commit"):
+        stage.protocol.decide(txn)
+    assert stage.protocol.freeze() == before
+
+
+def test_a_call_that_was_never_admitted_cannot_return_and_nothing_changed(stage):
+    txn = stage.begin("odd")
+    call = stage.protocol.request(txn, Scope.parse("room:/Ada"), Mode.EAGER)
+    before = stage.protocol.freeze()
+    with pytest.raises(InternalError, match="without having been admitted"):
+        stage.protocol.acted(call, happened=True)
+    assert stage.protocol.freeze() == before
+
+
+def test_an_abort_with_claims_left_cannot_finish_and_nothing_changed(stage):
+    txn = stage.begin("claims")
+    stage.write(txn, "room:/Ada")
+    stage.protocol.abort(txn, Reason.FAILED)
+    before = stage.protocol.freeze()
+    with pytest.raises(InternalError, match="claims cannot finish: 1 claims, 0 calls"):
+        stage.protocol.finish_abort(txn)
+    assert stage.protocol.freeze() == before
+
+
+# ---- release refused
+
+
+def test_a_releasing_transaction_aborts_while_nothing_has_left(stage):
+    txn = stage.begin("mail")
+    booked = stage.write(txn, "room:/Ada")
+    stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    stage.protocol.decide(txn)
+    stage.protocol.abort(txn, Reason.REFUSED)
+    assert txn.state is State.ABORTING
+    stage.undo(txn, booked)
+    assert (txn.state, stage.protocol.live) == (State.ABORTED, {})
+
+
+def test_a_releasing_transaction_with_something_gone_is_not_aborted(stage):
+    txn = stage.begin("mail")
+    first, _ = stage.hold(txn, "mail:/Ada"), stage.hold(txn, "mail:/Bee")
+    stage.protocol.seal(txn)
+    stage.protocol.decide(txn)
+    stage.protocol.released(first)
+    before = stage.protocol.freeze()
+    stage.protocol.abort(txn, Reason.REFUSED)
+    assert (txn.state, stage.protocol.freeze()) == (State.RELEASING, before)
+
+
+# ---- refine
+
+
+def test_refining_narrows_a_claim_and_lets_others_in(stage):
+    txn, other = stage.begin("broad"), stage.begin("other")
+    call = stage.write(txn, "city:/Rome/**")
+    waiting, holder = stage.ask(other, "city:/Rome/1", Mode.READ)
+    assert holder is txn
+    (narrow,) = stage.protocol.refine(call, [Scope.parse("city:/Rome/2")])
+    assert stage.protocol.admit(waiting) is None
+    assert narrow.scope == Scope.parse("city:/Rome/2")
+    assert stage.ask(other, "city:/Rome/2", Mode.READ)[1] is txn
+    stage.abort(txn, narrow)
+    assert {txn.name for txn in stage.protocol.live.values()} == {"other"}
+
+
+def test_refining_outside_what_was_declared_is_refused_and_nothing_changed(stage):
+    txn = stage.begin("broad")
+    call = stage.write(txn, "city:/Rome")
+    before = stage.protocol.freeze()
+    with pytest.raises(OutsideDeclared, match="refined city:/Rome to city:/Oslo, which lies outside it") as outside:
+        stage.protocol.refine(call, [Scope.parse("city:/Rome/1"), Scope.parse("city:/Oslo")])
+    assert (outside.value.scope, outside.value.declared) == (Scope.parse("city:/Oslo"), call.scope)
+    assert stage.protocol.freeze() == before
+
+
+# ---- cancel
+
+
+def test_a_fence_aborts_what_has_not_settled_and_refuses_all_that_comes(stage):
+    one, two = stage.begin("trip/1"), stage.begin("trip/2")
+    other = stage.begin("other/1")
+    booked = stage.write(one, "room:/Ada")
+    assert set(stage.protocol.cancel("trip")) == {one, two}
+    stage.protocol.undone(booked, clean=True)
+    stage.protocol.finish_abort(one)
+    with pytest.raises(Cancelled, match="trip/2 was cancelled"):
+        stage.ask(two, "room:/Bee", Mode.READ)
+    before = stage.protocol.freeze()
+    with pytest.raises(Cancelled, match="trip was cancelled: nothing of it acts any more"):
+        stage.begin("trip/3")
+    assert stage.protocol.freeze() == before
+    assert list(stage.protocol.live.values()) == [other]
+
+
+def test_a_fence_leaves_a_releasing_transaction_to_finish(stage):
+    txn = stage.begin("trip/1")
+    call = stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    stage.protocol.decide(txn)
+    assert stage.protocol.cancel("trip") == []
+    stage.protocol.released(call)
+    stage.protocol.finish(txn)
+    assert txn.state is State.COMMITTED
+
+
+def test_a_fence_ends_a_retry_that_was_to_come(stage):
+    older = stage.begin("older")
+    younger = stage.begin("younger", retry=True)
+    stage.read(older, "room:/Ada")
+    undone = stage.write(younger, "room:/Ada")
+    stage.ask(older, "room:/Ada", Mode.EAGER)
+    assert younger.reason is Reason.WOUNDED
+    stage.protocol.cancel("younger")
+    stage.undo(younger, undone)
+    assert (younger.successor, list(stage.protocol.live.values())) == (None, [older])
