@@ -7,6 +7,7 @@ is a second file with one line a key.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -71,6 +72,7 @@ def run(folder, die_at="never", *, probe=False):
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), die_at, "probe" if probe else "-"],
         capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
 
 
