@@ -5,18 +5,21 @@ Every function here is a program for a runner: it yields requests and returns an
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
 from settlemark._current import CurrentCall
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome
-from settlemark._errors import InDoubt
+from settlemark._errors import InDoubt, PartialCommit, SettlemarkError
 from settlemark._requests import Act, Request, Sleep
 from settlemark._states import Tag
 
 Program = Generator[Request, Any, Any]
 
+# A final act is never cancelled from outside: a CancelledError is the handler's own, as is sys.exit().
+_HANDLER_FAULTS = (Exception, CancelledError, SystemExit)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
 
 
@@ -41,8 +44,11 @@ class Retries:
 def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     """Whether an exception leaves open if the effect happened: timeouts, lost connections, cancellation.
 
-    Libraries have their own timeout classes that are no `TimeoutError`: those are known by name.
+    Libraries have their own timeout classes that are no `TimeoutError`: those are known by name. A
+    settlement inside the tool knows for itself what it left.
     """
+    if isinstance(error, SettlemarkError):
+        return isinstance(error, InDoubt | PartialCommit)
     if not isinstance(error, Exception) or isinstance(error, (TimeoutError, ConnectionError, *declaration.unknown)):
         return True
     return any(c.__name__ in _UNKNOWN_NAMES or c.__name__.endswith("Timeout") for c in type(error).__mro__)
@@ -74,8 +80,8 @@ def perform(
     if effect.outcome is Outcome.UNKNOWN:
         found = yield from probe(effect, current)
         if found is not UNKNOWN and found is not None:
-            effect.outcome, effect.result = Outcome.CONFIRMED, found
-            return found
+            effect.confirm(found)
+            return effect.result
         if found is UNKNOWN and not declaration.keyed:
             raise in_doubt(effect)
     while True:
@@ -87,13 +93,14 @@ def perform(
             raise
         except BaseException as error:
             failures += 1
-            unknown = leaves_unknown(error, declaration)
+            # A read leaves nothing in the world that could be in doubt.
+            unknown = declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration)
             found = yield from probe(effect, current)
             if found is not UNKNOWN and found is not None:
-                effect.outcome, effect.result = Outcome.CONFIRMED, found
+                effect.confirm(found)
                 if not isinstance(error, Exception):
                     raise
-                return found
+                return effect.result
             absent = unknown and found is None
             unknown = unknown and found is UNKNOWN
             effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
@@ -102,7 +109,7 @@ def perform(
                 raise
             may_retry = declaration.keyed if unknown else (retry_failures or absent)
             if may_retry and failures < retries.tries:
-                yield Sleep(retries.pause(failures))
+                yield Sleep(retries.pause(failures), final)
                 continue
             if unknown:
                 raise in_doubt(effect) from error
@@ -127,9 +134,9 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
     if handler is None:
         return UNKNOWN
     try:
-        arguments = handler.bind(effect.arguments, result=effect.result, key=effect.key)
+        arguments = handler.bind(effect.arguments, result=effect.plain_result(), key=effect.key)
         return (yield Act(handler.function, arguments, current, final=True))
-    except Exception:
+    except _HANDLER_FAULTS:
         return UNKNOWN
 
 
@@ -145,7 +152,7 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
             effect.outcome, effect.tag = Outcome.FAILED, Tag.CLEAN
             return True
         if found is not UNKNOWN:
-            effect.outcome, effect.result = Outcome.CONFIRMED, found
+            effect.confirm(found)
     if effect.outcome is Outcome.UNKNOWN:
         effect.tag = Tag.UNRESOLVED
         effect.note = "nobody can tell whether it happened: ask the counterparty"
@@ -158,12 +165,12 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
     failures = 0
     while True:
         try:
-            bound = handler.bind(effect.arguments, result=effect.result, key=effect.key)
+            bound = handler.bind(effect.arguments, result=effect.plain_result(), key=effect.key)
             yield Act(handler.function, bound, current, final=True)
-        except Exception as error:
+        except _HANDLER_FAULTS as error:
             failures += 1
             if failures < retries.tries:
-                yield Sleep(retries.pause(failures))
+                yield Sleep(retries.pause(failures), final=True)
                 continue
             effect.tag = Tag.UNRESOLVED
             effect.note = f"its undo failed {failures} times: {type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from settlemark import _codec
 from settlemark._acting import Retries
 from settlemark._current import CurrentCall
-from settlemark._effect import Effect, EffectClass
+from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import KeyConflict, StateError
 from settlemark._protocol import Txn
 from settlemark._scope import Scope
@@ -35,8 +35,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "effects", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay", "retries",
-        "run", "started", "suspended", "txn", "wait", "written",
+        "effects", "entering", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay",
+        "retries", "run", "started", "suspended", "txn", "wait", "written",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,7 @@ class Attempt:
         if replay is not None:
             self.recorded = {effect.row.position: effect for effect in replay.effects}
         self.effects: dict[int, Effect] = {}
+        self.entering: set[Effect] = set()
         self.held_scopes: dict[Scope, None] = {}
         self.started = 0
         self.written = False
@@ -87,6 +88,12 @@ class Attempt:
                 state=State.COMMITTED,
             )
         return self.txn
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a call of an open transaction runs, or is on its way to be held."""
+        txn = self.live
+        return txn.state is State.OPEN and bool(txn.running or txn.reading or self.entering)
 
     def place(self, effect: Effect) -> None:
         """Give an effect the number of the next decision, in issuance order; a read decides nothing."""
@@ -110,6 +117,7 @@ class Attempt:
             dict(effect.arguments)
             for effect in self.in_order()
             if effect.held
+            and effect.outcome is not Outcome.DROPPED
             and effect.declaration.kind is EffectClass.STAGED
             and any(s.overlaps(scope) for s in effect.scopes)
         ]
@@ -221,8 +229,6 @@ class Attempt:
 
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""
-        result = effect.result
-        if result is not None and effect.pack is not None and not effect.stored:
-            result = effect.pack(result)
+        result = effect.plain_result()
         text = None if result is None else _codec.encode_result(result)
         return OutcomeChange(effect.key, effect.outcome, text, effect.error, effect.tag, effect.note, at)

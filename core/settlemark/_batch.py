@@ -10,10 +10,11 @@ Methods that may wait are programs for a runner.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from settlemark import _codec
@@ -48,7 +49,7 @@ class BatchCall:
     call_id: str | None
     seat: Seat
     position: int
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
     over: bool = False
     gate: Ticket = field(default_factory=Ticket)
@@ -64,6 +65,7 @@ class Batch:
 
     Attributes:
         calls: in issuance order.
+        joined: it is a part of another batch's call, and settles with that.
         refusal: why it did not commit as a whole, or None.
         suspended: a framework's control flow stopped it, and entering its name again goes on.
     """
@@ -88,7 +90,7 @@ class Batch:
         self.settled = False
         self._driver = settlement.driver
         self._undoes = undoes
-        self._joined = joined
+        self.joined = joined
         self._resumable = resumable
         self._let_through = let_through
         self._turn = Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
@@ -109,10 +111,10 @@ class Batch:
         """Whether it was undone only because an older transaction needed what it had: run it again."""
         txn = self.attempt.txn
         undone = txn is not None and txn.state is State.ABORTED and txn.reason is Reason.WOUNDED
-        return not self._joined and (undone or isinstance(self.refusal, Wounded))
+        return not self.joined and (undone or isinstance(self.refusal, Wounded))
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> Generator[None]:
         """Be the batch that a batch opened inside one of its calls joins."""
         token = _here.set(self)
         try:
@@ -122,9 +124,7 @@ class Batch:
 
     # ---- calls
 
-    def seat(
-        self, declaration: Declaration, arguments: Mapping[str, Any], *, call_id: str | None = None
-    ) -> BatchCall:
+    def seat(self, declaration: Declaration, arguments: Mapping[str, Any], *, call_id: str | None = None) -> BatchCall:
         """Give a call the next place. Seat all before the first runs."""
         if not self._undoes and declaration.kind is not EffectClass.READ:
             declaration = Declaration(declaration.tool, EffectClass.OPAQUE, declaration.scope)
@@ -133,7 +133,7 @@ class Batch:
         except ScopeError:
             effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
         with self._driver.step:
-            seat = self._turn.take(declaration, effect.scopes[0] if effect.scopes else None)
+            seat = self._turn.take(declaration, *effect.scopes)
             self.attempt.place(effect)
             self._expected += 1
         call = BatchCall(declaration, arguments, call_id, seat, effect.position)
@@ -141,9 +141,7 @@ class Batch:
         return call
 
     def _filled(self, declaration: Declaration, arguments: Mapping[str, Any], call_id: str | None) -> Effect:
-        return self.settlement.effect_of(
-            declaration, dict(arguments), _unset, run=self.attempt.run, call_id=call_id
-        )
+        return self.settlement.effect_of(declaration, dict(arguments), _unset, run=self.attempt.run, call_id=call_id)
 
     def _effect(self, call: BatchCall, arguments: Mapping[str, Any]) -> Effect:
         if not self._undoes:
@@ -185,15 +183,13 @@ class Batch:
         """
         effect = self._effect(call, arguments)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
-        found = yield from self._driver.call(
-            self.attempt, effect, self._turn, call.seat, self._let_through, stay=True
-        )
+        found = yield from self._driver.call(self.attempt, effect, self._turn, call.seat, self._let_through, stay=True)
         if not isinstance(found, Effect):
             if self.attempt.replay is not None and effect.outcome in _NEVER:
                 raise self._why_not(effect)
             return found
         call.effects[call.effects.index(effect)] = found
-        if self._joined or not may_wait:
+        if self.joined or not may_wait:
             return Queued(found)
         if self.attempt.replay is None and not self.settled:
             if self._arrived(call):
@@ -213,20 +209,20 @@ class Batch:
             return self.refusal if isinstance(self.refusal, InDoubt) else in_doubt(effect)
         if effect.outcome is Outcome.FAILED and self.refusal is not None and self.refusal.__cause__ is not None:
             return self.refusal.__cause__
-        if self._control is not None or self.broken is not None:
-            return self._control or self.broken or AssertionError
+        if self._control is not None:
+            return self._control
+        if self.broken is not None:
+            return self.broken
         tool, reason = effect.declaration.tool, effect.error or effect.note or self.because()
         return Refused(
-            f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'never left: it was held'}, and {reason};"
-            " nothing of it happened: decide again from that",
+            f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"
+            f" happened; decide again from this: {reason}",
             transaction=self.attempt.name, epoch=None,
         )  # fmt: skip
 
     # ---- the end of a call, and of the turn
 
-    def leave(
-        self, call: BatchCall, *, failed: str | None = None, error: BaseException | None = None
-    ) -> Program:
+    def leave(self, call: BatchCall, *, failed: str | None = None, error: BaseException | None = None) -> Program:
         """Say that the framework is done with a call, run or not; the last one settles the batch.
 
         `failed` says in words how a failure was answered; `error` is what escapes the framework's handling.
@@ -270,7 +266,8 @@ class Batch:
             yield from self._ending()
         except (Refused, InDoubt, PartialCommit) as refusal:
             self.refusal = refusal
-        except Exception as error:  # noqa: BLE001 - raised by whoever collects the answers, not by a bystander
+        except Exception as error:
+            # Raised by whoever collects the answers, not by the bystander who came last.
             self.broken = error
         finally:
             self.settled = True
@@ -278,15 +275,15 @@ class Batch:
 
     def _ending(self) -> Program:
         failed = any(call.failed is not None for call in self.calls)
-        if self._joined or self.attempt.replay is not None:
+        if self.joined or self.attempt.replay is not None:
             return
         if self._undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
-        elif (self._control is not None or (self._escaped and not self._undoes)) and self._resumable:
+        elif (self._control is not None) is self._undoes and (self._control or self._escaped) and self._resumable:
             self._suspend()
         elif self._control is not None and self._undoes:
             cause = "it was interrupted, and nothing can resume it"
-            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
+            yield from self._driver.abort(self.attempt, Reason.ABANDONED, cause=cause)
         else:
             yield from self._driver.commit(self.attempt)
 
@@ -298,7 +295,7 @@ class Batch:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
         self._cut = True
         self._open_gates()
-        if self.settled or self._joined or self.attempt.replay is not None:
+        if self.settled or self.joined or self.attempt.replay is not None:
             return
         self.settled = True
         if self._undoes:
@@ -322,7 +319,10 @@ class Batch:
             return f"undone: {call.tool} had succeeded, and was undone because {because}"
         if effect.executed or effect.tag is Tag.UNRESOLVED:
             note = f" ({effect.note})" if effect.note else ""
-            return f"could not be undone: {call.tool} had succeeded and stays{note}, although {because}; an operator was told"
+            return (
+                f"could not be undone: {call.tool} had succeeded and stays{note}, although {because};"
+                " an operator was told"
+            )
         return f"never left: {call.tool} was held, and dropped because {because}" if effect.held else None
 
 
@@ -360,14 +360,13 @@ def open_batch(
         Refused: its run was cancelled, or its name is in use.
     """
     outer, here = _here.get(), current_call()
-    parts = {"order": order, "undoes": undoes, "resumable": resumable, "let_through": let_through}
+    build = partial(Batch, settlement, order=order, undoes=undoes, resumable=resumable, let_through=let_through)
     if outer is not None and outer.settlement is settlement and here is not None:
         txn = outer.attempt.txn
         if txn is not None and txn.state is State.OPEN and here.transaction == outer.attempt.name:
-            return Batch(settlement, outer.attempt, joined=True, **parts)
-    options = settlement._options(name, run, (), (), None, None, position=position)  # noqa: SLF001 - the same package's
-    attempt = yield from settlement.driver.begin(**options)
-    return Batch(settlement, attempt, joined=False, **parts)
+            return build(outer.attempt, joined=True)
+    attempt = yield from settlement.begin(name, run=run, position=position)
+    return build(attempt, joined=False)
 
 
 __all__ = ["Batch", "BatchCall", "open_batch"]

@@ -101,6 +101,23 @@ def encode(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
+def snapshot(value: Any) -> Any:
+    """Return a value that stays as it is when lists and mappings inside the given one are changed.
+
+    >>> guests = ["Ada"]
+    >>> kept = snapshot({"guests": guests})
+    >>> guests.append("Bob")
+    >>> kept
+    {'guests': ['Ada']}
+    """
+    kind = type(value)
+    if kind is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    if kind is list:
+        return [snapshot(item) for item in value]
+    return tuple(snapshot(item) for item in value) if kind is tuple else value
+
+
 def encode_result(value: Any) -> str:
     r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 

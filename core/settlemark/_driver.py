@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from settlemark import _codec
-from settlemark._acting import Program, Retries, perform, undo
+from settlemark._acting import Program, Retries, in_doubt, perform, undo
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import CurrentCall
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declared_as
@@ -39,7 +39,7 @@ from settlemark._index import Position
 from settlemark._protocol import Blocked, Call, Mode, Protocol, Ticket, Txn
 from settlemark._recovery import is_running, revive
 from settlemark._requests import Act, Recorded, Wait
-from settlemark._scope import Scope
+from settlemark._scope import Scope, escape
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import Reason, State, Tag
 from settlemark.ledger._contract import Change, Fence, Ledger, RecordedEffect, RecordedTransaction
@@ -281,6 +281,7 @@ class Driver:
         except BaseException:
             if turn is not None and seat is not None and not stay:
                 self.leave(turn, seat, failed=True)
+                self._drop(attempt, *turn.behind(seat))
             raise
         if turn is not None and seat is not None and not stay:
             self.leave(turn, seat, failed=False)
@@ -309,6 +310,7 @@ class Driver:
         reads = effect.declaration.kind is EffectClass.READ
         if not reads:
             effect.payload = _codec.encode(effect.arguments)
+            effect.arguments = _codec.snapshot(effect.arguments)
             effect.key = attempt.key(effect.position, effect.call_id)
             recorded = attempt.recall(effect)
             if recorded is not None:
@@ -327,15 +329,29 @@ class Driver:
         effect = earlier or effect
         effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
         if effect.held:
-            return (yield from self._hold(attempt, txn, effect))
+            if turn is not None and seat is not None:
+                seat.effect = effect
+            yield from self._hold(attempt, txn, effect)
+            if turn is not None and seat is not None and turn.stopped(seat):
+                self._drop(attempt, effect)
+                raise self._stopped(attempt, turn, seat)
+            return effect
         return (yield from self._act(attempt, txn, effect, let_through))
 
     @staticmethod
     def _replayed(effect: Effect, recorded: RecordedEffect) -> Any:
         value = _codec.decode(recorded.result)
         effect.result = effect.unpack(value) if effect.unpack is not None and value is not None else value
-        effect.outcome, effect.held = recorded.outcome, recorded.row.held
-        return effect if effect.held else effect.result
+        effect.outcome, effect.held, effect.error = recorded.outcome, recorded.row.held, recorded.error
+        if effect.held or effect.outcome is Outcome.CONFIRMED:
+            return effect if effect.held else effect.result
+        if effect.outcome is Outcome.UNKNOWN:
+            raise in_doubt(effect)
+        raise Refused(
+            f"{recorded.row.tool} failed before: {recorded.error}; {recorded.row.name} has committed without it, so it"
+            " is not run again: use a new name for a new try",
+            transaction=recorded.row.name, epoch=None,
+        )  # fmt: skip
 
     def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
         deadline = self._monotonic() + attempt.wait
@@ -344,12 +360,7 @@ class Driver:
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
                     raise protocol.refusal(attempt.live)
                 if turn.stopped(seat):
-                    assert turn.failed is not None
-                    tool, failed = seat.declaration.tool, turn.failed.declaration.tool
-                    raise Refused(
-                        f"{tool} was not run: {failed}, issued before it, failed; decide again from that failure",
-                        transaction=attempt.name, epoch=attempt.live.epoch, failed=failed,
-                    )  # fmt: skip
+                    raise self._stopped(attempt, turn, seat)
                 earlier = turn.before(seat)
                 if earlier is None:
                     return
@@ -357,8 +368,31 @@ class Driver:
                     raise earlier.interruption
                 ticket = protocol.watch(attempt.live)
                 earlier.tickets.append(ticket)
-            blocked = Blocked(attempt.live, earlier.scope or Scope.parse(f"run:/{attempt.run}"))
+            blocked = Blocked(attempt.live, earlier.scope or _scope_of(attempt.run))
             yield from self._await(attempt, ticket, blocked, deadline, f"{earlier.declaration.tool}, issued before it,")
+
+    @staticmethod
+    def _stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
+        assert turn.failed is not None
+        tool, failed = seat.declaration.tool, turn.failed.declaration.tool
+        return Refused(
+            f"{tool} was not run: {failed}, issued before it, failed; decide again from that failure",
+            transaction=attempt.name, epoch=attempt.live.epoch, failed=failed,
+        )  # fmt: skip
+
+    def _drop(self, attempt: Attempt, *effects: Effect) -> None:
+        """Take back queued effects that a failure before them has stopped."""
+        for effect in effects:
+            with self.step as protocol:
+                if effect.outcome is not Outcome.QUEUED or attempt.live.state is not State.OPEN:
+                    continue
+                if effect in attempt.entering:
+                    continue  # whoever queues it sees the failure when that is done
+                effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
+                for call in effect.calls:
+                    protocol.unhold(call)
+            if effect.position in attempt.effects:
+                self._write([attempt.outcome(effect, self._clock())])
 
     def _read(
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
@@ -383,8 +417,15 @@ class Driver:
 
     def _hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         effect.outcome = Outcome.QUEUED
-        effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
-        yield from self._record_intent(attempt, txn, effect)
+        attempt.entering.add(effect)
+        try:
+            effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
+            yield from self._record_intent(attempt, txn, effect)
+        finally:
+            attempt.entering.discard(effect)
+            if txn.watchers:
+                with self.step as protocol:
+                    protocol.nudge(txn)
         return effect
 
     def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
@@ -426,24 +467,28 @@ class Driver:
         with self.step as protocol:
             for call in effect.calls:
                 protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
-            if refined:
-                effect.calls = [narrow for call in effect.calls for narrow in protocol.refine(call, refined)]
         self._write([attempt.outcome(effect, self._clock())])
-        yield from self._tidy()
+        try:
+            if refined:
+                with self.step as protocol:
+                    effect.calls = _narrowed(protocol, effect, refined)
+        finally:
+            yield from self._tidy()
 
     def _admit_all(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
         calls: list[Call] = []
         try:
             for scope in effect.scopes:
                 call = self._protocol.request(txn, scope, mode)
-                yield from self._admit(attempt, call)
                 calls.append(call)
+                yield from self._admit(attempt, call)
         except GeneratorExit:
             raise
         except BaseException:
-            if calls:
+            admitted = [call for call in calls if call.admitted]
+            if admitted:
                 with self.step as protocol:
-                    for call in calls:
+                    for call in admitted:
                         if mode is Mode.HELD:
                             protocol.unhold(call)
                         else:
@@ -502,7 +547,9 @@ class Driver:
         """Make an intent durable; when this raises, nothing of the effect will act."""
         written = attempt.written
         try:
-            with self.step:
+            with self.step as protocol:
+                if txn.state is not State.OPEN:
+                    raise protocol.refusal(txn)
                 attempt.add(effect)
                 changes = attempt.intent(effect, owner=self._worker, fence=0, at=self._clock())
                 pending = self.ledger.write(changes)
@@ -517,6 +564,9 @@ class Driver:
             if isinstance(error, LedgerError):
                 attempt.effects.pop(effect.position, None)
                 attempt.written = written
+            elif effect.position in attempt.effects:
+                effect.tag = Tag.CLEAN
+                self._write([attempt.outcome(effect, self._clock())])
             with self.step as protocol:
                 for call in effect.calls:
                     if effect.held:
@@ -539,7 +589,6 @@ class Driver:
         if txn is None:
             return
         try:
-            yield from self._quiesce(attempt, txn)
             yield from self._decide(attempt, txn)
         except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves
@@ -557,13 +606,16 @@ class Driver:
 
     def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
-        if not (txn.running or txn.reading):
+        if not attempt.in_flight:
             return
         deadline = self._monotonic() + attempt.wait
-        while txn.state is State.OPEN and (txn.running or txn.reading):
+        while True:
             with self.step as protocol:
                 ticket = protocol.watch(txn)
-            blocked = Blocked(txn, next(iter(txn.holds.values())).scope)
+                if not attempt.in_flight:
+                    protocol.unwatch(ticket, txn)
+                    return
+                blocked = Blocked(txn, next((hold.scope for hold in txn.holds.values()), _scope_of(attempt.run)))
             yield from self._await(attempt, ticket, blocked, deadline, "a call of its own that has not returned,")
 
     def _decide(self, attempt: Attempt, txn: Txn) -> Program:
@@ -571,8 +623,12 @@ class Driver:
         examined = not attempt.hooks
         sealed = False
         while True:
+            if not sealed:
+                yield from self._quiesce(attempt, txn)
             with self.step as protocol:
                 if not sealed:
+                    if attempt.in_flight:
+                        continue  # a call slipped in between
                     protocol.seal(txn)
                     sealed = True
                 blocked = protocol.decide(txn) if examined else protocol.waits_for(txn)
@@ -622,7 +678,8 @@ class Driver:
             with self.step:
                 self._leave(attempt, txn)
             return
-        held = [e for e in attempt.in_order() if e.held and e.outcome is not Outcome.CONFIRMED]
+        over = (Outcome.CONFIRMED, Outcome.DROPPED)
+        held = [e for e in attempt.in_order() if e.held and e.outcome not in over]
         for number, effect in enumerate(held):
             try:
                 # What has left is on record before the next leaves: a crash leaves one in doubt, not many.
@@ -630,8 +687,10 @@ class Driver:
             except GeneratorExit:
                 raise
             except BaseException as error:
-                if effect.outcome is Outcome.FAILED and not txn.released and isinstance(error, Exception):
+                if effect.outcome is Outcome.FAILED and not txn.released:
                     yield from self.abort(attempt, Reason.REFUSED, cause=f"{effect.declaration.tool}: {error}")
+                    if not isinstance(error, Exception):
+                        raise
                     with self.step as protocol:
                         raise protocol.refusal(txn) from error
                 yield from self._finish(attempt, txn, failed=effect, left_over=held[number + 1 :])
@@ -879,6 +938,10 @@ class Driver:
             _log.exception("on_residue failed for %s", attempt.name)
 
 
+def _scope_of(run: str) -> Scope:
+    return Scope.parse(f"run:/{escape(run)}")
+
+
 def _log_failure(pending: Future[Any]) -> None:
     if not pending.cancelled() and pending.exception() is not None:
         _log.error("an outcome could not be recorded: %s", pending.exception())
@@ -892,6 +955,17 @@ def _refined(effect: Effect) -> list[Scope]:
     found = refine(effect.result)
     texts = (found,) if isinstance(found, str | Scope) else tuple(found)
     return [Scope.parse(text) for text in texts]
+
+
+def _narrowed(protocol: Protocol, effect: Effect, refined: list[Scope]) -> list[Call]:
+    """Replace the calls on an effect's broad scopes by those on what it really touched."""
+    broad = len(effect.declaration.may_touch) or len(effect.calls)
+    kept, calls = effect.calls[:-broad], effect.calls[-broad:]
+    outside = [scope for scope in refined if not any(call.scope.covers(scope) for call in effect.calls)]
+    if outside:
+        return protocol.refine(calls[0], outside)  # says what is wrong, and moves nothing
+    narrower = [protocol.refine(call, [s for s in refined if call.scope.covers(s)]) for call in calls]
+    return [*kept, *(call for found in narrower for call in found)]
 
 
 class Footprint:

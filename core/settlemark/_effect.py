@@ -189,8 +189,8 @@ class Declaration:
 class Effect:
     """One tool call's side effect: what was asked, under which key, and what became of it.
 
-    `run` calls the tool; `pack` turns its result into JSON and `unpack` turns that back, for tools
-    whose results are objects of a framework. `stored` says that `result` still is that JSON.
+    `run` calls the tool; `pack` turns its result into plain data and `unpack` turns that back, for
+    tools whose results are objects of a framework. `stored` says that `result` still is that JSON.
     """
 
     declaration: Declaration
@@ -217,6 +217,18 @@ class Effect:
     def executed(self) -> bool:
         """Whether it has, or may have, happened at the counterparty."""
         return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
+
+    def plain_result(self) -> Any:
+        """Return its result as plain data: what handlers are given, and the ledger keeps."""
+        if self.pack is None or self.stored or self.result is None:
+            return self.result
+        return self.pack(self.result)
+
+    def confirm(self, found: Any) -> None:
+        """Note that the counterparty knows it, with this result, as plain data."""
+        self.outcome = Outcome.CONFIRMED
+        self.stored = self.unpack is None
+        self.result = found if self.unpack is None else self.unpack(found)
 
     @property
     def scope_text(self) -> str:

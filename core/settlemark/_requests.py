@@ -48,9 +48,10 @@ class Wait:
 
 @dataclass(slots=True)
 class Sleep:
-    """Let `seconds` pass."""
+    """Let `seconds` pass; a `final` pause, between the tries of an undo or release, is not interrupted."""
 
     seconds: float
+    final: bool = False
 
 
 Request = Act | Recorded | Wait | Sleep

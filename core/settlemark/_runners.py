@@ -11,6 +11,7 @@ import inspect
 import threading
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -116,53 +117,62 @@ async def run_async(program: Program) -> Any:
     A cancellation reaches a tool where it awaits. One that arrives while something runs that must
     not be cut short (a ledger write, an undo, a release, a tool in a thread) is raised afterwards.
     """
-    cancelled = False
+    patience = _Patience()
     try:
         request = next(program)
         while True:
             try:
-                answer, interrupted = await _do_async(request)
-                cancelled = cancelled or interrupted
+                if patience.interrupted and (type(request) is Wait or (type(request) is Sleep and not request.final)):
+                    patience.interrupted = False
+                    raise asyncio.CancelledError  # put off until now; here nothing is cut short
+                answer = await _do_async(request, patience)
             except BaseException as error:
                 request = program.throw(error)
             else:
                 request = program.send(answer)
     except StopIteration as stop:
-        if cancelled:
+        if patience.interrupted:
             raise asyncio.CancelledError from None
         return stop.value
 
 
-async def _do_async(request: Request) -> tuple[Any, bool]:
+class _Patience:
+    """Whether this task was cancelled while something ran that must not be cut short."""
+
+    __slots__ = ("interrupted",)
+
+    def __init__(self) -> None:
+        self.interrupted = False
+
+
+async def _do_async(request: Request, patience: _Patience) -> Any:
     if type(request) is Act:
-        return await _act_async(request)
+        return await _act_async(request, patience)
     if type(request) is Recorded:
-        return await _uninterrupted(asyncio.wrap_future(request.pending))
+        return await _uninterrupted(asyncio.wrap_future(request.pending), patience)
     if type(request) is Wait:
-        return await _wait_async(request), False
+        return await _wait_async(request)
     assert type(request) is Sleep
-    await asyncio.sleep(request.seconds)
-    return None, False
+    if request.final:
+        return await _uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
+    return await asyncio.sleep(request.seconds)
 
 
-async def _act_async(act: Act) -> tuple[Any, bool]:
+async def _act_async(act: Act, patience: _Patience) -> Any:
     if not inspect.iscoroutinefunction(act.function):
         loop = asyncio.get_running_loop()
         context = copy_context()
-        answer, interrupted = await _uninterrupted(
-            loop.run_in_executor(None, lambda: context.run(call_with_current, act))
+        answer = await _uninterrupted(
+            loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience
         )
         if not inspect.iscoroutine(answer):
-            return answer, interrupted
+            return answer
         coroutine = answer
     else:
-        interrupted = False
         coroutine = act.function(**act.arguments)
     if act.final:
-        task = asyncio.ensure_future(_with_current(act, coroutine))
-        answer, again = await _uninterrupted(task)
-        return answer, interrupted or again
-    return await _with_current(act, coroutine), interrupted
+        return await _uninterrupted(asyncio.ensure_future(_with_current(act, coroutine)), patience)
+    return await _with_current(act, coroutine)
 
 
 async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -173,18 +183,17 @@ async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
         _current.reset(token)
 
 
-async def _uninterrupted(future: asyncio.Future[Any]) -> tuple[Any, bool]:
-    """Wait for a future to the end, and say whether this task was cancelled meanwhile."""
-    interrupted = False
+async def _uninterrupted(future: asyncio.Future[Any], patience: _Patience) -> Any:
+    """Wait for a future to the end, and note when this task is cancelled meanwhile."""
     while True:
         try:
-            return await asyncio.shield(future), interrupted
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
             if future.cancelled():
                 raise
-            interrupted = True
+            patience.interrupted = True
             if future.done():
-                return future.result(), True
+                return future.result()
 
 
 async def _wait_async(request: Wait) -> bool:
@@ -197,8 +206,7 @@ async def _wait_async(request: Wait) -> bool:
     woken = asyncio.Event()
 
     def wake() -> None:
-        # The loop may be gone when the one who is waited for ends.
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop may be gone when the one who is waited for ends
             loop.call_soon_threadsafe(woken.set)
 
     ticket.wake = wake

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Literal
 
-from settlemark._effect import Declaration, EffectClass
+from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
 from settlemark._protocol import Ticket
 from settlemark._scope import Scope
@@ -32,17 +32,23 @@ class SeatState(Enum):
 class Seat:
     """One call's place in its turn."""
 
-    __slots__ = ("declaration", "held", "interruption", "number", "path", "scope", "state", "tickets")
+    __slots__ = ("declaration", "effect", "held", "interruption", "number", "paths", "scopes", "state", "tickets")
 
-    def __init__(self, number: int, declaration: Declaration, scope: Scope | None, *, held: bool) -> None:
+    def __init__(self, number: int, declaration: Declaration, scopes: tuple[Scope, ...], *, held: bool) -> None:
         self.number = number
         self.declaration = declaration
-        self.scope = scope
+        self.scopes = scopes
         self.held = held
+        self.effect: Effect | None = None
         self.state = SeatState.EXPECTED
         self.interruption: BaseException | None = None
-        self.path: list[Node] | None = None
+        self.paths: list[list[Node]] = []
         self.tickets: list[Ticket] = []
+
+    @property
+    def scope(self) -> Scope | None:
+        """The first of its scopes, to tell people what it is about."""
+        return self.scopes[0] if self.scopes else None
 
     @property
     def reads(self) -> bool:
@@ -74,45 +80,54 @@ class Turn:
         self._effects = Positions()
         self._index = ScopeIndex()
 
-    def take(self, declaration: Declaration, scope: Scope | None) -> Seat:
+    def take(self, declaration: Declaration, *scopes: Scope) -> Seat:
         """Return the next seat; calls take theirs in issuance order."""
         number = len(self._seats)
         held = declaration.held or (
-            declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scope)
+            declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scopes)
         )
-        seat = Seat(number, declaration, scope, held=held)
+        seat = Seat(number, declaration, scopes, held=held)
         self._seats.append(seat)
         if held:
             self._held.append(seat)
-        elif scope is not None:
-            seat.path = self._index.enter(scope)
-            self._index.add_position(seat.path, _READS if seat.reads else _EFFECTS, (number, ""))
+        for scope in () if held else scopes:
+            path = self._index.enter(scope)
+            self._index.add_position(path, _READS if seat.reads else _EFFECTS, (number, ""))
+            seat.paths.append(path)
         if not held and not seat.reads:
             self._effects.add((number, ""))
         return seat
 
-    def _behind_held(self, scope: Scope | None) -> bool:
-        if self.order == "turn" or scope is None:
+    def _behind_held(self, scopes: tuple[Scope, ...]) -> bool:
+        if self.order == "turn" or not scopes:
             return True
-        return any(seat.scope is None or seat.scope.overlaps(scope) for seat in self._held)
+        return any(
+            not seat.scopes or any(theirs.overlaps(ours) for theirs in seat.scopes for ours in scopes)
+            for seat in self._held
+        )
 
     def before(self, seat: Seat) -> Seat | None:
         """Return an earlier call that this one must wait for, or None when its turn has come."""
         if seat.held or seat.number == 0:
             return None
         here = (seat.number, "")
-        if not seat.reads and (self.order == "turn" or seat.scope is None):
+        if not seat.reads and (self.order == "turn" or not seat.scopes):
             earlier = self._effects.below(here)
             if earlier is not None:
                 return self._seats[earlier[0]]
-        if seat.scope is None:
-            return None
-        match = self._index.match(seat.scope)
-        for layer in (_EFFECTS,) if seat.reads else (_EFFECTS, _READS):
-            overlapping = self._index.below(match, layer, here)
-            if overlapping is not None:
-                return self._seats[overlapping[0]]
+        for scope in seat.scopes:
+            match = self._index.match(scope)
+            for layer in (_EFFECTS,) if seat.reads else (_EFFECTS, _READS):
+                overlapping = self._index.below(match, layer, here)
+                if overlapping is not None:
+                    return self._seats[overlapping[0]]
         return None
+
+    def behind(self, seat: Seat) -> list[Effect]:
+        """Return the held effects that a failure of this call stops, though they are queued already."""
+        if not self.stop_on_failure:
+            return []
+        return [later.effect for later in self._held if later.number > seat.number and later.effect is not None]
 
     def stopped(self, seat: Seat) -> bool:
         """Whether an earlier failure of the turn means that this call is not to begin."""
@@ -134,9 +149,9 @@ class Turn:
         seat.state = SeatState.FAILED if failed else SeatState.DONE
         if failed and (self.failed is None or seat.number < self.failed.number):
             self.failed = seat
-        if seat.path is not None:
-            self._index.drop_position(seat.path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
-            self._index.leave(seat.path[-1])
+        for path in seat.paths:
+            self._index.drop_position(path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
+            self._index.leave(path[-1])
         if not seat.held and not seat.reads:
             self._effects.discard((seat.number, ""))
         tickets, seat.tickets = seat.tickets, []

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from settlemark import _codec
-from settlemark._acting import Retries
+from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._driver import Driver
 from settlemark._effect import (
@@ -143,10 +143,14 @@ class _Face:
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
         declaration = self._settlement.declaration(function)
+        if declaration.held:
+            # It leaves as it was recorded, whatever the caller changes until then.
+            args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
         effect = self._settlement.effect_of(
             declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
         )
-        self._attempt.place(effect)
+        with self._settlement.driver.step:
+            self._attempt.place(effect)
         return effect
 
 
@@ -278,7 +282,7 @@ class TurnFace:
         effect.rationale = effect.rationale or self._because
         face = self._transaction
         with face._settlement.driver.step:  # noqa: SLF001
-            seat = self._turn.take(effect.declaration, effect.scopes[0] if effect.scopes else None)
+            seat = self._turn.take(effect.declaration, *effect.scopes)
         return PlannedCall(face._settlement.driver, face._attempt, effect, self._turn, seat)  # noqa: SLF001
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -402,6 +406,7 @@ class Settlement:
         self._retries = retries or Retries()
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
+        self._seen: dict[str, tuple[Declaration | None, Callable[..., Any] | None, Declaration]] = {}
         self._told: set[str] = set()
         self._supersteps: OrderedDict[str, int] = OrderedDict()
         self.ledger = open_ledger(self.url, namespace=namespace, retain=retain)
@@ -413,7 +418,7 @@ class Settlement:
             clock=clock,
             monotonic=monotonic,
             worker=self._worker,
-            declaration=lambda tool: self._declarations.get(tool) or declared_as(tool),
+            declaration=self._declared_as,
             prefix="" if namespace == "default" else f"{namespace}:",
             on_residue=on_residue,
         )
@@ -516,6 +521,10 @@ class Settlement:
         """Do as `cancel`, for an event loop."""
         return run_async(self.driver.cancel(run))
 
+    def begin(self, name: str | None, *, run: str, position: Position | None = None) -> Program:
+        """Return the program that begins a transaction, for an integration that runs and ends it itself."""
+        return self.driver.begin(**self._options(name, run, (), (), None, None, position=position))
+
     def epoch_for(self, superstep: str) -> int:
         """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
         with self.driver.step as protocol:
@@ -546,10 +555,14 @@ class Settlement:
 
     def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
         """Return what is known of a tool: declared here, on the function, or else opaque (said once)."""
-        name = tool or str(getattr(function, "__name__", repr(function)))
-        declared = self._declarations.get(name)
-        if declared is None:
-            declared = declaration_of(function)
+        own = declaration_of(function)
+        name = tool or (str(getattr(function, "__name__", repr(function))) if own is None else own.tool)
+        base = self._declarations.get(name) or own
+        seen = self._seen.get(name)
+        # Two functions may share a name: each keeps its own declaration and signature.
+        if seen is not None and seen[0] is base and seen[1] == function:
+            return seen[2]
+        declared = base
         if declared is None:
             declared = declare(name, EffectClass.OPAQUE)
             self.tell_once(
@@ -559,12 +572,16 @@ class Settlement:
             )
         if declared.function is None and function is not None:
             declared = Declaration(**{**_fields(declared), "function": function})
-        self._declarations[name] = declared
+        self._seen[name] = (base, function, declared)
         return declared
 
     def declared(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
         return self._declarations.get(tool) or declaration_of(function)
+
+    def _declared_as(self, tool: str) -> Declaration | None:
+        seen = self._seen.get(tool)
+        return self._declarations.get(tool) or declared_as(tool) or (None if seen is None else seen[2])
 
     def adopt(self, declaration: Declaration) -> None:
         """Know a tool by a declaration that exists already, as `declare` would make it known."""

@@ -38,6 +38,7 @@ _BECAME = {
     Outcome.UNDONE: "undone",
     Outcome.DROPPED: "never left",
 }
+_LONG, _TAIL = 60, 12
 _WAITING, _HOLDING = "waiting for ", ", which holds "
 
 
@@ -70,14 +71,20 @@ def _paragraph(recorded: RecordedTransaction) -> str:
     for effect in recorded.effects:
         if effect.row.rationale and effect.row.rationale != rationale:
             rationale = effect.row.rationale
-            lines.append(f"  because: {' '.join(rationale.split())}")
+            lines.append(f"  because: {_one_line(rationale)}")
         lines.append(f"  {effect.row.position + 1}. {effect.row.tool} on {effect.row.scope}: {became(effect)}")
     return "\n".join(lines)
 
 
 def _name(recorded: RecordedTransaction) -> str:
-    attempt = recorded.row.attempt
-    return recorded.row.name if attempt == 1 else f"{recorded.row.name} (attempt {attempt})"
+    row = recorded.row
+    # Frameworks make long names of their own ids: a reader needs the run, and what tells its steps apart.
+    name = row.name if len(row.name) <= _LONG else f"{row.run}/…{row.name[-_TAIL:]}"
+    return name if row.attempt == 1 else f"{name} (attempt {row.attempt})"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def headline(recorded: RecordedTransaction) -> str:
@@ -107,7 +114,9 @@ def why(recorded: RecordedTransaction) -> str:
         told = _WHY[Reason(kind)]
     except ValueError:
         return recorded.reason or "nobody said why"
-    return f"{told} ({cause})" if cause else told
+    # An exception without a message leaves its colon behind.
+    given = _one_line(cause).removesuffix(":")
+    return f"{told} ({given})" if given else told
 
 
 def became(effect: RecordedEffect) -> str:
@@ -115,12 +124,12 @@ def became(effect: RecordedEffect) -> str:
     words = _outcome(effect)
     if effect.tag in (None, Tag.CLEAN):
         return words
-    return f"{words} [{effect.tag}{f': {effect.note}' if effect.note else ''}]"
+    return f"{words} [{effect.tag}{f': {_one_line(effect.note)}' if effect.note else ''}]"
 
 
 def _outcome(effect: RecordedEffect) -> str:
     if effect.outcome is Outcome.FAILED and effect.error:
-        return f"failed ({effect.error})"
+        return f"failed ({_one_line(effect.error)})"
     if effect.outcome is Outcome.CONFIRMED and effect.tag is Tag.UNRESOLVED:
         return "confirmed, and not undone"
     return _BECAME[effect.outcome]

@@ -71,6 +71,7 @@ def demo(
         try:
             settlement = stack.enter_context(Settlement(url, on_failure="retry"))
         except LedgerError as error:
+            folder.rmdir()
             typer.echo(f"settlemark demo: {error}", err=True)
             raise typer.Exit(2) from None
         stock_world, settled_world = two_worlds(folder)
@@ -126,7 +127,7 @@ def _account(console: Console, settlement: Settlement, played: list[tuple[Scenar
 
     told = account(transactions_of(settlement, [scenario for scenario, _ in played]))
     console.print("\n[bold]The ledger's account of the settled run[/]\n")
-    console.print(Text(told))
+    console.print(Text(told), soft_wrap=True)
     console.print()
     return told
 

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -102,7 +103,7 @@ def converse(turns: list[AIMessage], node: ToolNode, *, thread: str) -> list[Bas
     builder.add_edge(START, "agent")
     builder.add_conditional_edges("agent", after_agent, ["tools", END])
     builder.add_edge("tools", "agent")
-    graph = builder.compile()
+    graph = builder.compile(checkpointer=InMemorySaver())
     state = graph.invoke({"messages": [HumanMessage("Please see to it.")]}, {"configurable": {"thread_id": thread}})
     messages: list[BaseMessage] = state["messages"]
     return messages

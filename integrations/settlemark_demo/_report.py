@@ -90,7 +90,10 @@ def _colored(words: str, good: bool) -> Text:
 def rates(tallies: Sequence[Tally], rate: float) -> RenderableType:
     """Return how often each side was clean over all trials."""
     trials = tallies[0].trials
-    title = f"{trials} trips, each call faulted with probability {rate:g}"
+    title = (
+        f"{trials} trips: each call meets a passing fault with probability {rate:g},"
+        f" each trip a refusal for good with {rate / 2:g}"
+    )
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
     rows: dict[str, list[Text]] = {

@@ -201,6 +201,29 @@ def quick(open_settlement):
     return open_settlement()
 
 
+class Noticed(dict):
+    """Says when somebody begins to wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.noticed = threading.Event()
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.noticed.set()
+
+
+@pytest.fixture
+def someone_waits():
+    """Return an event that is set when somebody begins to wait in a settlement, from now on."""
+
+    def watch(settlement):
+        settlement.driver.waiting = Noticed()
+        return settlement.driver.waiting.noticed
+
+    return watch
+
+
 def rows(settlement, name):
     """The recorded attempts of a name: (state, [(tool, outcome, tag)])."""
     return [

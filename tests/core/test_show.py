@@ -112,7 +112,7 @@ def test_what_could_not_be_undone_is_named_and_the_abort_is_not_called_an_undo()
         told = settlement.show()
 
     first, second = told.splitlines()
-    assert first == "trip-42 aborted, because a call failed (ZeroDivisionError: ). 1 effect left to mend."
+    assert first == "trip-42 aborted, because a call failed (ZeroDivisionError). 1 effect left to mend."
     assert second == (
         "  1. reserve on room:/Ada: confirmed, and not undone"
         " [unresolved: its undo failed 3 times: LookupError: no such room]"
@@ -215,6 +215,21 @@ def test_whatever_a_ledger_holds_can_be_told_and_no_inner_word_is_met(recorded):
     left = [effect for r in recorded for effect in r.effects if effect.tag not in (None, Tag.CLEAN)]
     assert [effect for _, effect in show.left_over(recorded)] == left
     assert len(show.residue_values(recorded)) == len(left)
+
+
+def test_a_frameworks_long_name_is_cut_to_its_run_and_its_end_and_whole_in_the_values():
+    name = f"trip-42/root:{'0' * 60}:abcdef"
+    recorded = transaction(name)
+
+    assert show.headline(recorded) == "trip-42/…00000:abcdef committed."
+    assert show.as_values(recorded)["name"] == name
+
+
+def test_texts_of_many_lines_are_told_in_one():
+    recorded = transaction(state=State.ABORTED, reason="failed: no\n  seats")
+
+    assert show.headline(recorded) == "trip-42 was undone, because a call failed (no seats)."
+    assert show.became(one_effect(Outcome.FAILED, error="no\nseats")) == "failed (no seats)"
 
 
 # -- tables -----------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""What a node's tools do to the world: from `effects=`, `settlement.declare` or `@effect`, else opaque."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from settlemark import Declaration, EffectClass, Settlement
+from settlemark._effect import declaration_of
+
+Declared = str | Mapping[str, Any] | Declaration
+"""A class (`"read"`), the parts of a declaration (`{"kind": "irreversible", "scope": "mail:/{to}"}`), or one."""
+
+_ACTS = re.compile(
+    r"(?:^|_)(send|mail|email|pay|charge|refund|transfer|delete|remove|drop|publish|post|book|cancel|buy|order|submit)"
+    r"(?:_|$)"
+)
+
+
+class Declarations:
+    """The declarations of one node's tools, looked up when a tool is called."""
+
+    def __init__(
+        self, settlement: Settlement, tools: Mapping[str, BaseTool], effects: Mapping[str, Declared], *, settles: bool
+    ) -> None:
+        self._settlement = settlement
+        self._tools = tools
+        self._settles = settles
+        for name, declared in effects.items():
+            if isinstance(declared, Declaration):
+                settlement.adopt(declared)
+                continue
+            parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
+            tool = tools.get(name)
+            function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+            settlement.declare(name, parts.pop("kind"), **{"function": function, **parts})
+        for name, tool in tools.items():
+            # Known by name from now on: recovery finds its handlers before the tool is called again.
+            found = settlement.declared(name, _declared_on(tool))
+            if found is not None:
+                settlement.adopt(replace(found, tool=name))
+
+    def of(self, name: str) -> Declaration:
+        """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
+        tool = self._tools.get(name)
+        found = self._settlement.declared(name)
+        if found is None:
+            if tool is not None:
+                self._settlement.tell_once(f"undeclared {name}", self._advice(name, tool))
+            found = Declaration(name, EffectClass.OPAQUE)
+        return found
+
+    def _advice(self, name: str, tool: BaseTool) -> str:
+        if _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()):
+            first = next(iter(tool.args), None)
+            scope = f"{name}:/{{{first}}}" if first else f"{name}:/all"
+            line = f'settlement.declare("{name}", "irreversible", scope="{scope}")'
+            given = "" if self._settles else ", with settlement=Settlement(…) given to the node"
+            return (
+                f"{name} is undeclared: it runs when it is called, and nothing holds it back or undoes it when a"
+                f" later call fails; declare it: {line}{given}"
+            )
+        return (
+            f"{name} is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
+            f' runs beside them: SequencedToolNode(…, effects={{"{name}": "read"}})'
+        )
+
+
+def _declared_on(tool: BaseTool) -> Callable[..., Any] | None:
+    """Return where `@effect` may have left its declaration: the tool's function, or the tool's class."""
+    places = (getattr(tool, "func", None), getattr(tool, "coroutine", None), type(tool))
+    return next((place for place in places if declaration_of(place) is not None), None)

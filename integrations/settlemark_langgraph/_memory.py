@@ -1,0 +1,52 @@
+"""What a node without a settlement remembers: the invocations that failed, should they be tried again."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from langchain_core.messages import ToolCall
+
+from settlemark import Settlement
+from settlemark._attempt import Attempt
+from settlemark._batch import Batch
+from settlemark._runners import run_sync
+from settlemark_langgraph._identity import Identity
+
+NO_DEADLINE = 1e6
+KEPT = 1_000
+
+
+class Memory:
+    """Order and deduplication in this process, for one node."""
+
+    def __init__(self) -> None:
+        self.settlement = Settlement("memory:", on_failure="continue", wait=NO_DEADLINE, retain=KEPT)
+        self._failed: OrderedDict[str, Attempt] = OrderedDict()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def task(identity: Identity, calls: Sequence[ToolCall]) -> str | None:
+        """Return what the retries of one invocation have in common, or None when it cannot be known again."""
+        return None if identity.name is None else f"{identity.name} {calls!r}"
+
+    def name(self, task: str | None) -> str | None:
+        """Return the name of a task's transaction: that of its failed invocation, or a new one."""
+        if task is None:
+            return None
+        with self._lock:
+            left = self._failed.pop(task, None)
+            return left.name if left is not None and left.suspended else f"{next(self._numbers)}"
+
+    def keep(self, task: str | None, batch: Batch) -> None:
+        """Remember a failed invocation, and forget the oldest that nobody came back to."""
+        if task is None or not batch.suspended:
+            return
+        with self._lock:
+            self._failed[task] = batch.attempt
+            forgotten = self._failed.popitem(last=False)[1] if len(self._failed) > KEPT else None
+        if forgotten is not None and forgotten.suspended:
+            run_sync(self.settlement.driver.commit(forgotten))

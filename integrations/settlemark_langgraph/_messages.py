@@ -1,0 +1,142 @@
+"""Messages and commands as the ledger keeps them, and what the model is told."""
+
+# Whatever a tool returns comes through here: pyright can know no more of it than `Any`.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolCall,
+    ToolMessage,
+    message_to_dict,
+    messages_from_dict,
+)
+from langgraph.types import Command, Send
+
+_COMMAND = ("graph", "update", "resume", "goto")
+
+
+def plain(answer: Any) -> Any:
+    """Return what the tool itself returned, for its undo and for the ledger, from the answer made of it.
+
+    LangChain turns a tool's result into a message's text; what it made of plain data is read back.
+    Anything richer (a command, an artifact) is packed whole.
+
+    >>> plain(ToolMessage('{"id": "R7"}', tool_call_id="1")), plain(ToolMessage("done", tool_call_id="1"))
+    ({'id': 'R7'}, 'done')
+    """
+    rich = (
+        not isinstance(answer, ToolMessage)
+        or not isinstance(answer.content, str)
+        or answer.artifact is not None
+        or answer.additional_kwargs
+        or answer.response_metadata
+        or answer.id is not None
+        or answer.status != "success"
+    )
+    if rich:
+        return pack(answer)
+    text = answer.content
+    with suppress(ValueError):
+        found = json.loads(text)
+        if not isinstance(found, str) and json.dumps(found, ensure_ascii=False) == text:
+            return pack(found)
+    return text
+
+
+def answer_from(result: Any, call: ToolCall) -> Any:
+    """Return the answer that `plain` was given, or that LangChain would make of this result.
+
+    >>> call = ToolCall(name="book", args={}, id="1", type="tool_call")
+    >>> answer_from({"id": "R7"}, call).content
+    '{"id": "R7"}'
+    """
+    found = unpack(result)
+    if isinstance(found, BaseMessage | Command) or (
+        isinstance(found, list) and found and isinstance(cast("list[Any]", found)[0], BaseMessage | Command)
+    ):
+        return cast("Any", found)
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"])
+
+
+def pack(value: Any) -> Any:
+    """Return what a tool returned as JSON from which `unpack` makes an equal value, as far as JSON can hold it.
+
+    >>> unpack(pack(ToolMessage("done", tool_call_id="1"))).content
+    'done'
+    """
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, BaseMessage | Send | Command):
+        return _pack_object(value)
+    if isinstance(value, list | tuple):
+        return [pack(item) for item in cast("Iterable[Any]", value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        packed = {key: pack(item) for key, item in cast("Mapping[str, Any]", value).items()}
+        return {"$mapping": packed} if any(key.startswith("$") for key in packed) else packed
+    return {"$repr": repr(value)[:10_000]}
+
+
+def _pack_object(value: BaseMessage | Send | Command[Any]) -> dict[str, Any]:
+    if isinstance(value, BaseMessage):
+        return {"$message": pack(message_to_dict(value))}
+    if isinstance(value, Send):
+        return {"$send": [value.node, pack(value.arg)]}
+    fields = {name: getattr(value, name) for name in _COMMAND}
+    given = {name: pack(field) for name, field in fields.items() if not (field is None or isinstance(field, tuple))}
+    return {"$command": given}
+
+
+def unpack(value: Any) -> Any:
+    """Return what `pack` was given; of what JSON could not hold, its text."""
+    if isinstance(value, list):
+        return [unpack(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    kind = next(iter(fields), "")
+    if kind not in _MAKERS:
+        return {key: unpack(item) for key, item in fields.items()}
+    inner: Any = fields[kind]
+    plain = {key: unpack(item) for key, item in inner.items()} if isinstance(inner, dict) else inner
+    return _MAKERS[kind](plain)
+
+
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "$message": lambda fields: messages_from_dict([fields])[0],
+    "$send": lambda parts: Send(parts[0], unpack(parts[1])),
+    "$command": lambda fields: Command(**fields),
+    "$mapping": lambda fields: fields,
+    "$repr": str,
+}
+
+
+def told(call: ToolCall, text: str, *, status: str = "error") -> ToolMessage:
+    """Return the answer to a call that says what became of it."""
+    return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
+
+
+def failure(output: Any) -> str | None:
+    """Return the text of an answer that is an error, or None when it is none."""
+    for answer in output if isinstance(output, list) else [output]:
+        if isinstance(answer, ToolMessage) and answer.status == "error":
+            return answer.text
+    return None
+
+
+def rationale(messages: Any, call_ids: Iterable[str | None]) -> str | None:
+    """Return what the model said when it issued these calls, with the message's id."""
+    wanted = set(call_ids)
+    for message in reversed(messages) if isinstance(messages, list) else ():
+        if isinstance(message, AIMessage) and wanted & {call["id"] for call in message.tool_calls}:
+            return " ".join(part for part in (message.text, f"[{message.id}]" if message.id else "") if part) or None
+    return None

@@ -1,0 +1,228 @@
+"""One invocation of a node, its calls in their seats, and the tool a seat calls in the real one's place."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+
+from settlemark import InDoubt, PartialCommit, Queued, Refused, SettlemarkError, UsageError
+from settlemark._acting import Program
+from settlemark._batch import Batch, BatchCall
+from settlemark._current import carried_into
+from settlemark._effect import Effect
+from settlemark._runners import run_async, run_sync
+from settlemark_langgraph._messages import answer_from, failure, plain, told
+
+_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
+_ATTRIBUTE = "_settlemark_seat"
+
+
+class _ErrorAnswer(Exception):
+    """A tool answered with an error of its own making: for its effect that is a failure."""
+
+    def __init__(self, answer: ToolMessage) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+class Invocation:
+    """One invocation of a node: its batch and its seated calls, in issuance order."""
+
+    def __init__(
+        self, batch: Batch, because: str | None, *, limit: int | None, raises: bool, last: bool, task: str | None
+    ) -> None:
+        self.batch = batch
+        self.because = because
+        self.raises = raises
+        self.last = last
+        self.task = task
+        self.calls: list[SeatedCall] = []
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._asked = limit
+        self._lock = threading.Lock()
+        self.turnstile: AbstractContextManager[Any] = nullcontext()
+
+    def with_room(self, config: RunnableConfig) -> RunnableConfig:
+        """Return the config with a thread for each call: a held one keeps its thread while it waits.
+
+        How many tools work at once stays what it was.
+        """
+        if not self.batch.holds:
+            return config
+        if self._asked is not None:
+            self.turnstile = threading.BoundedSemaphore(self._asked)
+        return {**config, "max_concurrency": max(len(self.calls), self._asked or 0)}
+
+    def take(self, call: ToolCall, runtime: Any) -> SeatedCall | None:
+        """Return the seat of a call that begins; calls with equal ids are told apart by identity."""
+        with self._lock:
+            seated = next((s for s in self.calls if s.call is call and not s.taken), None)
+            if seated is None:
+                return None
+            seated.taken = True
+        if self.batch.holds:
+            config = cast("RunnableConfig", runtime.config)
+            config.pop("max_concurrency", None)
+            if self._asked is not None:
+                config["max_concurrency"] = self._asked
+        # On the runtime, not in a context variable: a wrapper may execute the call in a thread of its own.
+        setattr(runtime, _ATTRIBUTE, seated)
+        return seated
+
+    def raise_what_escaped(self) -> None:
+        """Raise the first error that stock would have let out, now that all of the batch is over."""
+        if self.batch.broken is not None:
+            raise self.batch.broken
+        escaped = [seated.error for seated in self.calls if seated.error is not None]
+        own = [error for error in escaped if not isinstance(error, SettlemarkError)]
+        for error in (*own, *escaped):
+            raise error
+
+
+class SeatedCall:
+    """One call of the model and its place in the batch."""
+
+    def __init__(self, invocation: Invocation, call: ToolCall, place: BatchCall) -> None:
+        self.invocation = invocation
+        self.call = call
+        self.place = place
+        self.taken = False
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.queued: Effect | None = None
+        self.control: GraphBubbleUp | None = None
+
+    @staticmethod
+    def of(runtime: object) -> SeatedCall | None:
+        """Return the seated call that a tool runtime was made for."""
+        found = getattr(runtime, _ATTRIBUTE, None)
+        return found if isinstance(found, SeatedCall) else None
+
+    def leave(self) -> Program:
+        """Tell the batch that this call is over, and how it ended."""
+        failed = None if self.error is not None else failure(self.answer)
+        return self.invocation.batch.leave(self.place, failed=failed, error=self.error)
+
+    def answered(self) -> Any:
+        """Return the answer; an exception waits for the siblings, a cancellation does not."""
+        if self.error is not None and not isinstance(self.error, Exception):
+            raise self.error
+        return self.answer
+
+
+class SettledTool:
+    """A tool as its seat calls it: the same, but its effect happens in its turn, and once."""
+
+    def __init__(self, tool: BaseTool, seated: SeatedCall, call: ToolCall) -> None:
+        self._tool = tool
+        self._seated = seated
+        self._arguments = call["args"]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
+        """Run the tool in its turn and return its result; a held one waits, if it may."""
+        context, in_loop = copy_context(), _in_event_loop()
+
+        def work() -> Any:
+            with self._seated.invocation.turnstile:
+                return self._tool.invoke(call, config)
+
+        def run() -> Any:
+            try:
+                self._ask_once()
+                return _checked(carried_into(context).run(work))
+            except GraphBubbleUp as control:
+                return self._note(control)
+
+        with self._telling() as ended:
+            ended.append(run_sync(self._program(run, may_wait=not in_loop)))
+        return self._result(ended[0])
+
+    async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
+        """Run the tool in its turn and return its result."""
+        context = copy_context()
+
+        async def run() -> Any:
+            try:
+                self._ask_once()
+                work = self._tool.ainvoke(call, config)
+                if not self._seated.place.seat.held:
+                    return _checked(await work)
+                # Another call's task releases it: this one's context goes along.
+                return _checked(await asyncio.create_task(work, context=carried_into(context)))
+            except GraphBubbleUp as control:
+                return self._note(control)
+
+        with self._telling() as ended:
+            ended.append(await run_async(self._program(run, may_wait=True)))
+        return self._result(ended[0])
+
+    def _program(self, run: Any, *, may_wait: bool) -> Program:
+        invocation = self._seated.invocation
+        return invocation.batch.perform(
+            self._seated.place, run, self._arguments, because=invocation.because, pack=plain,
+            unpack=partial(answer_from, call=self._seated.call), may_wait=may_wait,
+        )  # fmt: skip
+
+    def _ask_once(self) -> None:
+        # A release that failed is tried again; one that asked a human is not to ask twice.
+        if isinstance(self._seated.control, GraphInterrupt):
+            raise self._seated.control
+
+    def _note(self, control: GraphBubbleUp) -> None:
+        if isinstance(control, GraphInterrupt):
+            if self._seated.place.seat.held:
+                self._seated.control = control
+            raise control
+        # A command for a parent graph: the call is done, and says where to go on.
+        self._seated.control = control
+
+    @contextmanager
+    def _telling(self) -> Generator[list[Any]]:
+        ended: list[Any] = []
+        try:
+            yield ended
+        except _ErrorAnswer as error:
+            ended.append(error.answer)
+        except _TOLD as error:
+            if self._seated.invocation.raises:
+                raise
+            ended.append(told(self._seated.call, f"{type(error).__name__}: {error}"))
+
+    def _result(self, result: Any) -> Any:
+        seated = self._seated
+        if seated.control is not None:
+            raise seated.control
+        if isinstance(result, Queued):
+            seated.queued = seated.place.effects[-1]
+            return told(seated.call, str(result), status="success")
+        return result
+
+
+def _checked(answer: Any) -> Any:
+    if isinstance(answer, ToolMessage) and failure(answer) is not None:
+        raise _ErrorAnswer(answer)
+    return answer
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+__all__ = ["Invocation", "SeatedCall", "SettledTool"]

@@ -1,0 +1,287 @@
+"""The calls of one turn act in the order in which the model issued them, whatever finishes first."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from settlemark import Queued, Refused, effect
+from settlemark._effect import declare
+from settlemark._scope import Scope
+from settlemark._sequencer import Turn
+
+PATIENCE = 20
+
+READ = declare("look", "read")
+EAGER = declare("act", "opaque", scope="room:/a")
+HELD = declare("send", "irreversible", scope="mail:/a")
+DECLARATIONS = {"read": READ, "eager": EAGER, "held": HELD}
+PATHS = ["a", "a/1", "b", "*"]
+
+calls = st.lists(st.tuples(st.sampled_from(sorted(DECLARATIONS)), st.sampled_from(PATHS)), max_size=8)
+
+
+class Boom(Exception):
+    """A tool's failure."""
+
+
+def seats(turn, issued):
+    return [turn.take(DECLARATIONS[kind], Scope.parse(f"room:/{path}")) for kind, path in issued]
+
+
+def overlap(one, other):
+    return one.scope.overlaps(other.scope)
+
+
+def must_wait(seat, earlier, order):
+    """Whom a seat must wait for, by the rules, comparing it with each seat before it."""
+    if seat.held or earlier.held:
+        return False
+    if seat.reads and earlier.reads:
+        return False
+    if seat.reads or earlier.reads:
+        return overlap(seat, earlier)
+    return order == "turn" or overlap(seat, earlier)
+
+
+# ---- the order, by properties
+
+
+@given(calls, st.sampled_from(["turn", "scopes"]))
+def test_a_call_is_held_exactly_when_it_is_declared_so_or_issued_behind_a_held_one(issued, order):
+    taken = seats(Turn(order=order), issued)
+    for number, seat in enumerate(taken):
+        before = [s for s in taken[:number] if s.held and (order == "turn" or overlap(s, seat))]
+        assert seat.held == (seat.declaration is HELD or (seat.declaration is EAGER and bool(before)))
+
+
+@given(calls, st.sampled_from(["turn", "scopes"]), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_any_order_of_completion_externalises_in_issuance_order(issued, order, random):
+    turn = Turn(order=order)
+    taken = seats(turn, issued)
+    begun, over = [], []
+    while len(over) < len(taken):
+        for seat in taken:
+            waits = [e for e in taken[: seat.number] if e not in over and must_wait(seat, e, order)]
+            if seat not in begun:
+                assert (turn.before(seat) is None) == (not waits)
+                if not waits:
+                    begun.append(seat)
+        seat = random.choice([s for s in begun if s not in over])
+        turn.leave(seat)
+        over.append(seat)
+    effects = [s for s in begun if not s.held and not s.reads]
+    for late, seat in enumerate(effects):
+        for earlier in effects[:late]:
+            assert earlier.number < seat.number or not must_wait(earlier, seat, order)
+    assert turn._index.root.children == {}
+
+
+@given(calls, st.data())
+def test_the_first_failure_stops_exactly_the_later_calls(issued, data):
+    turn = Turn()
+    taken = seats(turn, issued)
+    failing = data.draw(st.permutations(taken)) if taken else []
+    for seat in failing[:3]:
+        turn.leave(seat, failed=True)
+    first = min((s.number for s in failing[:3]), default=len(taken))
+    assert [turn.stopped(s) for s in taken] == [s.number > first for s in taken]
+    patient = Turn(stop_on_failure=False)
+    taken = seats(patient, issued)
+    for seat in taken[:1]:
+        patient.leave(seat, failed=True)
+    assert not any(patient.stopped(s) for s in taken)
+
+
+def test_leaving_twice_changes_nothing():
+    turn = Turn()
+    first, second = seats(turn, [("eager", "a"), ("eager", "a")])
+    turn.leave(first)
+    assert turn.leave(first, failed=True) == []
+    assert (turn.failed, turn.before(second)) == (None, None)
+
+
+# ---- the order, through the public face
+
+
+class Desk:
+    """Slow tools that say when they began and wait until they are let go."""
+
+    def __init__(self, world):
+        self.world = world
+        self.begun = {name: threading.Event() for name in "abcd"}
+        self.go = {name: threading.Event() for name in "abcd"}
+        desk = self
+
+        @effect("reversible", scope="desk:/{name}", undo=lambda name: world.act("undo", name))
+        def slow(name):
+            desk.begun[name].set()
+            assert desk.go[name].wait(PATIENCE)
+            world.act("slow", name)
+            return name
+
+        @effect("read", scope="desk:/{name}")
+        def look(name):
+            desk.begun[name].set()
+            assert desk.go[name].wait(PATIENCE)
+            world.act("look", name)
+
+        self.slow, self.look = slow, look
+
+
+@pytest.fixture
+def desk(world):
+    return Desk(world)
+
+
+def start(function, told):
+    def target():
+        try:
+            told.append(function())
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            told.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    return thread
+
+
+def join(*threads):
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_effects_act_in_issuance_order_though_the_later_is_run_first(settlement, world, desk, someone_waits):
+    told = []
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        first, second = turn.plan(desk.slow, name="a"), turn.plan(desk.slow, name="b")
+        waits = someone_waits(settlement)
+        later = start(second.run, told)
+        assert waits.wait(PATIENCE)
+        assert settlement.waiting() == [("trip", "slow, issued before it,", "desk:/a")]
+        sooner = start(first.run, told)
+        for name in "ab":
+            assert desk.begun[name].wait(PATIENCE)
+            desk.go[name].set()
+        join(sooner, later)
+    assert (told, world.log) == (["a", "b"], [("slow", "a"), ("slow", "b")])
+
+
+def test_reads_run_beside_each_other_and_beside_effects_elsewhere(settlement, desk):
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        planned = [turn.plan(desk.slow, name="a"), turn.plan(desk.look, name="b"), turn.plan(desk.look, name="c")]
+        threads = [start(call.run, []) for call in planned]
+        for name in "abc":  # all three are inside at once
+            assert desk.begun[name].wait(PATIENCE)
+        for name in "abc":
+            desk.go[name].set()
+        join(*threads)
+
+
+def test_a_read_waits_for_an_earlier_effect_it_overlaps(settlement, world, tools, someone_waits):
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        book, look = turn.plan(tools.book, room="a"), turn.plan(tools.look, room="a")
+        told, waits = [], someone_waits(settlement)
+        thread = start(look.run, told)
+        assert waits.wait(PATIENCE)
+        book.run()
+        join(thread)
+    assert told == [True]
+
+
+def test_what_is_issued_behind_a_held_effect_is_held_and_leaves_in_order(settlement, world, tools):
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        turn.call(tools.book, room="a")
+        answers = [turn.call(tools.send, to="ada"), turn.call(tools.book, room="b"), turn.call(tools.shout, word="x")]
+        assert all(isinstance(answer, Queued) for answer in answers)
+        assert world.log == [("book", "a")]
+    assert world.log == [("book", "a"), ("send", "ada", "hello"), ("book", "b"), ("shout", "x")]
+    assert [answer.result() for answer in answers] == ["sent to ada", {"confirmation": "R-b"}, "X"]
+
+
+def test_with_order_scopes_only_what_overlaps_a_held_effect_is_held(settlement, world, tools):
+    with settlement.transaction("trip") as tx, tx.turn(order="scopes") as turn:
+        assert isinstance(turn.call(tools.send, to="ada"), Queued)
+        assert turn.call(tools.book, room="a") == {"confirmation": "R-a"}
+    assert [entry[0] for entry in world.log] == ["book", "send"]
+
+
+def test_across_turns_an_effect_goes_on_past_the_gate(settlement, world, tools):
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.send, to="ada")
+        assert tx.call(tools.book, room="a") == {"confirmation": "R-a"}
+    assert [entry[0] for entry in world.log] == ["book", "send"]
+
+
+def test_the_first_failure_of_a_turn_stops_the_later_calls_and_says_which(settlement, world, tools):
+    world.fail("book", Boom("full"))
+    with pytest.raises(Boom), settlement.transaction("trip") as tx, tx.turn() as turn:
+        planned = [turn.plan(tools.book, room=room) for room in "ab"]
+        told = []
+        for call in planned:
+            try:
+                call.run()
+            except (Boom, Refused) as error:
+                told.append(error)
+        assert str(told[1]) == "book was not run: book, issued before it, failed; decide again from that failure"
+        raise told[0]
+    assert world.log == []
+
+
+def test_a_failure_drops_what_was_already_queued_behind_it(settlement, world, tools):
+    world.fail("book", Boom("full"))
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        book, send = turn.plan(tools.book, room="a"), turn.plan(tools.send, to="ada")
+        queued = send.run()
+        with pytest.raises(Boom):
+            book.run()
+        assert (queued.outcome, str(queued)) == ("dropped", "send: dropped")
+    assert world.log == []
+    assert settlement.protocol.live == {}
+
+
+def test_with_on_failure_continue_the_turn_goes_on(settlement, world, tools):
+    world.fail("book", Boom("full"))
+    with settlement.transaction("trip", on_failure="continue") as tx, tx.turn() as turn:
+        planned = [turn.plan(tools.book, room="a"), turn.plan(tools.send, to="ada")]
+        with pytest.raises(Boom):
+            planned[0].run()
+        planned[1].run()
+    assert world.log == [("send", "ada", "hello")]
+
+
+def test_with_on_failure_retry_the_call_is_tried_three_times_before_it_fails_the_turn(settlement, world, tools):
+    world.fail("book", Boom(), Boom())
+    with settlement.transaction("trip", on_failure="retry") as tx:
+        assert tx.call(tools.book, room="a") == {"confirmation": "R-a"}
+    world.fail("book", Boom(), Boom(), Boom())
+    with pytest.raises(Boom), settlement.transaction("trip/2", on_failure="retry") as tx:
+        tx.call(tools.book, room="b")
+    assert world.log == [("book", "a")]
+
+
+def test_an_effect_of_several_scopes_is_ordered_by_each_of_them(settlement, world, tools, someone_waits):
+    @effect("reversible", scope="trip:/{room}", may_touch="room:/{room}", undo=lambda room: None)
+    def swap(room):
+        world.act("swap", room)
+
+    with settlement.transaction("trip") as tx, tx.turn(order="scopes") as turn:
+        first, second = turn.plan(swap, room="a"), turn.plan(tools.look, room="a")
+        told, waits = [], someone_waits(settlement)
+        thread = start(second.run, told)
+        assert waits.wait(PATIENCE)
+        first.run()
+        join(thread)
+    assert told == [False]
+
+
+def test_the_rationale_of_a_turn_is_recorded_with_its_effects(settlement, tools):
+    with settlement.transaction("trip") as tx, tx.turn(because="Ada asked for a room") as turn:
+        turn.call(tools.book, room="a")
+    ((recorded,),) = [t.effects for t in settlement.transactions()]
+    assert recorded.row.rationale == "Ada asked for a room"

@@ -1,0 +1,191 @@
+"""Calls act in the order in which the model issued them; the stock node is the control."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from langgraph.prebuilt import ToolNode
+from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
+
+from settlemark import Settlement
+from settlemark_langgraph import SequencedToolNode
+
+FIVE = turn(*[("act", {"n": n}) for n in range(5)])
+
+
+def slow_tool(world, patience):
+    """A tool whose call n takes longer than call n + 1: it waits for that one as long as it has patience."""
+    acted = [threading.Event() for _ in range(6)]
+    acted[5].set()
+
+    def act(n: int) -> str:
+        """Act."""
+        acted[n + 1].wait(patience)
+        world.act(n)
+        acted[n].set()
+        return str(n)
+
+    return act
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_effects_of_one_turn_happen_in_issuance_order_and_in_the_reverse_one_with_the_stock_node(
+    world, settlement, settled
+):
+    graph(ToolNode([slow_tool(world, 30)])).invoke({"messages": [FIVE]})
+    stock, world.log = world.log, []
+
+    state = graph(SequencedToolNode([slow_tool(world, 0.02)], settlement=settlement if settled else None)).invoke(
+        {"messages": [FIVE]}
+    )
+
+    assert stock == [4, 3, 2, 1, 0]
+    assert world.log == [0, 1, 2, 3, 4]
+    assert answers(state) == [("success", str(n)) for n in range(5)]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+async def test_effects_of_one_async_turn_happen_in_issuance_order(world, settlement, settled):
+    async def act(n: int) -> str:
+        """Act."""
+        for _ in range((5 - n) * 20):  # latency in steps of the event loop
+            await asyncio.sleep(0)
+        world.act(n)
+        return str(n)
+
+    await graph(ToolNode([act])).ainvoke({"messages": [FIVE]})
+    stock, world.log = world.log, []
+
+    state = await graph(SequencedToolNode([act], settlement=settlement if settled else None)).ainvoke(
+        {"messages": [FIVE]}
+    )
+
+    assert stock == [4, 3, 2, 1, 0]
+    assert world.log == [0, 1, 2, 3, 4]
+    assert answers(state) == [("success", str(n)) for n in range(5)]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_five_declared_reads_run_at_once(settlement, settled):
+    together = threading.Barrier(5)
+
+    def look(n: int) -> str:
+        """Look."""
+        together.wait(30)
+        return str(n)
+
+    node = SequencedToolNode([look], effects={"look": "read"}, settlement=settlement if settled else None)
+    state = graph(node).invoke({"messages": [turn(*[("look", {"n": n}) for n in range(5)])]})
+
+    assert answers(state) == [("success", str(n)) for n in range(5)]
+
+
+def test_with_order_scopes_effects_on_different_scopes_do_not_wait_for_each_other(world, settlement):
+    together = threading.Barrier(2)
+
+    def put(where: str) -> str:
+        """Put."""
+        together.wait(30)
+        world.act(where)
+        return where
+
+    node = SequencedToolNode(
+        [put],
+        settlement=settlement,
+        order="scopes",
+        effects={"put": {"kind": "idempotent", "scope": "shelf:/{where}"}},
+    )
+    state = graph(node).invoke({"messages": [turn(("put", {"where": "a"}), ("put", {"where": "b"}))]})
+
+    assert answers(state) == [("success", "a"), ("success", "b")]
+    assert sorted(world.log) == ["a", "b"]
+
+
+def test_with_one_thread_held_calls_still_leave_and_nothing_waits_for_ever(world, settlement):
+    node = SequencedToolNode(trip(world), settlement=settlement)
+    message = turn(("mail", {"to": "a"}), ("mail", {"to": "b"}), ("look", {"hotel": "Ada"}), ("book", {"hotel": "Ada"}))
+
+    state = graph(node).invoke({"messages": [message]}, {"max_concurrency": 1})
+
+    assert world.log == ["look Ada", "mail a", "mail b", "book Ada"]
+    assert answers(state) == [
+        ("success", "mail done"), ("success", "mail done"), ("success", "look done"), ("success", "book done"),
+    ]  # fmt: skip
+
+
+def test_tools_that_run_at_once_are_never_more_than_max_concurrency(settlement):
+    inside, most, lock = [0], [0], threading.Lock()
+
+    def look(n: int) -> str:
+        """Look."""
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        threading.Event().wait(0.005)
+        with lock:
+            inside[0] -= 1
+        return str(n)
+
+    node = SequencedToolNode(
+        [look, *trip(type("Nowhere", (), {"act": lambda self, entry: None})())],
+        effects={"look": "read"},
+        settlement=settlement,
+    )
+    del node.tools_by_name["book"]
+    message = turn(("mail", {"to": "a"}), *[("rent", {"plate": str(n)}) for n in range(5)])
+    graph(node).invoke({"messages": [message]}, {"max_concurrency": 2})
+
+    assert most[0] <= 2
+
+
+def test_calls_with_the_same_id_in_one_message_both_run(world, invoke):
+    node = SequencedToolNode(trip(world))
+    message = turn(("rent", {"plate": "X"}), ("rent", {"plate": "Y"}), ids=["same", "same"])
+
+    state = invoke(graph(node), {"messages": [message]})
+
+    assert world.log == ["rent X", "rent Y"]
+    assert answers(state) == [("success", "rent done"), ("success", "rent done")]
+
+
+def test_an_undeclared_tool_is_said_once_with_the_line_that_declares_a_read(world, caplog):
+    def search(query: str) -> str:
+        """Search."""
+        return query
+
+    node = SequencedToolNode([search])
+    for _ in range(2):
+        graph(node).invoke({"messages": [turn(("search", {"query": "q"}))]})
+
+    assert [r.getMessage() for r in caplog.records if r.name == "settlemark"] == [
+        "search is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it runs"
+        ' beside them: SequencedToolNode(…, effects={"search": "read"})'
+    ]
+
+
+@pytest.mark.parametrize("name", ["send_email", "payInvoice", "delete_user"])
+def test_an_undeclared_tool_that_sends_pays_or_deletes_is_warned_of_with_its_declare_line(caplog, name):
+    from langchain_core.tools import StructuredTool
+
+    def act(who: str) -> str:
+        """Act."""
+        return who
+
+    with Settlement("memory:") as settlement:
+        node = SequencedToolNode([StructuredTool.from_function(act, name=name)], settlement=settlement)
+        graph(node).invoke({"messages": [turn((name, {"who": "x"}))]}, THREAD)
+
+    said = [r.getMessage() for r in caplog.records if name in r.getMessage()]
+    assert len(said) == 1
+    assert f'settlement.declare("{name}", "irreversible", scope="{name}:/{{who}}")' in said[0]
+
+
+def test_a_bad_declaration_is_refused_at_construction(world):
+    from settlemark import DeclarationError
+
+    with pytest.raises(DeclarationError, match="names no scope"):
+        SequencedToolNode(trip(world), effects={"look": "irreversible"})
+    with pytest.raises(DeclarationError, match="does not take"):
+        SequencedToolNode(trip(world), effects={"mail": {"kind": "irreversible", "scope": "mail:/{whom}"}})

@@ -1,0 +1,77 @@
+"""The README is true: its code runs, its commands exist, and every claim names a test that exists."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+RUN_BY_CI = {"pip install", "settlemark demo", "pytest"}
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SETTLEMARK_URL", raising=False)
+
+
+def _blocks(language):
+    return [text for found, text in BLOCKS if found == language]
+
+
+def test_every_block_is_of_a_kind_that_is_checked():
+    assert {language for language, _ in BLOCKS} <= {"python", "text", "console"}
+
+
+def test_every_python_block_runs_and_prints_what_stands_below_it():
+    """The blocks are one story: a later one goes on where an earlier one stopped."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    for number, (language, text) in enumerate(BLOCKS):
+        if language != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(text, f"README block {number}", "exec"), names)  # the README's own code
+        following = BLOCKS[number + 1] if number + 1 < len(BLOCKS) else ("", "")
+        expected = following[1] if following[0] == "text" else ""
+        assert printed.getvalue() == expected
+
+
+def test_every_command_exists():
+    from settlemark._cli import app  # the README's commands are this program's
+
+    runner = CliRunner()
+    for block in _blocks("console"):
+        for line in block.splitlines():
+            if not line.startswith("$ "):
+                continue
+            for command in line[2:].split("#")[0].split("&&"):
+                text = command.strip()
+                if any(text.startswith(known) for known in RUN_BY_CI):
+                    continue
+                program, *arguments = text.split()
+                assert program == "settlemark"
+                assert runner.invoke(app, [*arguments[:1], "--help"]).exit_code == 0
+
+
+def test_every_claim_names_a_test_that_exists():
+    claimed = README[README.index("## What is guaranteed") : README.index("## What is not guaranteed")]
+    claims = [line for line in claimed.splitlines() if line.startswith("| ") and "`tests/" in line]
+    rows = [line for line in claimed.splitlines() if line.startswith("| ") and not line.startswith("| Claim")]
+    assert len(claims) == len(rows) >= 10
+    for claim in claims:
+        for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", claim):
+            assert f"def {name}(" in (ROOT / path).read_text(), claim
+        assert re.search(r"`tests/[\w/]+\.py::\w+`", claim), claim
+
+
+def test_every_linked_file_exists():
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", README):
+        assert (ROOT / target).exists(), target
