@@ -33,10 +33,10 @@ def plain(answer: Any) -> Any:
     >>> plain(ToolMessage('{"id": "R7"}', tool_call_id="1")), plain(ToolMessage("done", tool_call_id="1"))
     ({'id': 'R7'}, 'done')
     """
+    if not isinstance(answer, ToolMessage) or not isinstance(answer.content, str):
+        return pack(answer)
     rich = (
-        not isinstance(answer, ToolMessage)
-        or not isinstance(answer.content, str)
-        or answer.artifact is not None
+        answer.artifact is not None
         or answer.additional_kwargs
         or answer.response_metadata
         or answer.id is not None
@@ -61,7 +61,7 @@ def answer_from(result: Any, call: ToolCall) -> Any:
     """
     found = unpack(result)
     if isinstance(found, BaseMessage | Command) or (
-        isinstance(found, list) and found and isinstance(cast("list[Any]", found)[0], BaseMessage | Command)
+        isinstance(found, list) and found and isinstance(found[0], BaseMessage | Command)
     ):
         return cast("Any", found)
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
@@ -107,8 +107,8 @@ def unpack(value: Any) -> Any:
     if kind not in _MAKERS:
         return {key: unpack(item) for key, item in fields.items()}
     inner: Any = fields[kind]
-    plain = {key: unpack(item) for key, item in inner.items()} if isinstance(inner, dict) else inner
-    return _MAKERS[kind](plain)
+    made = {key: unpack(item) for key, item in inner.items()} if isinstance(inner, dict) else inner
+    return _MAKERS[kind](made)
 
 
 _MAKERS: dict[str, Callable[[Any], Any]] = {

@@ -160,8 +160,10 @@ def test_an_undeclared_tool_is_said_once_with_the_line_that_declares_a_read(worl
         graph(node).invoke({"messages": [turn(("search", {"query": "q"}))]})
 
     assert [r.getMessage() for r in caplog.records if r.name == "settlemark"] == [
-        "search is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it runs"
-        ' beside them: SequencedToolNode(…, effects={"search": "read"})'
+        (
+            "search is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
+            ' runs beside them: SequencedToolNode(…, effects={"search": "read"})'
+        )
     ]
 
 
