@@ -89,7 +89,6 @@ class Attempt:
             )
         return self.txn
 
-    @property
     def in_flight(self) -> bool:
         """Whether a call of an open transaction runs, or is on its way to be held."""
         txn = self.live
@@ -198,7 +197,7 @@ class Attempt:
                 effect.position,
                 declaration.tool,
                 declaration.kind,
-                _codec.encode([scope.text for scope in effect.scopes]),
+                _codec.encode_texts([scope.text for scope in effect.scopes]),
                 effect.held,
                 effect.call_id,
                 effect.payload,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from json import encoder
 from typing import Any
 
 from settlemark._errors import PayloadError
@@ -14,6 +15,29 @@ from settlemark._errors import PayloadError
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
+# `JSONEncoder.encode` builds its C encoder anew for every call, which costs more than the encoding of a
+# small payload; without the C module (other Pythons have none) it serves as it is.
+_make: Any = getattr(encoder, "c_make_encoder", None)
+_iterencode: Any = _make(None, dict, encoder.encode_basestring, None, ":", ",", True, False, False) if _make else None
+
+
+def _text(value: Any) -> str:
+    """Return the canonical text of a value that is known to be plain."""
+    return "".join(_iterencode(value, 0)) if _iterencode else _ENCODER.encode(value)
+
+
+def _all_plain(value: dict[Any, Any]) -> bool:
+    """Whether a dict surely passes the check: the common case, kept cheap."""
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        kind = type(item)
+        if kind is str:
+            if not item.isascii():
+                return False
+        elif not (item is None or kind is bool or (kind is int and -_PLAIN < item < _PLAIN)):
+            return False
+    return True
 
 
 def check(value: Any, path: str = "$") -> None:
@@ -66,17 +90,6 @@ def _check(value: Any, path: str) -> None:
     raise PayloadError(f"{path} is a {kind}, which JSON cannot hold: {advice}", path=path)
 
 
-def _is_plain(item: tuple[Any, Any]) -> bool:
-    """Whether a dict's item surely passes the check: the common case, kept cheap."""
-    key, value = item
-    kind = type(value)
-    if type(key) is not str or not key.isascii():
-        return False
-    return (
-        (kind is str and value.isascii()) or kind is bool or value is None or (kind is int and -_PLAIN < value < _PLAIN)
-    )
-
-
 def _check_text(text: str, path: str) -> None:
     if text.isascii():
         return
@@ -88,17 +101,22 @@ def _check_text(text: str, path: str) -> None:
         ) from None
 
 
+def encode_texts(texts: list[str]) -> str:
+    """Return the canonical JSON text of a list of texts that were checked when they were made."""
+    return _text(texts)
+
+
 def encode(value: Any) -> str:
     """Return the canonical JSON text of a value that `check` accepts.
 
     >>> encode({"b": 1, "a": (True, None)})
     '{"a":[true,null],"b":1}'
     """
-    if type(value) is dict and all(map(_is_plain, value.items())):
-        return _ENCODER.encode(value)
+    if type(value) is dict and _all_plain(value):
+        return _text(value)
     check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
-    return _ENCODER.encode(value)
+    return _text(value)
 
 
 def snapshot(value: Any) -> Any:
@@ -112,7 +130,10 @@ def snapshot(value: Any) -> Any:
     """
     kind = type(value)
     if kind is dict:
-        return {key: snapshot(item) for key, item in value.items()}
+        for item in value.values():
+            if type(item) is not str and isinstance(item, (dict, list, tuple)):
+                return {key: snapshot(item) for key, item in value.items()}
+        return value.copy()
     if kind is list:
         return [snapshot(item) for item in value]
     return tuple(snapshot(item) for item in value) if kind is tuple else value

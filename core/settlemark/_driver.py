@@ -47,6 +47,7 @@ from settlemark.ledger._contract import Change, Fence, Ledger, RecordedEffect, R
 _log = logging.getLogger("settlemark")
 
 EPOCH_BLOCK = 1 << 20
+TURN_SECONDS = 600.0
 
 
 class _Step:
@@ -113,7 +114,7 @@ class Driver:
         self._prefix = prefix
         self._declaration = declaration
         self._on_residue = on_residue
-        self.waiting: dict[Attempt, tuple[str, Scope]] = {}
+        self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
         self._names: dict[str, Attempt] = {}
         protocol.next_epoch = ledger.reserve_epochs(EPOCH_BLOCK)
@@ -354,7 +355,9 @@ class Driver:
         )  # fmt: skip
 
     def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
-        deadline = self._monotonic() + attempt.wait
+        # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
+        limit = max(attempt.wait, TURN_SECONDS)
+        deadline = self._monotonic() + limit
         while True:
             with self.step as protocol:
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
@@ -369,7 +372,8 @@ class Driver:
                 ticket = protocol.watch(attempt.live)
                 earlier.tickets.append(ticket)
             blocked = Blocked(attempt.live, earlier.scope or _scope_of(attempt.run))
-            yield from self._await(attempt, ticket, blocked, deadline, f"{earlier.declaration.tool}, issued before it,")
+            sibling = f"{earlier.declaration.tool}, issued before it,"
+            yield from self._await(attempt, ticket, blocked, deadline, sibling, limit)
 
     @staticmethod
     def _stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
@@ -521,26 +525,37 @@ class Driver:
                     protocol.withdraw(call)
                 raise
 
-    def _await(self, attempt: Attempt, ticket: Ticket, blocked: Blocked, deadline: float, holder: str) -> Program:
+    def _await(
+        self,
+        attempt: Attempt,
+        ticket: Ticket,
+        blocked: Blocked,
+        deadline: float,
+        holder: str,
+        limit: float | None = None,
+    ) -> Program:
         woken = False
-        self.waiting[attempt] = (holder, blocked.scope)
+        self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
             told = f"waiting for {holder}, which holds {blocked.scope}"
-            self._write([attempt.state_change(self._clock(), waiting=told)])
+            # Under the lock, so that it cannot be recorded after the end of a transaction aborted just now.
+            with self.step:
+                if attempt.live.state in (State.OPEN, State.SEALED):
+                    self._write([attempt.state_change(self._clock(), waiting=told)])
         try:
-            seconds = deadline - self._monotonic()
-            woken = yield Wait(ticket, seconds, holder, blocked.scope.text)
+            woken = yield Wait(ticket, deadline - self._monotonic(), holder, blocked.scope.text)
         finally:
-            self.waiting.pop(attempt, None)
+            self.waiting.pop(ticket, None)
             if not woken:
                 with self.step as protocol:
                     protocol.unwatch(ticket, blocked.holder, attempt.live)
         if not woken:
+            waited = attempt.wait if limit is None else limit
             raise WaitTimeout(
-                f"{attempt.name} gave up after {attempt.wait:g} s waiting for {holder}, which holds {blocked.scope}:"
+                f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}:"
                 " nothing was run; try again later, or raise wait=",
                 transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
-                waited=attempt.wait,
+                waited=waited,
             )  # fmt: skip
 
     def _record_intent(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
@@ -548,7 +563,7 @@ class Driver:
         written = attempt.written
         try:
             with self.step as protocol:
-                if txn.state is not State.OPEN:
+                if attempt.live.state is not State.OPEN:
                     raise protocol.refusal(txn)
                 attempt.add(effect)
                 changes = attempt.intent(effect, owner=self._worker, fence=0, at=self._clock())
@@ -606,13 +621,13 @@ class Driver:
 
     def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
-        if not attempt.in_flight:
+        if not attempt.in_flight():
             return
         deadline = self._monotonic() + attempt.wait
         while True:
             with self.step as protocol:
                 ticket = protocol.watch(txn)
-                if not attempt.in_flight:
+                if not attempt.in_flight():
                     protocol.unwatch(ticket, txn)
                     return
                 blocked = Blocked(txn, next((hold.scope for hold in txn.holds.values()), _scope_of(attempt.run)))
@@ -627,7 +642,7 @@ class Driver:
                 yield from self._quiesce(attempt, txn)
             with self.step as protocol:
                 if not sealed:
-                    if attempt.in_flight:
+                    if attempt.in_flight():
                         continue  # a call slipped in between
                     protocol.seal(txn)
                     sealed = True

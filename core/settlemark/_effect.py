@@ -402,16 +402,30 @@ def effect(
     """
 
     def decorate(function: _F) -> _F:
+        if not callable(function):
+            raise _misplaced(function)
         tool = name or str(getattr(function, "__name__", repr(function)))
         declaration = declare(
             tool, kind, scope=scope, undo=undo, probe=probe, release=release, cost=cost, keyed=keyed,
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, function=function,
         )  # fmt: skip
-        setattr(function, _ATTRIBUTE, declaration)
+        try:
+            setattr(function, _ATTRIBUTE, declaration)
+        except (AttributeError, ValueError):
+            raise _misplaced(function) from None
         _declared[tool] = declaration
         return function
 
     return decorate
+
+
+def _misplaced(function: object) -> DeclarationError:
+    tool = str(getattr(function, "name", None) or function)
+    return DeclarationError(
+        f"{tool} is a {type(function).__name__}, which takes no declaration: put @effect beneath its decorator, on the"
+        " function itself",
+        tool=tool,
+    )
 
 
 def declared_as(tool: str) -> Declaration | None:

@@ -196,22 +196,40 @@ class ScopeIndex:
         own = end.own_positions[layer]
         if own is None:
             own = end.own_positions[layer] = Positions()
-        own.add(position)
+            own.items.append(position)
+        elif own.items:
+            own.add(position)
+        else:
+            own.items.append(position)
         for node in path:
             found = node.all_positions[layer]
             if found is None:
                 found = node.all_positions[layer] = Positions()
-            found.add(position)
+                found.items.append(position)
+            else:
+                items = found.items
+                if type(items) is list and (not items or (position >= items[-1] and len(items) < _LIST_LIMIT)):
+                    items.append(position)
+                else:
+                    found.add(position)
 
     def drop_position(self, path: list[Node], layer: int, position: Position) -> None:
         """Take a position away from a scope."""
         own = path[-1].own_positions[layer]
         assert own is not None
-        own.discard(position)
+        items = own.items
+        if len(items) == 1 and type(items) is list:
+            items.clear()
+        else:
+            own.discard(position)
         for node in path:
             found = node.all_positions[layer]
             assert found is not None
-            found.discard(position)
+            items = found.items
+            if len(items) == 1 and type(items) is list:
+                items.clear()
+            else:
+                found.discard(position)
 
     def add_hold(self, path: list[Node], layer: int, hold: Hold) -> None:
         """Enter a hold in one of the sets at its scope."""
@@ -241,13 +259,13 @@ class ScopeIndex:
         best: Position | None = None
         for node in match.ways:
             found = node.own_positions[layer]
-            if found is not None and found.items:
+            if found is not None and found.items and found.items[0] < position:
                 nearest = found.below(position)
                 if nearest is not None and (best is None or nearest > best):
                     best = nearest
         for node in match.ends:
             found = node.all_positions[layer]
-            if found is not None and found.items:
+            if found is not None and found.items and found.items[0] < position:
                 nearest = found.below(position)
                 if nearest is not None and (best is None or nearest > best):
                     best = nearest

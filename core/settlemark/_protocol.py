@@ -315,7 +315,9 @@ class Protocol:
 
     def _touch(self, txn: Txn, scope: Scope) -> Hold:
         path = self.index.enter(scope)
-        if not txn.holds or not self._covered(txn, scope):
+        # No floor of the whole type reaches it: the common case, told by one look.
+        reached = self._base >= txn.position or path[0].all_floor >= txn.position
+        if reached and not (txn.holds and self._covered(txn, scope)):
             match = self.index.match(scope) if self.index.wildcards else Match(path[:-1], path[-1:])
             if max(self.index.floor(match), self._base) >= txn.position:
                 self._restamp(txn)
@@ -562,9 +564,13 @@ class Protocol:
             self._log.append((self.sequence + 1, txn.position, paths))
             self._note_write([h for h in txn.holds.values() if h.claims or h.held], logged=True)
         for hold in txn.holds.values():
-            self._refresh(hold)
-        if not any(hold.held for hold in txn.holds.values()):
+            if hold.held:
+                break
+        else:
             self.finish(txn)
+            return None
+        for hold in txn.holds.values():
+            self._refresh(hold)
         return None
 
     def finish(self, txn: Txn) -> None:
@@ -863,8 +869,9 @@ class Protocol:
         if plan is None:
             return
         self._drop_plan_low(txn.run, plan)
-        for scope, seen in txn.plan.items():
-            if plan.get(scope) == seen:
+        for scope, seen in (*txn.plan.items(), *txn.reads.items()):
+            # What another turn of the run has read since then is still to be acted on.
+            if scope in plan and plan[scope] <= seen:
                 del plan[scope]
         if plan:
             self._add_plan_low(txn.run, plan)

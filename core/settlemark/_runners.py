@@ -162,9 +162,7 @@ async def _act_async(act: Act, patience: _Patience) -> Any:
     if not inspect.iscoroutinefunction(act.function):
         loop = asyncio.get_running_loop()
         context = copy_context()
-        answer = await _uninterrupted(
-            loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience
-        )
+        answer = await _uninterrupted(loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience)
         if not inspect.iscoroutine(answer):
             return answer
         coroutine = answer

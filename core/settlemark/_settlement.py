@@ -641,7 +641,7 @@ class Settlement:
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""
-        return [(a.name, holder, scope.text) for a, (holder, scope) in list(self.driver.waiting.items())]
+        return [(name, holder, scope.text) for name, holder, scope in list(self.driver.waiting.values())]
 
     def show(self) -> str:
         """Return the account of this settlement's ledger, in sentences."""

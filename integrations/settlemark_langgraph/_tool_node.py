@@ -117,7 +117,7 @@ class SequencedToolNode(ToolNode):
                 self._keep(invocation)
         raise AssertionError
 
-    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime[Any]) -> Any:  # noqa: A002
+    async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime[Any]) -> Any:  # noqa: A002 - stock's name
         if not self._parse_input(input)[0]:
             return await super()._afunc(input, config, runtime)
         for tries in range(_TRIES, 0, -1):

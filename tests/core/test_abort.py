@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from concurrent.futures import Future
 
 import pytest
 
-from settlemark import Cancelled, LateAppend, Tag, Wounded, effect
+from settlemark import Cancelled, LateAppend, LedgerError, Tag, Wounded, effect
 from settlemark._errors import SettlemarkError
 from settlemark._states import State
+from settlemark.ledger import EffectRow
 
 PATIENCE = 20
 
@@ -62,8 +65,6 @@ def test_on_residue_that_raises_harms_nobody(open_settlement, tools, caplog):
 @pytest.mark.parametrize("how", [Boom("closed"), SystemExit(3), "async cancelled"])
 def test_an_undo_that_raises_never_surfaces_in_whoever_wounded_it(settlement, world, tools, how):
     async def cancelled(room):
-        import asyncio
-
         raise asyncio.CancelledError
 
     def raising(room):
@@ -152,9 +153,7 @@ def late_sibling(settlement, world, tools, ending):
 
 def test_late_sibling_still_running_when_its_turn_aborted_leaves_nothing(settlement, world, tools, recorded):
     boom = Boom()
-    tx, (told,) = late_sibling(
-        settlement, world, tools, lambda opening, _: opening.__exit__(Boom, boom, None)
-    )
+    tx, (told,) = late_sibling(settlement, world, tools, lambda opening, _: opening.__exit__(Boom, boom, None))
     assert "trip/1 was undone" in str(told)
     assert world.log == [("book", "a"), ("slow", "late"), ("undo slow", "late"), ("cancel", "a")]
     assert tx.state is State.ABORTED
@@ -211,9 +210,7 @@ def test_a_commit_waits_for_a_call_of_its_own_that_has_not_returned(settlement, 
     assert world.log == [("slow", "a"), ("committed",)]
 
 
-def test_a_call_that_arrives_after_the_commit_began_is_refused_and_aborts_it(
-    settlement, world, tools, someone_waits
-):
+def test_a_call_that_arrives_after_the_commit_began_is_refused_and_aborts_it(settlement, world, tools, someone_waits):
     with settlement.transaction("blocker", may_touch=["room:/a"]) as blocker:
         tx = settlement.transaction("trip").__enter__()
         tx.call(tools.book, room="a")
@@ -234,3 +231,79 @@ def test_a_call_that_arrives_after_the_commit_began_is_refused_and_aborts_it(
         thread.join(PATIENCE)
     assert (len(told), tx.state, blocker.state) == (1, State.ABORTED, State.COMMITTED)
     assert world.rooms == set()
+
+
+class SlowIntents:
+    """A ledger whose intents take until they are let go."""
+
+    def __init__(self, ledger):
+        self.ledger = ledger
+        self.reached, self.answer = threading.Event(), Future()
+
+    def write(self, changes):
+        """Write, but answer for an intent only when told to."""
+        done = self.ledger.write(changes)
+        if any(isinstance(change, EffectRow) for change in changes):
+            self.reached.set()
+            return self.answer
+        return done
+
+    def __getattr__(self, name):
+        return getattr(self.ledger, name)
+
+
+@pytest.fixture
+def slow_intent(quick, world, tools):
+    """A transaction with a held call whose intent is on its way to the ledger."""
+    slow = quick.driver.ledger = SlowIntents(quick.ledger)
+    tx = quick.transaction("trip").__enter__()
+    told = []
+
+    def send():
+        try:
+            told.append(tx.call(tools.send, to="ada"))
+        except SettlemarkError as error:
+            told.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert slow.reached.wait(PATIENCE)
+    return quick, tx, slow.answer, thread, told
+
+
+def test_a_commit_waits_for_a_held_call_that_is_being_recorded(slow_intent, world, someone_waits):
+    settlement, tx, answer, thread, told = slow_intent
+    waits = someone_waits(settlement)
+    commit = threading.Thread(target=tx.commit)
+    commit.start()
+    assert waits.wait(PATIENCE)
+    assert (tx.state, world.log) == (State.OPEN, [])
+    answer.set_result(None)
+    for each in (thread, commit):
+        each.join(PATIENCE)
+    assert (tx.state, world.log, told[0].outcome) == (State.COMMITTED, [("send", "ada", "hello")], "confirmed")
+
+
+def test_a_held_call_whose_intent_could_not_be_recorded_does_not_leave(slow_intent, world, someone_waits):
+    settlement, tx, answer, thread, told = slow_intent
+    waits = someone_waits(settlement)
+    commit = threading.Thread(target=tx.commit)
+    commit.start()
+    assert waits.wait(PATIENCE)
+    answer.set_exception(LedgerError("full"))
+    for each in (thread, commit):
+        each.join(PATIENCE)
+    assert (tx.state, world.log, str(told[0])) == (State.COMMITTED, [], "full")
+    assert settlement.protocol.live == {}
+
+
+def test_a_held_call_whose_transaction_was_aborted_meanwhile_is_told_and_recorded_as_dropped(
+    slow_intent, world, recorded
+):
+    settlement, tx, answer, thread, told = slow_intent
+    settlement.cancel("trip")
+    answer.set_result(None)
+    thread.join(PATIENCE)
+    assert isinstance(told[0], Cancelled)
+    assert (tx.state, world.log) == (State.ABORTED, [])
+    assert recorded(settlement, "trip") == [("aborted", [("send", "dropped", "clean")])]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from settlemark import InDoubt, Queued, Refused, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
+from settlemark import InDoubt, Queued, Refused, Retries, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
 from settlemark._states import State
 
 
@@ -129,10 +130,9 @@ async def test_a_waiter_is_woken_by_a_task_of_the_same_loop(settlement, world, t
 
     async with settlement.transaction("holder") as holder:
         await holder.call(tools.book, room="a")
-        task = asyncio.create_task(late())
         waits = someone_waits(settlement)
-        while not waits.is_set():
-            await asyncio.sleep(0)
+        task = asyncio.create_task(late())
+        assert await asyncio.to_thread(waits.wait, 20)
     await task
     assert world.log == [("book", "a")] * 2
 
@@ -187,7 +187,7 @@ async def test_a_probe_tells_what_became_of_a_cancelled_tool(settlement, world, 
 
 async def test_a_sync_tool_in_a_thread_is_waited_for_and_then_undone(settlement, world):
     loop = asyncio.get_running_loop()
-    begun, go = asyncio.Event(), __import__("threading").Event()
+    begun, go = asyncio.Event(), threading.Event()
 
     @effect("reversible", scope="slow:/x", undo=lambda: world.act("undo"))
     def slow():
@@ -218,8 +218,7 @@ async def test_a_task_cancelled_while_it_waits_ran_nothing_and_holds_nothing(set
         await holder.call(tools.book, room="a")
         waits = someone_waits(settlement)
         task = asyncio.create_task(late())
-        while not waits.is_set():
-            await asyncio.sleep(0)
+        assert await asyncio.to_thread(waits.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -253,8 +252,6 @@ async def test_a_cancellation_during_a_release_lets_it_end_and_is_raised_then(se
 
 
 async def test_a_cancellation_while_an_undo_pauses_does_not_leave_it_half_done(open_settlement, world):
-    from settlemark import Retries
-
     settlement = open_settlement(retries=Retries(first=0.02, most=0.02))
     failed = asyncio.Event()
     fails = [True]

@@ -120,12 +120,12 @@ def test_when_all_has_left_the_trie_is_empty(entered, random):
 def test_leaving_one_scope_keeps_every_other(entered, which):
     index = ScopeIndex()
     paths = [index.enter(scope) for scope in entered]
-    for path, number in zip(paths, range(1, 100), strict=False):
+    for number, path in enumerate(paths, 1):
         index.add_position(path, HOLDS, (number, ""))
     gone = which % len(entered)
     index.drop_position(paths[gone], HOLDS, (gone + 1, ""))
     index.leave(paths[gone][-1])
-    for number, scope in enumerate(entered):
+    for scope in entered:
         overlapping = [n for n, other in enumerate(entered) if n != gone and other.overlaps(scope)]
         assert index.above(index.match(scope), NOWHERE) == {(n + 1, "") for n in overlapping}
 

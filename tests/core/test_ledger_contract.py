@@ -243,7 +243,9 @@ def test_a_ledger_of_another_schema_version_is_refused_and_stays_as_it_is(file_u
     with connection:
         connection.execute("UPDATE settlemark_meta SET value = '99' WHERE key = 'schema'")
     connection.close()
-    with pytest.raises(LedgerError, match="has schema version 99, this settlemark writes .*: install the settlemark that"):
+    with pytest.raises(
+        LedgerError, match="has schema version 99, this settlemark writes .*: install the settlemark that"
+    ):
         open_ledger(file_url)
     assert sqlite_rows(file_url, "SELECT value FROM settlemark_meta") == [("99",)]
 

@@ -179,3 +179,25 @@ def test_an_unfinished_reader_keeps_what_it_may_need_and_no_more(stage):
     stage.write(reader, "lamp:/1")
     stage.commit(reader)
     assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)
+
+
+def test_what_the_writing_turn_itself_read_again_binds_only_that_turn(stage):
+    turn(stage, "trip/1", reads=["price:/Ada"])
+    turn(stage, "other", writes=["price:/Ada"])
+    turn(stage, "trip/2", reads=["price:/Ada"], writes=["room:/Ada"])
+    turn(stage, "other", writes=["price:/Ada"])
+    assert turn(stage, "trip/3", writes=["room:/Bee"]).finished
+    assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)
+
+
+def test_a_read_taken_beside_the_writing_turn_stays_in_the_plan(stage):
+    turn(stage, "trip/1", reads=["price:/Ada"])
+    writing = stage.begin("trip/2")
+    stage.read(writing, "price:/Ada")
+    turn(stage, "other", writes=["lamp:/1"])
+    turn(stage, "trip/3", reads=["price:/Ada"])
+    stage.write(writing, "room:/Ada")
+    stage.commit(writing)
+    turn(stage, "other", writes=["price:/Ada"])
+    with pytest.raises(Stale):
+        stage.ask(stage.begin("trip/4"), "room:/Ada", Mode.EAGER)

@@ -74,7 +74,9 @@ def test_a_younger_write_of_what_an_older_one_read_waits_for_it(stage):
     assert stage.protocol.decide(writer) is None
 
 
-@pytest.mark.parametrize(("read", "written"), [("price:/A", "price:/A/1"), ("price:/A/1", "price:/A"), ("price:/a", "price:/*")])
+@pytest.mark.parametrize(
+    ("read", "written"), [("price:/A", "price:/A/1"), ("price:/A/1", "price:/A"), ("price:/a", "price:/*")]
+)
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_read_overwritten_by_another_commit_is_stale(stage, read, written, writes):
     writer = stage.begin("writer")

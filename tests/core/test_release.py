@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import InDoubt, PartialCommit, Refused, Retries, Tag, UNKNOWN, current_call, effect
+from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, Retries, Tag, current_call, effect
 from settlemark._states import State
 
 

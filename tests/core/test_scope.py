@@ -19,9 +19,7 @@ TYPES = ("room", "file")
 DEPTH = 3
 
 names = st.text(min_size=1, max_size=6).filter(lambda name: not name.isspace())
-awkward = st.text(alphabet="aAF.:*%/\\{} ~\u0301\u0338\x00\u00e9", min_size=1).filter(
-    lambda name: not name.isspace()
-)
+awkward = st.text(alphabet="aAF.:*%/\\{} ~\u0301\u0338\x00\u00e9", min_size=1).filter(lambda name: not name.isspace())
 types = st.from_regex(r"[A-Za-z][A-Za-z0-9._+-]{1,5}", fullmatch=True)
 segments = (names | awkward).map(escape) | st.just("*")
 separators = st.sampled_from(["/", "\\", "//", "/./", "\\.\\", "/gone/../"])
@@ -43,10 +41,7 @@ small_scopes = st.builds(
     st.lists(st.sampled_from([*ALPHABET, "*"]), max_size=DEPTH),
 )
 UNIVERSE = frozenset(
-    (kind, *path)
-    for kind in TYPES
-    for size in range(DEPTH + 1)
-    for path in itertools.product(ALPHABET, repeat=size)
+    (kind, *path) for kind in TYPES for size in range(DEPTH + 1) for path in itertools.product(ALPHABET, repeat=size)
 )
 
 
@@ -251,9 +246,7 @@ def test_a_bad_text_is_refused_with_the_remedy_and_every_time(text, why):
         assert refused.value.data == {"text": text.strip()}
 
 
-@pytest.mark.parametrize(
-    ("value", "called"), [(7, "an int"), (None, "a NoneType"), ([], "a list"), (b"", "a bytes")]
-)
+@pytest.mark.parametrize(("value", "called"), [(7, "an int"), (None, "a NoneType"), ([], "a list"), (b"", "a bytes")])
 def test_what_is_no_text_is_refused(value, called):
     with pytest.raises(ScopeError) as refused:
         Scope.parse(value)

@@ -303,8 +303,7 @@ def test_a_missing_argument_is_named(arguments, given_names):
     with pytest.raises(ScopeError) as refused:
         ScopeTemplate.parse("room:/{x}").fill(arguments)
     assert str(refused.value) == (
-        "the scope template 'room:/{x}' cannot be filled: argument 'x': "
-        f"it is missing (given: {given_names})"
+        f"the scope template 'room:/{{x}}' cannot be filled: argument 'x': it is missing (given: {given_names})"
     )
     assert refused.value.data == {"text": "room:/{x}", "argument": "x"}
 

@@ -79,7 +79,9 @@ def test_a_lost_call_that_the_probe_calls_absent_is_issued_again_under_its_key(s
 
 
 @pytest.mark.parametrize("lost", LOST, ids=lambda e: type(e).__name__)
-def test_with_neither_probe_nor_key_a_lost_answer_is_in_doubt_and_not_repeated(settlement, counterparty, lost, recorded):
+def test_with_neither_probe_nor_key_a_lost_answer_is_in_doubt_and_not_repeated(
+    settlement, counterparty, lost, recorded
+):
     counterparty.lose = [lost]
     with pytest.raises(InDoubt, match="the outcome of act on thing:/a is unknown") as doubt:
         with settlement.transaction("trip") as tx:

@@ -33,7 +33,8 @@ def test_a_call_that_waited_too_long_names_the_holder_and_nothing_ran(settlement
             tx.call(tools.book, room="a")
         assert tx.state is State.OPEN
     assert str(timeout.value) == (
-        "late gave up after 0 s waiting for holder, which holds room:/a: nothing was run; try again later, or raise wait="
+        "late gave up after 0 s waiting for holder, which holds room:/a: nothing was run;"
+        " try again later, or raise wait="
     )
     assert (timeout.value.holder, timeout.value.scope, timeout.value.waited) == ("holder", Scope.parse("room:/a"), 0)
     assert world.log == [("book", "a")]
@@ -60,7 +61,9 @@ def test_a_timeout_that_leaves_the_block_undoes_the_rest(settlement, world, tool
 
 def test_a_commit_that_waited_too_long_is_undone_and_names_the_holder(settlement, world, tools):
     with settlement.transaction("holder", may_touch=["room:/a"]):
-        with pytest.raises(WaitTimeout, match="late was undone: it waited 0 s for holder, which holds room:/a") as timeout:
+        with pytest.raises(
+            WaitTimeout, match="late was undone: it waited 0 s for holder, which holds room:/a"
+        ) as timeout:
             with settlement.transaction("late", wait=0) as tx:
                 tx.call(tools.book, room="a")
                 tx.call(tools.send, to="ada")

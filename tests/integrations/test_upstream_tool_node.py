@@ -45,9 +45,7 @@ def test_the_released_tests_built_sequenced_nodes_and_none_of_the_stock_ones(sto
     assert ours.constructed == stock.constructed > 0
 
 
-def test_an_archive_that_cannot_be_fetched_is_an_error_naming_the_remedy_and_leaves_nothing(
-    monkeypatch, tmp_path
-):
+def test_an_archive_that_cannot_be_fetched_is_an_error_naming_the_remedy_and_leaves_nothing(monkeypatch, tmp_path):
     monkeypatch.delenv("SETTLEMARK_OFFLINE", raising=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 

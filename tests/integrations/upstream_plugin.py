@@ -77,9 +77,7 @@ class Swap:
         self.report.write_text(json.dumps(summary), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter):
-        terminalreporter.write_line(
-            f"{self.replacement or 'ToolNode'}: {self.constructed} instances constructed"
-        )
+        terminalreporter.write_line(f"{self.replacement or 'ToolNode'}: {self.constructed} instances constructed")
 
 
 def pytest_configure(config):

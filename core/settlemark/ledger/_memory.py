@@ -6,6 +6,7 @@ from collections import OrderedDict
 from concurrent.futures import Future
 from typing import Any
 
+from settlemark._errors import LedgerError
 from settlemark._states import FINISHED
 from settlemark.ledger._contract import (
     Change,
@@ -49,7 +50,12 @@ class MemoryLedger:
         return list(self._fences)
 
     def write(self, changes: list[Change]) -> Future[Any] | None:
-        """Keep changes; they are kept when this returns."""
+        """Keep changes; they are kept when this returns.
+
+        Raises:
+            LedgerError: a row is there already, or its transaction is not; none of them is kept.
+        """
+        self._check(changes)
         for change in changes:
             kind = type(change)
             if kind is OutcomeChange:
@@ -58,7 +64,10 @@ class MemoryLedger:
                 self._state(change)  # type: ignore[arg-type]
             elif kind is EffectRow:
                 effect = RecordedEffect(change, change.outcome)  # type: ignore[arg-type,union-attr]
-                self._transactions[change.name, change.attempt].effects.append(effect)  # type: ignore[union-attr]
+                effects = self._transactions[change.name, change.attempt].effects  # type: ignore[union-attr]
+                effects.append(effect)
+                if len(effects) > 1 and effects[-2].row.position > effect.row.position:
+                    effects.sort(key=lambda e: e.row.position)
                 self._effects[change.key] = effect  # type: ignore[union-attr]
             elif kind is TransactionRow:
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
@@ -67,6 +76,26 @@ class MemoryLedger:
             elif kind is Fence:
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
         return None
+
+    def _check(self, changes: list[Change]) -> None:
+        begun: set[tuple[str, int]] = set()
+        keys: set[str] = set()
+        for change in changes:
+            wrong = None
+            if isinstance(change, EffectRow):
+                attempt = (change.name, change.attempt)
+                if change.key in keys or change.key in self._effects:
+                    wrong = f"there is an effect under the key {change.key}"
+                elif attempt not in begun and attempt not in self._transactions:
+                    wrong = f"there is no attempt {change.attempt} of {change.name} for its effect"
+                keys.add(change.key)
+            elif isinstance(change, TransactionRow):
+                attempt = (change.name, change.attempt)
+                if attempt in begun or attempt in self._transactions:
+                    wrong = f"attempt {change.attempt} of {change.name} is there already"
+                begun.add(attempt)
+            if wrong is not None:
+                raise LedgerError(f"the ledger {self.url} failed: {wrong}; nothing was kept", url=self.url)
 
     def _outcome(self, change: OutcomeChange) -> None:
         effect = self._effects.get(change.key)
@@ -77,14 +106,17 @@ class MemoryLedger:
 
     def _state(self, change: StateChange) -> None:
         key = (change.name, change.attempt)
-        recorded = self._transactions[key]
+        recorded = self._transactions.get(key)
+        if recorded is None:
+            return
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
         if change.state not in FINISHED:
             return
         recorded.settled_at = change.at
         # Residue is an operator's to resolve: it is never forgotten for want of room.
-        if any(effect.tag not in (None, "clean") for effect in recorded.effects):
-            return
+        for effect in recorded.effects:
+            if effect.tag is not None and effect.tag != "clean":
+                return
         self._finished[key] = None
         if len(self._finished) > self._retain:
             old, _ = self._finished.popitem(last=False)

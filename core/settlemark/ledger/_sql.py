@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -81,6 +82,8 @@ class _Writer:
         self.url = url
         self.work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._engine = sa.create_engine(url)
+        # One connection for good: taking one from a pool for every commit costs more than the commit's work.
+        self._held: sa.Connection | None = None
         if self._engine.dialect.name == "sqlite":
             _prepare_sqlite(self._engine)
 
@@ -99,13 +102,18 @@ class _Writer:
                 item = self.work.get()
             if batch:
                 self._commit(batch)
+        self._let_go()
         self._engine.dispose()
 
     def _commit(self, batch: list[_Work]) -> None:
         try:
-            with self._engine.begin() as connection:
+            connection = self._held
+            if connection is None:
+                connection = self._held = self._engine.connect()
+            with connection.begin():
                 results = [task(connection) for task, _ in batch]
-        except Exception as error:
+        except Exception as error:  # every caller is told, the thread goes on
+            self._let_go()
             if len(batch) > 1:
                 # One bad change must not fail its neighbours: give each its own commit.
                 for item in batch:
@@ -117,6 +125,13 @@ class _Writer:
             return
         for (_, future), result in zip(batch, results, strict=True):
             future.set_result(result)
+
+    def _let_go(self) -> None:
+        """Close the connection: after an error nobody knows what state it is in."""
+        held, self._held = self._held, None
+        if held is not None:
+            with suppress(sa.exc.SQLAlchemyError):
+                held.close()
 
 
 class SqlLedger:
@@ -137,8 +152,7 @@ class SqlLedger:
             self._writer = _Writer(url)
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise LedgerError(
-                f"{url!r} is no ledger: use memory:, sqlite:///FILE, or postgresql+psycopg://… with"
-                ' pip install "settlemark[postgres]"',
+                f"{url!r} is no ledger: use memory: or sqlite:///FILE",
                 url=url,
             ) from error
         self._thread = threading.Thread(target=self._writer.run, name="settlemark-ledger", daemon=True)
@@ -223,9 +237,7 @@ class SqlLedger:
         """Return a future of the last attempt of a transaction, or of None."""
 
         def last(connection: sa.Connection) -> RecordedTransaction | None:
-            c = t.transactions.c
-            query = sa.select(t.transactions).where(c.namespace == self._namespace, c.name == name)
-            row = connection.execute(query.order_by(c.attempt.desc()).limit(1)).mappings().first()
+            row = connection.execute(_LAST, {"b_namespace": self._namespace, "b_name": name}).mappings().first()
             if row is None:
                 return None
             recorded = _transaction(row)
@@ -292,6 +304,14 @@ _UPDATE_EFFECT = (
         note=sa.bindparam("b_note"),
         settled_at_seconds=sa.bindparam("b_at"),
     )
+)
+
+
+_LAST = (
+    sa.select(t.transactions)
+    .where(t.transactions.c.namespace == sa.bindparam("b_namespace"), t.transactions.c.name == sa.bindparam("b_name"))
+    .order_by(t.transactions.c.attempt.desc())
+    .limit(1)
 )
 
 

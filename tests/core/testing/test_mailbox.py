@@ -192,6 +192,4 @@ def test_importing_the_testing_tools_does_not_import_aiosmtpd():
     program = "import sys, settlemark.testing; sys.exit('aiosmtpd' in sys.modules)"
     root = str(Path(settlemark.testing.__file__).parents[2])
 
-    assert (
-        subprocess.run([sys.executable, "-c", program], check=False, env={"PYTHONPATH": root}).returncode == 0
-    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, env={"PYTHONPATH": root}).returncode == 0

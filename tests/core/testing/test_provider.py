@@ -432,9 +432,7 @@ with Provider.connect(**json.loads(sys.argv[1])) as provider:
     provider.book("car", key="theirs", trip="t1")
 """
     root = str(Path(settlemark.testing.__file__).parents[2])
-    subprocess.run(
-        [sys.executable, "-c", program, json.dumps(provider.address)], check=True, env={"PYTHONPATH": root}
-    )
+    subprocess.run([sys.executable, "-c", program, json.dumps(provider.address)], check=True, env={"PYTHONPATH": root})
 
     assert provider.probe("theirs") == provider.bookings()[0]
 
@@ -552,9 +550,7 @@ def test_a_patient_caller_with_keys_survives_every_plan_and_books_once(provider)
             for _ in range(failures):
                 timeout = SHORT if rule["when"] == "timeout" else 10
                 with pytest.raises((ProviderRefused, ConnectionError, TimeoutError)):
-                    provider.book(
-                        rule["kind"], key=f"{trip}/{rule['kind']}", timeout=timeout, trip=f"t{trip}"
-                    )
+                    provider.book(rule["kind"], key=f"{trip}/{rule['kind']}", timeout=timeout, trip=f"t{trip}")
             provider.book(rule["kind"], key=f"{trip}/{rule['kind']}", trip=f"t{trip}")
 
     assert len(met) == 5
