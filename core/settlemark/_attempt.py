@@ -10,9 +10,9 @@ from settlemark._acting import Retries
 from settlemark._current import CurrentCall
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import KeyConflict, StateError
-from settlemark._protocol import Txn
 from settlemark._scope import Scope
 from settlemark._states import State
+from settlemark._txn import Txn
 from settlemark.ledger._contract import (
     Change,
     EffectRow,
@@ -60,7 +60,7 @@ class Attempt:
         self.prefix = prefix
         self.wait = wait
         self.hooks = hooks
-        self.on_failure = on_failure
+        self.on_failure: OnFailure = on_failure
         self.retries = retries
         self.replay = replay
         self.recorded: dict[int, RecordedEffect] = {}

@@ -25,12 +25,12 @@ from settlemark._driver import fire
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._index import Position
-from settlemark._protocol import Ticket
 from settlemark._requests import Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
 from settlemark._settlement import Queued, Settlement
 from settlemark._states import Reason, State, Tag
+from settlemark._txn import Ticket
 
 Control = tuple[type[BaseException], ...]
 

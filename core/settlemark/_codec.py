@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from json import encoder
-from typing import Any
+from typing import Any, cast
 
 from settlemark._errors import PayloadError
 
 # Python itself refuses to write integers much longer than this (4300 digits by default).
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
+# `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
+_kind: Callable[[Any], type[Any]] = type
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
 # `JSONEncoder.encode` builds its C encoder anew for every call, which costs more than the encoding of a
 # small payload; without the C module (other Pythons have none) it serves as it is.
@@ -31,7 +33,7 @@ def _all_plain(value: dict[Any, Any]) -> bool:
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
             return False
-        kind = type(item)
+        kind = _kind(item)
         if kind is str:
             if not item.isascii():
                 return False
@@ -75,14 +77,14 @@ def _check(value: Any, path: str) -> None:
             raise PayloadError(f"{path} is {value!r}, which JSON cannot hold: pass None or a string", path=path)
         return
     if isinstance(value, Mapping):
-        for key, item in value.items():
+        for key, item in cast("Any", value).items():
             if not isinstance(key, str):
                 raise PayloadError(f"{path} has the key {key!r}: JSON keys are strings", path=path)
             _check_text(key, path)
             _check(item, f"{path}.{key}")
         return
     if isinstance(value, list | tuple):
-        for position, item in enumerate(value):
+        for position, item in enumerate(cast("Any", value)):
             _check(item, f"{path}[{position}]")
         return
     kind = type(value).__name__
@@ -112,7 +114,7 @@ def encode(value: Any) -> str:
     >>> encode({"b": 1, "a": (True, None)})
     '{"a":[true,null],"b":1}'
     """
-    if type(value) is dict and _all_plain(value):
+    if _kind(value) is dict and _all_plain(value):
         return _text(value)
     check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
@@ -128,7 +130,7 @@ def snapshot(value: Any) -> Any:
     >>> kept
     {'guests': ['Ada']}
     """
-    kind = type(value)
+    kind = _kind(value)
     if kind is dict:
         for item in value.values():
             if type(item) is not str and isinstance(item, (dict, list, tuple)):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries, in_doubt, perform, undo
@@ -36,12 +36,13 @@ from settlemark._errors import (
     Wounded,
 )
 from settlemark._index import Position
-from settlemark._protocol import Blocked, Call, Mode, Protocol, Ticket, Txn
+from settlemark._protocol import Protocol
 from settlemark._recovery import is_running, revive
 from settlemark._requests import Act, Recorded, Wait
 from settlemark._scope import Scope, escape
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import Reason, State, Tag
+from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
 from settlemark.ledger._contract import Change, Fence, Ledger, RecordedEffect, RecordedTransaction
 
 _log = logging.getLogger("settlemark")
@@ -716,6 +717,7 @@ class Driver:
         handler = effect.declaration.release
         current = attempt.current(effect)
         run = effect.run
+        recorded: Future[Any] | None = None
         if handler is not None:
             arguments = handler.bind(effect.arguments, result=None, key=effect.key)
 
@@ -941,7 +943,7 @@ class Driver:
     @staticmethod
     def _answer(value: Any) -> Program:
         if isinstance(value, Future):
-            value = yield Recorded(value)
+            value = yield Recorded(cast("Any", value))
         return value
 
     def _tell_residue(self, attempt: Attempt) -> None:

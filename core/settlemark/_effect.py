@@ -19,7 +19,7 @@ from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
 
 if TYPE_CHECKING:
-    from settlemark._protocol import Call
+    from settlemark._txn import Call
 
 
 class EffectClass(StrEnum):
@@ -205,7 +205,7 @@ class Effect:
     payload: str = "{}"
     position: int = 0
     held: bool = False
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list["Call"])
     outcome: Outcome = Outcome.INTENDED
     result: Any = None
     stored: bool = False

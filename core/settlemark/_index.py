@@ -11,14 +11,14 @@ that one, and a departure wakes one waiter instead of all (10,000 waiters drain 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, MutableSequence
+from typing import TYPE_CHECKING, Any, cast
 
 from sortedcontainers import SortedList
 
 if TYPE_CHECKING:
-    from settlemark._protocol import Hold
     from settlemark._scope import Scope
+    from settlemark._txn import Hold
 
 Position = tuple[int, str]
 """An epoch, with an ordinal that orders the siblings of one superstep."""
@@ -38,12 +38,12 @@ class Positions:
     __slots__ = ("items",)
 
     def __init__(self) -> None:
-        self.items: Any = []
+        self.items: MutableSequence[Position] = []
 
     def add(self, position: Position) -> None:
         """Insert one."""
         items = self.items
-        if type(items) is list:
+        if isinstance(items, list):
             if not items or position >= items[-1]:
                 items.append(position)
             else:
@@ -51,12 +51,12 @@ class Positions:
             if len(items) > _LIST_LIMIT:
                 self.items = SortedList(items)
         else:
-            items.add(position)
+            cast("Any", items).add(position)
 
     def discard(self, position: Position) -> None:
         """Remove one that is there."""
         items = self.items
-        if type(items) is list:
+        if isinstance(items, list):
             del items[bisect_left(items, position)]
         else:
             items.remove(position)
@@ -66,19 +66,19 @@ class Positions:
         items = self.items
         if not items or items[0] >= position:
             return None
-        at = bisect_left(items, position) if type(items) is list else items.bisect_left(position)
-        return items[at - 1]  # type: ignore[no-any-return]  # SortedList is untyped
+        at = bisect_left(items, position) if isinstance(items, list) else cast("Any", items).bisect_left(position)
+        return items[at - 1]
 
     def above(self, position: Position) -> Position | None:
         """Return the smallest one greater than `position`, or None."""
         items = self.items
-        at = bisect_right(items, position) if type(items) is list else items.bisect_right(position)
+        at = bisect_right(items, position) if isinstance(items, list) else cast("Any", items).bisect_right(position)
         return items[at] if at < len(items) else None
 
     def all_above(self, position: Position) -> list[Position]:
         """Return every one greater than `position`, in order."""
         items = self.items
-        at = bisect_right(items, position) if type(items) is list else items.bisect_right(position)
+        at = bisect_right(items, position) if isinstance(items, list) else cast("Any", items).bisect_right(position)
         return list(items[at:])
 
     def least(self) -> Position | None:
@@ -208,7 +208,7 @@ class ScopeIndex:
                 found.items.append(position)
             else:
                 items = found.items
-                if type(items) is list and (not items or (position >= items[-1] and len(items) < _LIST_LIMIT)):
+                if isinstance(items, list) and (not items or (position >= items[-1] and len(items) < _LIST_LIMIT)):
                     items.append(position)
                 else:
                     found.add(position)
@@ -218,7 +218,7 @@ class ScopeIndex:
         own = path[-1].own_positions[layer]
         assert own is not None
         items = own.items
-        if len(items) == 1 and type(items) is list:
+        if len(items) == 1 and isinstance(items, list):
             items.clear()
         else:
             own.discard(position)
@@ -226,7 +226,7 @@ class ScopeIndex:
             found = node.all_positions[layer]
             assert found is not None
             items = found.items
-            if len(items) == 1 and type(items) is list:
+            if len(items) == 1 and isinstance(items, list):
                 items.clear()
             else:
                 found.discard(position)

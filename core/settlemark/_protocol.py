@@ -25,171 +25,19 @@ transaction whose first release is refused for good can still be undone whole (s
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import Enum, auto
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from settlemark._errors import (
-    Cancelled,
-    InternalError,
-    LateAppend,
-    OutsideDeclared,
-    Refused,
-    SettlemarkError,
-    Stale,
-    StateError,
-    Vetoed,
-    WaitTimeout,
-    Wounded,
-)
-from settlemark._index import (
-    ACTIVE,
-    BUSY,
-    HOLDS,
-    NOWHERE,
-    READING,
-    Match,
-    Node,
-    Position,
-    Positions,
-    ScopeIndex,
-)
+from settlemark._errors import Cancelled, InternalError, LateAppend, OutsideDeclared, SettlemarkError, StateError
+from settlemark._index import ACTIVE, BUSY, HOLDS, READING, Match, Node, Position, Positions, ScopeIndex
+from settlemark._picture import picture
+from settlemark._refusals import refusal
 from settlemark._scope import Scope
-from settlemark._states import FINISHED, RETRIED, TRANSITIONS, Event, Reason, State
+from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
+from settlemark._txn import AT_ONCE, Blocked, Call, Hold, Mode, Ticket, Txn
+from settlemark._versions import Versions
 
 _UNSETTLED = (State.OPEN, State.SEALED)
-_EXPIRED = -1
-_LAST = "\U0010ffff"
-_LOG_LIMIT = 100_000
-
-
-class Mode(Enum):
-    """How a call touches its scope."""
-
-    READ = auto()
-    EAGER = auto()
-    FINAL = auto()  # runs at once and cannot be undone cleanly
-    HELD = auto()
-
-
-_AT_ONCE = (Mode.EAGER, Mode.FINAL)
-
-
-class Ticket:
-    """A waiter's place: fired once, when whom it waits for has moved."""
-
-    __slots__ = ("fired", "wake")
-
-    def __init__(self) -> None:
-        self.fired = False
-        self.wake: Callable[[], None] | None = None
-
-    def has_fired(self) -> bool:
-        """Whether it has fired by now: another thread may have done so since the last look."""
-        return self.fired
-
-
-class Hold:
-    """One transaction's hold on one scope, and what makes it more than a hold."""
-
-    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "match", "path", "reading", "readings",
-                 "scope", "since", "txn", "wants")  # fmt: skip
-
-    def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
-        self.txn = txn
-        self.scope = scope
-        self.path = path
-        self.since = since
-        self.declared = declared
-        self.claims = 0
-        self.granted = 0
-        self.held = 0
-        self.wants = 0
-        self.readings = 0
-        self.active = False
-        self.busy = False
-        self.reading = False
-        self.match = Match(path[:-1], path[-1:])  # what it overlaps while nobody holds a wildcard
-
-
-class Call:
-    """One request to touch a scope: admitted, or waiting for somebody."""
-
-    __slots__ = ("admitted", "hold", "mode", "scope", "txn", "wanting")
-
-    def __init__(self, txn: Txn, scope: Scope, mode: Mode) -> None:
-        self.txn = txn
-        self.scope = scope
-        self.mode = mode
-        self.hold: Hold | None = None
-        self.wanting = False
-        self.admitted = False
-
-
-class Blocked(NamedTuple):
-    """Whom a request waits for, and on what."""
-
-    holder: Txn
-    scope: Scope
-
-
-class Txn:
-    """What must settle together: the protocol's view of one attempt of a transaction."""
-
-    __slots__ = (
-        "attempt",
-        "claims",
-        "detail",
-        "holds",
-        "low",
-        "name",
-        "plan",
-        "position",
-        "reading",
-        "reads",
-        "reason",
-        "released",
-        "retry",
-        "run",
-        "running",
-        "state",
-        "successor",
-        "watchers",
-        "wrote",
-    )  # fmt: skip
-
-    def __init__(self, name: str, run: str, attempt: int, position: Position, *, retry: bool) -> None:
-        self.name = name
-        self.run = run
-        self.attempt = attempt
-        self.position = position
-        self.retry = retry
-        self.state = State.OPEN
-        self.holds: dict[Node, Hold] = {}
-        self.reads: dict[Scope, int] = {}
-        self.plan: dict[Scope, int] = {}
-        self.low: int | None = None
-        self.claims = 0
-        self.running = 0
-        self.wrote = False
-        self.released = False
-        self.reading = 0
-        self.reason: Reason | None = None
-        self.detail: dict[str, Any] = {}
-        self.successor: Txn | None = None
-        self.watchers: dict[Ticket, None] = {}
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of its one current position."""
-        return self.position[0]
-
-    @property
-    def finished(self) -> bool:
-        """Whether its releases or undos are done."""
-        return self.state in FINISHED
 
 
 class Protocol:
@@ -213,17 +61,11 @@ class Protocol:
         self.index = ScopeIndex()
         self.live: dict[Position, Txn] = {}
         self.fenced: set[str] = set()
-        self.sequence = 0
         self._order = Positions()
         self._tick = 0
         self._woken: list[Ticket] = []
         self._aborted: list[Txn] = []
-        self._plans: OrderedDict[str, dict[Scope, int]] = OrderedDict()
-        self._plan_limit = plans
-        self._lows = Positions()
-        self._plan_lows = Positions()
-        self._log: deque[tuple[int, Position, list[list[Node]]]] = deque()
-        self._base: Position = NOWHERE
+        self.versions = Versions(self.index, plans=plans)
 
     # ---- beginning
 
@@ -253,7 +95,7 @@ class Protocol:
         txn = Txn(name, run, attempt, position, retry=retry)
         self.live[position] = txn
         self._order.add(position)
-        self._take_plan(txn)
+        self.versions.take_plan(txn)
         for scope in declared:
             self._hold(txn, scope, declared=True)
         return txn
@@ -280,8 +122,8 @@ class Protocol:
         txn, scope, mode = call.txn, call.scope, call.mode
         if txn.state is not State.OPEN:
             self._refuse_append(txn, scope)
-        if mode in _AT_ONCE:
-            changed = self._changed(txn, planned=True)
+        if mode in AT_ONCE:
+            changed = self.versions.changed(txn, planned=True)
             if changed is not None:
                 self.abort(txn, Reason.STALE, scope=changed)
                 raise self.refusal(txn)
@@ -316,10 +158,10 @@ class Protocol:
     def _touch(self, txn: Txn, scope: Scope) -> Hold:
         path = self.index.enter(scope)
         # No floor of the whole type reaches it: the common case, told by one look.
-        reached = self._base >= txn.position or path[0].all_floor >= txn.position
+        reached = self.versions.base >= txn.position or path[0].all_floor >= txn.position
         if reached and not (txn.holds and self._covered(txn, scope)):
             match = self.index.match(scope) if self.index.wildcards else Match(path[:-1], path[-1:])
-            if max(self.index.floor(match), self._base) >= txn.position:
+            if max(self.index.floor(match), self.versions.base) >= txn.position:
                 self._restamp(txn)
         return self._hold_at(txn, scope, path, declared=False)
 
@@ -383,14 +225,11 @@ class Protocol:
 
     def _grant(self, call: Call, hold: Hold) -> None:
         txn = call.txn
-        call.admitted = True
+        call.admitted = hold.touched = True
         if call.mode is Mode.READ:
             hold.readings += 1
             txn.reading += 1
-            if hold.scope not in txn.reads:
-                txn.reads[hold.scope] = self.sequence
-                txn.plan.pop(hold.scope, None)  # read anew: what an earlier turn saw no longer counts
-                self._note_reader(txn, self.sequence)
+            self.versions.read(txn, hold.scope)
             return
         txn.wrote = True
         if call.mode is Mode.HELD:
@@ -403,12 +242,18 @@ class Protocol:
         txn.running += 1
 
     def withdraw(self, call: Call) -> None:
-        """Take back a request that is still waiting; what it holds stays until the transaction ends."""
-        if call.wanting and call.hold is not None:
-            call.wanting = False
-            if call.txn.state is State.OPEN:
-                call.hold.wants -= 1
-                self._refresh(call.hold)
+        """Take back a request that is still waiting; a hold that served nothing else is dropped with it."""
+        hold = call.hold
+        if not call.wanting or hold is None:
+            return
+        call.wanting = False
+        if call.txn.state is not State.OPEN:
+            return
+        hold.wants -= 1
+        self._refresh(hold)
+        if not (hold.touched or hold.active or hold.declared):
+            self._drop_hold(hold)
+            self._wake(call.txn)
 
     def acted(self, call: Call, *, happened: bool) -> None:
         """Note that an admitted read or effect has returned; an effect that did not happen frees its claim."""
@@ -462,7 +307,7 @@ class Protocol:
         hold = call.hold
         assert hold is not None
         if not clean:
-            self._note_write([hold])
+            self.versions.wrote([hold])
         self._drop_claim(hold)
 
     def _drop_claim(self, hold: Hold) -> None:
@@ -529,7 +374,7 @@ class Protocol:
             Refused: it was aborted, or what it read has changed.
         """
         self._require_sealed(txn)
-        changed = self._changed(txn, planned=txn.wrote)
+        changed = self.versions.changed(txn, planned=txn.wrote)
         if changed is not None:
             self.abort(txn, Reason.STALE, scope=changed)
             raise self.refusal(txn)
@@ -557,12 +402,8 @@ class Protocol:
             return blocked
         self._move_state(txn, Event.DECIDE)
         if txn.wrote:
-            paths = [hold.path for hold in txn.holds.values()]
-            for path in paths:
-                path[-1].uses += 1
-                self.index.raise_floor(path, txn.position)
-            self._log.append((self.sequence + 1, txn.position, paths))
-            self._note_write([h for h in txn.holds.values() if h.claims or h.held], logged=True)
+            written = [hold for hold in txn.holds.values() if hold.claims or hold.held]
+            self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
         for hold in txn.holds.values():
             if hold.held:
                 break
@@ -577,9 +418,9 @@ class Protocol:
         """Note that every release is done: the transaction is committed and holds nothing."""
         self._move_state(txn, Event.FINISH)
         if txn.wrote:
-            self._consume_plan(txn)
+            self.versions.consume_plan(txn)
         elif txn.reads:
-            self._keep_plan(txn)
+            self.versions.keep_plan(txn)
         self._forget(txn)
 
     def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
@@ -610,9 +451,9 @@ class Protocol:
             raise InternalError(f"{txn.name} cannot finish: {txn.claims} claims, {txn.running} calls")
         self._move_state(txn, Event.FINISH)
         if txn.reason is Reason.STALE:
-            self._drop_plan(txn.run)
+            self.versions.drop_plan(txn.run)
         elif txn.reads and txn.reason is not Reason.WOUNDED:
-            self._keep_plan(txn)
+            self.versions.keep_plan(txn)
         if txn.retry and txn.reason in RETRIED and txn.run not in self.fenced:
             self._succeed(txn)
         else:
@@ -622,14 +463,14 @@ class Protocol:
         again = Txn(txn.name, txn.run, txn.attempt + 1, txn.position, retry=True)
         txn.successor = again
         self.live[txn.position] = again
-        self._forget_reader(txn)
-        self._take_plan(again)
+        self.versions.forget(txn)
+        self.versions.take_plan(again)
         again.holds, txn.holds = txn.holds, {}
         for hold in again.holds.values():
             hold.txn = again
             hold.declared = True
         self._wake(txn)
-        self._prune()
+        self.versions.prune(self._order.least())
 
     def cancel(self, run: str) -> list[Txn]:
         """Put up a fence: abort all of a run that has not settled, and refuse all that comes later."""
@@ -698,7 +539,7 @@ class Protocol:
 
     def floor(self, scope: Scope) -> int:
         """Return the epoch at or below which all on this scope is final; it never goes back."""
-        return max(self.index.floor(self.index.match(scope)), self._base)[0]
+        return max(self.index.floor(self.index.match(scope)), self.versions.base)[0]
 
     def version(self, scope: Scope) -> int:
         """Return the number of the last committed write overlapping a scope, 0 for none still needed."""
@@ -707,7 +548,7 @@ class Protocol:
     def refusal(self, txn: Txn) -> SettlemarkError:
         """Return the error that tells why a transaction was aborted, and what to do next."""
         assert txn.reason is not None
-        return _refusal(txn.name, txn.epoch, txn.reason, txn.detail)
+        return refusal(txn.name, txn.epoch, txn.reason, txn.detail)
 
     # ---- the inside
 
@@ -776,9 +617,9 @@ class Protocol:
             self._drop_hold(hold)
         del self.live[txn.position]
         self._order.discard(txn.position)
-        self._forget_reader(txn)
+        self.versions.forget(txn)
         self._wake(txn)
-        self._prune()
+        self.versions.prune(self._order.least())
 
     def _restamp(self, txn: Txn) -> None:
         followers = sorted(self._behind(txn), key=lambda t: t.position)
@@ -817,184 +658,6 @@ class Protocol:
         txn.position = position
         self._wake(txn)
 
-    # ---- versions, plans and what may be forgotten
-
-    def _changed(self, txn: Txn, *, planned: bool) -> Scope | None:
-        """Return a scope whose read is out of date; a run's plan counts for what writes only."""
-        if txn.low is None or txn.low >= self.sequence:
-            return None
-        for reads in (txn.reads, txn.plan) if planned else (txn.reads,):
-            for scope, seen in reads.items():
-                if seen == _EXPIRED or self.index.version(self.index.match(scope)) > seen:
-                    return scope
-        return None
-
-    def _note_reader(self, txn: Txn, seen: int) -> None:
-        if txn.low is None or seen < txn.low:
-            self._forget_reader(txn)
-            txn.low = seen
-            self._lows.add((seen, ""))
-
-    def _forget_reader(self, txn: Txn) -> None:
-        if txn.low is not None:
-            self._lows.discard((txn.low, ""))
-            txn.low = None
-
-    def _note_write(self, holds: list[Hold], *, logged: bool = False) -> None:
-        self.sequence += 1
-        for hold in holds:
-            self.index.note_write(hold.path, self.sequence)
-        if not logged:
-            for hold in holds:
-                hold.path[-1].uses += 1
-            self._log.append((self.sequence, NOWHERE, [hold.path for hold in holds]))
-
-    def _take_plan(self, txn: Txn) -> None:
-        plan = self._plans.get(txn.run)
-        if plan:
-            txn.plan = dict(plan)
-            self._note_reader(txn, min(plan.values()))
-
-    def _keep_plan(self, txn: Txn) -> None:
-        plan = self._plans.pop(txn.run, {})
-        self._drop_plan_low(txn.run, plan)
-        plan.update(txn.reads)
-        self._plans[txn.run] = plan
-        self._add_plan_low(txn.run, plan)
-        if len(self._plans) > self._plan_limit:
-            self._drop_plan(next(iter(self._plans)))
-
-    def _consume_plan(self, txn: Txn) -> None:
-        plan = self._plans.get(txn.run)
-        if plan is None:
-            return
-        self._drop_plan_low(txn.run, plan)
-        for scope, seen in (*txn.plan.items(), *txn.reads.items()):
-            # What another turn of the run has read since then is still to be acted on.
-            if scope in plan and plan[scope] <= seen:
-                del plan[scope]
-        if plan:
-            self._add_plan_low(txn.run, plan)
-        else:
-            del self._plans[txn.run]
-
-    def _drop_plan(self, run: str) -> None:
-        plan = self._plans.pop(run, None)
-        if plan:
-            self._drop_plan_low(run, plan)
-
-    def _add_plan_low(self, run: str, plan: dict[Scope, int]) -> None:
-        self._plan_lows.add((min(plan.values()), run))
-
-    def _drop_plan_low(self, run: str, plan: dict[Scope, int]) -> None:
-        if plan:
-            self._plan_lows.discard((min(plan.values()), run))
-
-    def _prune(self) -> None:
-        """Forget floors that every unfinished position is above, and writes that every reader has seen."""
-        while self._log:
-            number, position, paths = self._log[0]
-            oldest = self._order.least()
-            if oldest is not None and position >= oldest:
-                return
-            reader = self._lows.least()
-            if reader is not None and number > reader[0]:
-                return
-            if not self._outlived_by_plans(number):
-                return
-            self._log.popleft()
-            self._base = max(self._base, position)
-            for path in paths:
-                self.index.leave(path[-1])
-
-    def _outlived_by_plans(self, number: int) -> bool:
-        """Whether no plan needs this write any more; with a long log, plans from before it expire.
-
-        An expired plan counts as changed: its run is asked to read again (it fails closed).
-        """
-        while True:
-            planned = self._plan_lows.above((_EXPIRED, _LAST))
-            if planned is None or number <= planned[0]:
-                return True
-            if len(self._log) <= _LOG_LIMIT:
-                return False
-            run = planned[1]
-            plan = self._plans[run]
-            self._drop_plan_low(run, plan)
-            self._plans[run] = dict.fromkeys(plan, _EXPIRED)
-            self._add_plan_low(run, self._plans[run])
-
     def freeze(self) -> tuple[Any, ...]:
-        """Return a hashable picture of the state in which two states that behave alike are equal.
-
-        Epochs and ticks are replaced by their ranks, versions by whether a read is out of date.
-        """
-        positions = sorted(self.live)
-        ticks = sorted({t for txn in self.live.values() for h in txn.holds.values() for t in (h.since, h.granted)})
-        rank = {tick: number for number, tick in enumerate(ticks)}
-        floors = sorted(
-            (scope, behind)
-            for scope, floor in self._floors(self.index.root, "")
-            if (behind := bisect_right(positions, floor))
-        )
-        plans = sorted(
-            (run, scope.text, self.index.version(self.index.match(scope)) > seen)
-            for run, plan in self._plans.items()
-            for scope, seen in plan.items()
-        )
-        return (
-            tuple(self._freeze_txn(self.live[position], rank) for position in positions),
-            tuple(floors),
-            tuple(plans),
-            tuple(sorted(self.fenced)),
-            bisect_right(positions, self._base),
-        )
-
-    def _floors(self, node: Node, text: str) -> Iterator[tuple[str, Position]]:
-        for key, child in node.children.items():
-            path = f"{text}/{key}"
-            if child.floor != NOWHERE:
-                yield path, child.floor
-            yield from self._floors(child, path)
-
-    def _freeze_txn(self, txn: Txn, rank: dict[int, int]) -> tuple[Any, ...]:
-        holds = sorted(
-            (h.scope.text, rank[h.since], rank[h.granted], h.declared, h.claims, h.held, h.wants, h.readings)
-            for h in txn.holds.values()
-        )
-        reads = sorted(
-            (scope.text, self.index.version(self.index.match(scope)) > seen)
-            for known in (txn.reads, txn.plan)
-            for scope, seen in known.items()
-        )
-        flags = (txn.state, txn.reason, txn.wrote, txn.released, txn.retry, txn.running)
-        return (txn.name, txn.attempt, *flags, tuple(holds), tuple(reads))
-
-
-def _refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> SettlemarkError:  # noqa: PLR0911 - a table
-    data = {"transaction": name, "epoch": epoch, **detail}
-    scope = detail.get("scope")
-    match reason:
-        case Reason.STALE:
-            return Stale(f"{name} was undone: {scope} changed after it was read; read it again and decide anew", **data)
-        case Reason.WOUNDED:
-            return Wounded(
-                f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
-                **data,
-            )
-        case Reason.CANCELLED:
-            return Cancelled(f"{name} was cancelled: nothing of it acts any more", **data)
-        case Reason.TIMEOUT:
-            return WaitTimeout(
-                f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
-                f" which holds {scope}; run it again, or raise wait=",
-                **data,
-            )
-        case Reason.VETOED:
-            return Vetoed(f"{name} was undone: {detail.get('hook')} said no: {detail.get('verdict')}", **data)
-        case Reason.VIOLATION:
-            return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
-        case _:
-            cause = detail.get("cause")
-            told = f": {cause}" if cause else ""
-            return Refused(f"{name} was undone ({reason}){told}", **data)
+        """Return a hashable picture of the state in which two states that behave alike are equal."""
+        return picture(self.index, self.versions, self.live, self.fenced)

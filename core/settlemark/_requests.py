@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from settlemark._current import CurrentCall
-    from settlemark._protocol import Ticket
+    from settlemark._txn import Ticket
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from typing import Literal
 
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
-from settlemark._protocol import Ticket
 from settlemark._scope import Scope
+from settlemark._txn import Ticket
 
 Order = Literal["turn", "scopes"]
 

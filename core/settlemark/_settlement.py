@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -571,7 +571,7 @@ class Settlement:
                 f' settlement.declare("{name}", "read") or @effect(…)',
             )
         if declared.function is None and function is not None:
-            declared = Declaration(**{**_fields(declared), "function": function})
+            declared = replace(declared, function=function)
         self._seen[name] = (base, function, declared)
         return declared
 
@@ -659,10 +659,6 @@ class Settlement:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _fields(declaration: Declaration) -> dict[str, Any]:
-    return {name: getattr(declaration, name) for name in Declaration.__dataclass_fields__}
 
 
 def _default_url() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from settlemark._protocol import Blocked, Call, Mode, Protocol, Ticket, Txn
+from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
+from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
 
 HOT = Scope.parse("room:/Ada/2026-12-01")
 BESIDE = Scope.parse("room:/Bel/2026-12-01")

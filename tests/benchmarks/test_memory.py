@@ -29,11 +29,11 @@ def kept(settlement):
     protocol, driver, ledger = settlement.protocol, settlement.driver, settlement.ledger
     return {
         "scopes in the index": nodes(protocol.index.root) - 1,
-        "entries in its log": len(protocol._log),
+        "entries in its log": protocol.versions.logged,
         "live transactions": len(protocol.live),
         "positions": len(protocol._order.items),
-        "readers": len(protocol._lows.items),
-        "plans": len(protocol._plans),
+        "readers": len(protocol.versions._lows.items),
+        "plans": len(protocol.versions._plans),
         "attempts": len(driver._attempts) + len(driver._names) + len(driver.waiting),
         "recorded transactions": len(ledger._transactions) + len(ledger._last) + len(ledger._finished),
         "recorded effects": len(ledger._effects),

@@ -6,9 +6,9 @@ import pytest
 from tests.benchmarks.crowd import Crowd
 
 from settlemark._effect import declare
-from settlemark._protocol import Mode, Ticket
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
+from settlemark._txn import Mode, Ticket
 
 BOOK = declare("book", "opaque", scope="room:/{hotel}")
 LOOK = declare("look", "read", scope="room:/{hotel}")

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import Retries, Settlement, effect
-from settlemark._protocol import Mode, Protocol
+from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason
+from settlemark._txn import Mode
 
 
 class Stage:

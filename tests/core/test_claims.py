@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Wounded
-from settlemark._protocol import Mode
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
+from settlemark._txn import Mode
 
 AT_ONCE = [Mode.EAGER, Mode.FINAL]
 

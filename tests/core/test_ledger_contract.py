@@ -267,7 +267,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
 
 @pytest.mark.parametrize("url", ["nonsense", "nosuchstore://x", ""])
 def test_a_url_that_is_none_is_told_what_to_write(url):
-    with pytest.raises(LedgerError, match="is no ledger: use memory:, sqlite:///FILE, or postgresql"):
+    with pytest.raises(LedgerError, match="is no ledger: use memory: or sqlite:///FILE"):
         open_ledger(url)
 
 

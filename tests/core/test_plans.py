@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Stale, _protocol
-from settlemark._protocol import Mode
+from settlemark import Stale, _versions
 from settlemark._scope import Scope
+from settlemark._txn import Mode
 
 
 def turn(stage, name, *, reads=(), writes=(), **options):
@@ -26,7 +26,13 @@ def turn(stage, name, *, reads=(), writes=(), **options):
 
 def footprint(protocol):
     """What a protocol still keeps of the past."""
-    return protocol.index.root.children, protocol.live, len(protocol._log), protocol._plans, len(protocol._order.items)
+    return (
+        protocol.index.root.children,
+        protocol.live,
+        protocol.versions.logged,
+        protocol.versions._plans,
+        len(protocol._order.items),
+    )
 
 
 # ---- a plan across turns
@@ -160,11 +166,12 @@ def test_many_transactions_on_one_scope_leave_no_log(stage):
 
 
 def test_a_plan_too_old_to_check_counts_as_changed(stage, monkeypatch):
-    monkeypatch.setattr(_protocol, "_LOG_LIMIT", 50)
+    monkeypatch.setattr(_versions, "LOG_LIMIT", 50)
+    stage.protocol.versions._limit = 50
     turn(stage, "trip/1", reads=["price:/Ada"])
     for number in range(200):
         turn(stage, f"other {number}", writes=["room:/Bee"])
-    assert len(stage.protocol._log) <= 51
+    assert stage.protocol.versions.logged <= 51
     with pytest.raises(Stale):
         stage.ask(stage.begin("trip/2"), "room:/Ada", Mode.EAGER)
     assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)

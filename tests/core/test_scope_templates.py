@@ -256,7 +256,7 @@ def test_a_template_without_fields_is_one_scope():
         (r"room:\a\{x}", "room:/a/1"),
         ("room:/a/../{x}", "room:/1"),
         ("room:/%41/{x}", "room:/A/1"),
-        ("room:/cafe\u0301/{x}", "room:/caf\u00e9/1"),
+        ("room:/rose\u0301/{x}", "room:/ros\u00e9/1"),
         ("room:/{x}/**", "room:/1"),
         ("room:/*/{x}", "room:/*/1"),
         ("room:/{x}/*", "room:/1/*"),

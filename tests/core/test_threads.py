@@ -77,7 +77,7 @@ def judge(bank, settlement, expected, committed):
     assert not has_cycle(conflicts(bank.log, committed))
     assert settlement.residue() == []
     assert settlement.protocol.live == {}
-    assert settlement.protocol.index.root.children == {} or settlement.protocol._plans
+    assert settlement.protocol.index.root.children == {} or settlement.protocol.versions._plans
 
 
 def conflicts(log, committed):

@@ -42,6 +42,15 @@ def test_a_call_that_waited_too_long_names_the_holder_and_nothing_ran(settlement
     assert len(before[0]) == 2
 
 
+def test_a_forgiven_wait_holds_nothing_so_that_the_rest_commits(settlement, world, tools, holder):
+    with settlement.transaction("late", wait=0) as tx:
+        tx.call(tools.book, room="b")
+        with pytest.raises(WaitTimeout):
+            tx.call(tools.book, room="a")
+    assert tx.state is State.COMMITTED
+    assert world.log == [("book", "a"), ("book", "b")]
+
+
 def test_a_read_that_waited_too_long_ran_nothing(settlement, world, tools, holder):
     fetched = []
     with settlement.transaction("late", wait=0) as tx:

@@ -116,7 +116,7 @@ class RecordedTransaction:
     epoch: int
     reason: str | None = None
     settled_at: float | None = None
-    effects: list[RecordedEffect] = field(default_factory=list)
+    effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
 
 
 class Ledger(Protocol):

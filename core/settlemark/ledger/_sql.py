@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from settlemark._effect import EffectClass, Outcome
 from settlemark._errors import LedgerError
@@ -130,7 +130,7 @@ class _Writer:
         """Close the connection: after an error nobody knows what state it is in."""
         held, self._held = self._held, None
         if held is not None:
-            with suppress(sa.exc.SQLAlchemyError):
+            with suppress(SQLAlchemyError):
                 held.close()
 
 
@@ -150,7 +150,7 @@ class SqlLedger:
         self._namespace = namespace
         try:
             self._writer = _Writer(url)
-        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise LedgerError(
                 f"{url!r} is no ledger: use memory: or sqlite:///FILE",
                 url=url,
@@ -257,7 +257,7 @@ class SqlLedger:
             c, e = t.transactions.c, t.effects.c
             query = sa.select(t.transactions).where(c.namespace == self._namespace)
             found: dict[tuple[str, int], RecordedTransaction] = {}
-            for row in connection.execute(query.order_by(c.opened_at_seconds, c.epoch)).mappings():
+            for row in connection.execute(query.order_by(c.opened_at_seconds, c.epoch, c.attempt)).mappings():
                 found[row["name"], row["attempt"]] = _transaction(row)
             effects = sa.select(t.effects).where(e.namespace == self._namespace)
             for row in connection.execute(effects.order_by(e.name, e.attempt, e.position)).mappings():

@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from types import GeneratorType
-from typing import Any
+from typing import Any, cast
 
 from settlemark._acting import Retries
 from settlemark._attempt import Attempt, OnFailure
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Handler
 from settlemark._errors import Refused, SettlemarkError, Stale, Wounded
-from settlemark._protocol import Protocol, Txn
+from settlemark._protocol import Protocol
 from settlemark._requests import Act, Recorded, Sleep, Wait
 from settlemark._runners import call_with_current
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
+from settlemark._txn import Txn
 from settlemark.ledger import MemoryLedger
 from settlemark.testing._cells import CELLS, SCOPES, Value, World
 from settlemark.testing._judgement import judge
@@ -38,6 +39,7 @@ _POINT = object()
 _MAX_EPOCHS = 60
 
 Programs = tuple[tuple[str, ...], ...]
+_Read = tuple[int, tuple[tuple[int, Value], ...]]
 
 
 class ProgramFailedError(Exception):
@@ -55,7 +57,7 @@ class _Task:
     done: bool = False
     gave_up: bool = False
     failed: bool = False
-    reads: list[tuple[int, tuple[tuple[int, Value], ...]]] = field(default_factory=list)
+    reads: list[_Read] = field(default_factory=list[_Read])
     committed: int = 0
     laps: int = 0
 
@@ -75,8 +77,8 @@ class Exploration:
     finals: int = 0
     gave_up: int = 0
     attempts: int = 0
-    violations: dict[str, list[int]] = field(default_factory=dict)
-    ends: set[tuple[Any, ...]] = field(default_factory=set)
+    violations: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    ends: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
 
 
 class _Violated(Exception):
@@ -98,7 +100,7 @@ class Run:
         siblings: dict[int, tuple[str, ...]],
         on_failure: OnFailure,
     ) -> None:
-        self.on_failure = on_failure
+        self.on_failure: OnFailure = on_failure
         self.world = World()
         self.protocol = protocol()
         self.driver = driver(
@@ -129,7 +131,9 @@ class Run:
     def _transaction(self, task: _Task) -> Generator[Any, Any, Any]:
         while True:
             name = f"T{task.number}" if not task.laps else f"T{task.number}.{task.laps}"
-            footprint = {SCOPES[op[1]] for op in task.program if op != "f"} if task.number in self.declared else set()
+            footprint: set[Scope] = set()
+            if task.number in self.declared:
+                footprint = {SCOPES[op[1]] for op in task.program if op != "f"}
             attempt = yield from self.driver.begin(
                 name,
                 name,
@@ -197,7 +201,7 @@ class Run:
         before: list[tuple[Value, ...]] = []
 
         def read() -> None:
-            seen = []
+            seen: list[tuple[int, Value]] = []
             for cell in CELLS[name]:
                 staged = [e.arguments["value"] for e in attempt.in_order() if _stages(e, cell)]
                 seen.append((cell, tuple(staged[-1]) if staged else world.values[cell]))
@@ -233,7 +237,7 @@ class Run:
 
     def ready(self) -> list[int]:
         """Return the tasks that can move."""
-        found = []
+        found: list[int] = []
         for task in self.tasks:
             if task.done or (type(task.request) is Wait and not task.request.ticket.fired):
                 continue
@@ -350,7 +354,7 @@ def _frames(generator: Any) -> tuple[Any, ...]:
             effect.key if isinstance(effect, Effect) else None,
             (txn.name, txn.attempt) if isinstance(txn, Txn) else None,
         ))  # fmt: skip
-        generator = generator.gi_yieldfrom
+        generator = cast("Any", generator).gi_yieldfrom
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ def judge(run: Run) -> set[str]:
         wrong.add("an effect was forgotten")
     if run.protocol.live:
         wrong.add("a transaction never finished")
-    if run.protocol.index.root.children and not run.protocol._log:  # noqa: SLF001 - the whole state is asserted
+    if run.protocol.index.root.children and not run.protocol.versions.logged:
         wrong.add("holds were left behind")
     return wrong
 

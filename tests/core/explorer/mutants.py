@@ -8,9 +8,11 @@ from typing import Any
 from settlemark._driver import Driver
 from settlemark._effect import Outcome
 from settlemark._index import NOWHERE, Match, Node, Position, ScopeIndex
-from settlemark._protocol import Blocked, Call, Hold, Mode, Protocol, Txn
+from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._states import State
+from settlemark._txn import Blocked, Call, Hold, Mode, Txn
+from settlemark._versions import Versions
 
 
 class PrematureFrontier(Protocol):
@@ -19,9 +21,15 @@ class PrematureFrontier(Protocol):
         return None
 
 
-class NoStaleCheck(Protocol):
-    def _changed(self, txn: Txn, *, planned: bool) -> Scope | None:
+class _BlindVersions(Versions):
+    def changed(self, txn: Txn, *, planned: bool) -> Scope | None:
         return None
+
+
+class NoStaleCheck(Protocol):
+    def __init__(self) -> None:
+        super().__init__()
+        self.versions = _BlindVersions(self.index, plans=10)
 
 
 class AppendAfterSeal(Protocol):
@@ -65,6 +73,7 @@ class FloorAfterRelease(Protocol):
     def __init__(self) -> None:
         super().__init__()
         self.index = _LateFloors()
+        self.versions = Versions(self.index, plans=10)
 
     def finish(self, txn: Txn) -> None:
         kept, self.index.kept = self.index.kept, []
@@ -105,6 +114,7 @@ class ExactNameFloors(Protocol):
     def __init__(self) -> None:
         super().__init__()
         self.index = _ExactFloors()
+        self.versions = Versions(self.index, plans=10)
 
 
 class ClaimIgnoresHeldEffects(Protocol):

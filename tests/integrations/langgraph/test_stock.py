@@ -48,7 +48,7 @@ def fail(kind: str) -> str:
     raise {"odd": OddError, "value": ValueError, "key": KeyError}[kind]("no")
 
 
-@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: getattr(mode, "__name__", str(mode)))
 @pytest.mark.parametrize("kind", ["odd", "value", "key"])
 def test_every_error_mode_ends_as_with_the_stock_node(invoke, mode, kind):
     message = turn(("fail", {"kind": kind}))

@@ -1,0 +1,38 @@
+"""Why a transaction was undone, in words for whoever runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from settlemark._errors import Cancelled, LateAppend, Refused, SettlemarkError, Stale, Vetoed, WaitTimeout, Wounded
+from settlemark._states import Reason
+
+
+def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> SettlemarkError:  # noqa: PLR0911 - a table
+    """Return the error that tells why a transaction was aborted, and what to do next."""
+    data = {"transaction": name, "epoch": epoch, **detail}
+    scope = detail.get("scope")
+    match reason:
+        case Reason.STALE:
+            return Stale(f"{name} was undone: {scope} changed after it was read; read it again and decide anew", **data)
+        case Reason.WOUNDED:
+            return Wounded(
+                f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
+                **data,
+            )
+        case Reason.CANCELLED:
+            return Cancelled(f"{name} was cancelled: nothing of it acts any more", **data)
+        case Reason.TIMEOUT:
+            return WaitTimeout(
+                f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
+                f" which holds {scope}; run it again, or raise wait=",
+                **data,
+            )
+        case Reason.VETOED:
+            return Vetoed(f"{name} was undone: {detail.get('hook')} said no: {detail.get('verdict')}", **data)
+        case Reason.VIOLATION:
+            return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
+        case _:
+            cause = detail.get("cause")
+            told = f": {cause}" if cause else ""
+            return Refused(f"{name} was undone ({reason}){told}", **data)
