@@ -197,10 +197,8 @@ class ScopeIndex:
         if own is None:
             own = end.own_positions[layer] = Positions()
             own.items.append(position)
-        elif own.items:
-            own.add(position)
         else:
-            own.items.append(position)
+            own.add(position)
         for node in path:
             found = node.all_positions[layer]
             if found is None:

@@ -155,6 +155,18 @@ def test_positions_answer_as_a_sorted_list_on_both_sides_of_the_switch(added, cr
 
 
 @pytest.mark.parametrize("crowd", [1023, 1024, 1025, 3000])
+def test_a_scope_that_a_crowd_has_left_takes_the_next_one():
+    index = ScopeIndex()
+    scope = Scope.parse("room:/Ada")
+    path = index.enter(scope)
+    for number in range(2000):
+        index.add_position(path, HOLDS, (number, ""))
+    for number in range(2000):
+        index.drop_position(path, HOLDS, (number, ""))
+    index.add_position(path, HOLDS, (2000, ""))
+    assert index.least(index.match(scope)) == (2000, "")
+
+
 def test_a_crowd_at_one_scope_drains_to_nothing(crowd):
     index = ScopeIndex()
     scope = Scope.parse("room:/Ada")
