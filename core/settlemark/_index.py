@@ -196,38 +196,22 @@ class ScopeIndex:
         own = end.own_positions[layer]
         if own is None:
             own = end.own_positions[layer] = Positions()
-            own.items.append(position)
-        else:
-            own.add(position)
+        own.add(position)
         for node in path:
             found = node.all_positions[layer]
             if found is None:
                 found = node.all_positions[layer] = Positions()
-                found.items.append(position)
-            else:
-                items = found.items
-                if isinstance(items, list) and (not items or (position >= items[-1] and len(items) < _LIST_LIMIT)):
-                    items.append(position)
-                else:
-                    found.add(position)
+            found.add(position)
 
     def drop_position(self, path: list[Node], layer: int, position: Position) -> None:
         """Take a position away from a scope."""
         own = path[-1].own_positions[layer]
         assert own is not None
-        items = own.items
-        if len(items) == 1 and isinstance(items, list):
-            items.clear()
-        else:
-            own.discard(position)
+        own.discard(position)
         for node in path:
             found = node.all_positions[layer]
             assert found is not None
-            items = found.items
-            if len(items) == 1 and isinstance(items, list):
-                items.clear()
-            else:
-                found.discard(position)
+            found.discard(position)
 
     def add_hold(self, path: list[Node], layer: int, hold: Hold) -> None:
         """Enter a hold in one of the sets at its scope."""

@@ -154,7 +154,6 @@ def test_positions_answer_as_a_sorted_list_on_both_sides_of_the_switch(added, cr
     assert found.least() == (expected[0] if expected else None)
 
 
-@pytest.mark.parametrize("crowd", [1023, 1024, 1025, 3000])
 def test_a_scope_that_a_crowd_has_left_takes_the_next_one():
     index = ScopeIndex()
     scope = Scope.parse("room:/Ada")
@@ -167,6 +166,7 @@ def test_a_scope_that_a_crowd_has_left_takes_the_next_one():
     assert index.least(index.match(scope)) == (2000, "")
 
 
+@pytest.mark.parametrize("crowd", [1023, 1024, 1025, 3000])
 def test_a_crowd_at_one_scope_drains_to_nothing(crowd):
     index = ScopeIndex()
     scope = Scope.parse("room:/Ada")
