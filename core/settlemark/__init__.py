@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from settlemark._acting import Retries
 from settlemark._current import CurrentCall, current_call
-from settlemark._driver import Footprint
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome, effect, inverse
 from settlemark._errors import (
     Cancelled,
@@ -43,6 +42,7 @@ from settlemark._settlement import (
     Transaction,
     TurnFace,
 )
+from settlemark._settling import Footprint
 from settlemark._states import State, Tag
 
 __all__ = [

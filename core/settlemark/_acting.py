@@ -5,7 +5,6 @@ Every function here is a program for a runner: it yields requests and returns an
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from settlemark._states import Tag
 Program = Generator[Request, Any, Any]
 
 # A final act is never cancelled from outside: a CancelledError is the handler's own, as is sys.exit().
-_HANDLER_FAULTS = (Exception, CancelledError, SystemExit)
+_NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
 
 
@@ -134,9 +133,11 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
     if handler is None:
         return UNKNOWN
     try:
-        arguments = handler.bind(effect.arguments, result=effect.plain_result(), key=effect.key)
+        arguments = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
         return (yield Act(handler.function, arguments, current, final=True))
-    except _HANDLER_FAULTS:
+    except _NOT_THE_HANDLERS:
+        raise
+    except BaseException:
         return UNKNOWN
 
 
@@ -165,9 +166,11 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
     failures = 0
     while True:
         try:
-            bound = handler.bind(effect.arguments, result=effect.plain_result(), key=effect.key)
+            bound = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
             yield Act(handler.function, bound, current, final=True)
-        except _HANDLER_FAULTS as error:
+        except _NOT_THE_HANDLERS:
+            raise
+        except BaseException as error:
             failures += 1
             if failures < retries.tries:
                 yield Sleep(retries.pause(failures), final=True)

@@ -36,7 +36,7 @@ class Attempt:
 
     __slots__ = (
         "effects", "entering", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay",
-        "retries", "run", "started", "suspended", "txn", "wait", "written",
+        "retries", "run", "started", "suspended", "told_waiting", "txn", "wait", "written",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +51,6 @@ class Attempt:
         hooks: tuple[Hook, ...],
         on_failure: OnFailure,
         retries: Retries,
-        replay: RecordedTransaction | None = None,
     ) -> None:
         self.txn = txn
         self.name = name
@@ -62,16 +61,15 @@ class Attempt:
         self.hooks = hooks
         self.on_failure: OnFailure = on_failure
         self.retries = retries
-        self.replay = replay
+        self.replay: RecordedTransaction | None = None
         self.recorded: dict[int, RecordedEffect] = {}
-        if replay is not None:
-            self.recorded = {effect.row.position: effect for effect in replay.effects}
         self.effects: dict[int, Effect] = {}
         self.entering: set[Effect] = set()
         self.held_scopes: dict[Scope, None] = {}
         self.started = 0
         self.written = False
         self.suspended = False
+        self.told_waiting = False
 
     @property
     def live(self) -> Txn:
@@ -90,9 +88,23 @@ class Attempt:
         return self.txn
 
     def in_flight(self) -> bool:
-        """Whether a call of an open transaction runs, or is on its way to be held."""
+        """Whether a call of an open transaction runs, or is on its way to run or to be held."""
         txn = self.live
         return txn.state is State.OPEN and bool(txn.running or txn.reading or self.entering)
+
+    def become_replay(self, recorded: RecordedTransaction) -> None:
+        """Answer from what has committed, from now on."""
+        self.txn = None
+        self.number = recorded.row.attempt
+        self.replay = recorded
+        self.recorded = {effect.row.position: effect for effect in recorded.effects}
+
+    def next(self, txn: Txn) -> Attempt:
+        """Return the attempt that comes after this one, on another transaction."""
+        return Attempt(
+            txn, self.name, self.run, self.number + 1, prefix=self.prefix, wait=self.wait, hooks=self.hooks,
+            on_failure=self.on_failure, retries=self.retries,
+        )  # fmt: skip
 
     def place(self, effect: Effect) -> None:
         """Give an effect the number of the next decision, in issuance order; a read decides nothing."""
@@ -224,10 +236,14 @@ class Attempt:
         reason = txn.reason.value if txn.reason is not None else waiting
         if txn.reason is not None and txn.detail.get("cause"):
             reason = f"{reason}: {txn.detail['cause']}"
-        return StateChange(self.name, self.number, txn.state, txn.epoch, reason, at)
+        return StateChange(self.name, self.number, txn.state, txn.epoch, _codec.printable(reason), at)
 
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""
-        result = effect.plain_result()
+        try:
+            result = effect.plain_result()
+        except Exception as error:  # a result that cannot be told must not keep its outcome from the record
+            result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
         text = None if result is None else _codec.encode_result(result)
-        return OutcomeChange(effect.key, effect.outcome, text, effect.error, effect.tag, effect.note, at)
+        told, note = _codec.printable(effect.error), _codec.printable(effect.note)
+        return OutcomeChange(effect.key, effect.outcome, text, told, effect.tag, note, at)

@@ -21,10 +21,10 @@ from settlemark import _codec
 from settlemark._acting import Program, in_doubt
 from settlemark._attempt import Attempt
 from settlemark._current import current_call
-from settlemark._driver import fire
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._index import Position
+from settlemark._program import fire
 from settlemark._requests import Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn

@@ -9,10 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +29,7 @@ _Ledger = Annotated[
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, with every field the ledger has.")]
+_Table = Annotated[bool, typer.Option("--table", help="Print tables instead of sentences.")]
 _Namespace = Annotated[str, typer.Option(help="The namespace the ledger was written under.")]
 
 
@@ -56,28 +54,11 @@ def read_ledger(given: str | None, *, namespace: str = "default") -> list[Record
     url = ledger_url(given)
     if url == "memory:":
         raise LedgerError("a memory: ledger ends with its process: name a file or a URL", url=url)
-    if url.startswith(_SQLITE):
-        _check_file(url)
-    ledger = open_ledger(url, namespace=namespace)
+    ledger = open_ledger(url, namespace=namespace, readonly=True)
     try:
         return ledger.transactions()
     finally:
         ledger.close()
-
-
-def _check_file(url: str) -> None:
-    # Opening a ledger makes its tables: a file that is none must be left as it is.
-    path = Path(url.removeprefix(_SQLITE).partition("?")[0])
-    if not path.is_file():
-        raise LedgerError(f"there is no ledger at {path}: name its file or URL, or set $SETTLEMARK_URL", url=url)
-    query = "SELECT count(*) FROM sqlite_master WHERE name = 'settlemark_meta'"
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            found = connection.execute(query).fetchone()[0]
-    except sqlite3.Error as error:
-        raise LedgerError(f"{path} cannot be read as a ledger: {error}; name another file", url=url) from error
-    if not found:
-        raise LedgerError(f"{path} is a database, but no ledger of settlemark: name another file", url=url)
 
 
 def _read(given: str | None, namespace: str) -> list[RecordedTransaction]:
@@ -96,11 +77,12 @@ def show(
     ledger: _Ledger = None,
     *,
     as_json: _Json = False,
+    as_table: _Table = False,
     run: Annotated[str | None, typer.Option(help="Only the transactions of this run.", show_default=False)] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only the last so many.", show_default=False)] = None,
     namespace: _Namespace = "default",
 ) -> None:
-    """Show what a ledger holds: transactions, effects, who waits for whom, and what is left to mend."""
+    """Tell what became of every call, who waits for whom, and what is left to mend."""
     from settlemark import _show
 
     found: Sequence[RecordedTransaction] = _read(ledger, namespace)
@@ -110,24 +92,32 @@ def show(
         found = found[-last:]
     if as_json:
         _print([_show.as_values(recorded) for recorded in found])
-        return
-    from rich.console import Console
+    elif as_table:
+        from rich.console import Console
 
-    Console().print(_show.tables(found))
+        Console().print(_show.tables(found))
+    elif run is not None and not found:
+        typer.echo(f"Nothing of the run {run} is on record.")
+    else:
+        typer.echo(_show.account(found))
 
 
-def residue(ledger: _Ledger = None, *, as_json: _Json = False, namespace: _Namespace = "default") -> None:
-    """Show what aborts and partial commits left for somebody to mend; exit with 1 when there is some."""
+def residue(
+    ledger: _Ledger = None, *, as_json: _Json = False, as_table: _Table = False, namespace: _Namespace = "default"
+) -> None:
+    """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some."""
     from settlemark import _show
 
     found = _read(ledger, namespace)
     values = _show.residue_values(found)
     if as_json:
         _print(values)
-    else:
+    elif as_table:
         from rich.console import Console
 
         Console().print(_show.residue_table(found))
+    else:
+        typer.echo(_show.left_account(found))
     raise typer.Exit(1 if values else 0)
 
 

@@ -151,7 +151,7 @@ def encode_result(value: Any) -> str:
     """
     try:
         return encode(value)
-    except (PayloadError, RecursionError):
+    except Exception:  # whatever a value of somebody's own class raises when it is looked at
         return json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
 
 
@@ -160,6 +160,15 @@ def _picture(value: Any) -> str:
         return repr(value)[:10_000]
     except Exception as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
+
+
+def printable(text: str | None) -> str | None:
+    r"""Return a text that every store can hold: half a character, as from a file's name, is escaped.
+
+    >>> printable("no \udc80 file")
+    'no \\udc80 file'
+    """
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def decode(text: str | None) -> Any:

@@ -190,7 +190,8 @@ class Effect:
     """One tool call's side effect: what was asked, under which key, and what became of it.
 
     `run` calls the tool; `pack` turns its result into plain data and `unpack` turns that back, for
-    tools whose results are objects of a framework. `stored` says that `result` still is that JSON.
+    tools whose results are objects of a framework. `given` are the arguments as the tool gets them,
+    where a framework makes them of the recorded ones. `stored` says that `result` still is that JSON.
     """
 
     declaration: Declaration
@@ -199,6 +200,7 @@ class Effect:
     run: Callable[[], Any]
     call_id: str | None = None
     rationale: str | None = None
+    given: Mapping[str, Any] | None = None
     pack: Callable[[Any], Any] | None = None
     unpack: Callable[[Any], Any] | None = None
     key: str = ""
@@ -217,6 +219,10 @@ class Effect:
     def executed(self) -> bool:
         """Whether it has, or may have, happened at the counterparty."""
         return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
+
+    def for_handlers(self) -> Mapping[str, Any]:
+        """Return the arguments as the tool got them, when they differ from the recorded ones."""
+        return self.arguments if self.given is None else self.given
 
     def plain_result(self) -> Any:
         """Return its result as plain data: what handlers are given, and the ledger keeps."""

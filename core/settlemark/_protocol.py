@@ -78,14 +78,17 @@ class Protocol:
         declared: Iterable[Scope] = (),
         position: Position | None = None,
         retry: bool = False,
+        fenced: bool = False,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
+
+        `fenced` lets one begin behind a fence: to end what the run's earlier process left.
 
         Raises:
             Cancelled: a fence stands on its run.
         """
         run = run or name.split("/", 1)[0]
-        if run in self.fenced:
+        if run in self.fenced and not fenced:
             raise Cancelled(
                 f"{run} was cancelled: nothing of it acts any more; start again under another run id",
                 transaction=name, epoch=None,
@@ -391,8 +394,11 @@ class Protocol:
                         return Blocked(other.txn, hold.scope)
         return None
 
-    def decide(self, txn: Txn) -> Blocked | None:
+    def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
         """Commit and return None, or return whom to wait for; with nothing to release it is finished too.
+
+        Not so with `lasting`: then it is releasing until `finish`, because its record is still to be
+        made durable, and while that can fail it can be undone.
 
         Raises:
             Refused: it was aborted, or what it read has changed.
@@ -404,10 +410,7 @@ class Protocol:
         if txn.wrote:
             written = [hold for hold in txn.holds.values() if hold.claims or hold.held]
             self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
-        for hold in txn.holds.values():
-            if hold.held:
-                break
-        else:
+        if not lasting and not any(hold.held for hold in txn.holds.values()):
             self.finish(txn)
             return None
         for hold in txn.holds.values():
@@ -428,8 +431,21 @@ class Protocol:
 
         Its held effects are dropped at once. `take_aborted` names it when its undo can begin.
         """
-        if txn.state not in _UNSETTLED and not (txn.state is State.RELEASING and not txn.released):
-            return
+        if txn.state in _UNSETTLED:
+            self._abort(txn, reason, detail)
+
+    def revert(self, txn: Txn, reason: Reason, **detail: Any) -> None:
+        """Abort a releasing transaction of which nothing has left: only who releases it knows that.
+
+        Raises:
+            StateError: something has left, or it is not releasing; nothing moved.
+        """
+        if txn.state is not State.RELEASING or txn.released:
+            raise StateError(f"{txn.name} is {txn.state}: what has left cannot be called back",
+                             transaction=txn.name, state=txn.state)  # fmt: skip
+        self._abort(txn, reason, detail)
+
+    def _abort(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
         txn.detail = detail
@@ -473,9 +489,12 @@ class Protocol:
         self.versions.prune(self._order.least())
 
     def cancel(self, run: str) -> list[Txn]:
-        """Put up a fence: abort all of a run that has not settled, and refuse all that comes later."""
+        """Put up a fence: abort all of a run that has not settled, and refuse all that comes later.
+
+        Returns every unfinished transaction of the run: a releasing one stops before its next release.
+        """
         self.fenced.add(run)
-        found = [txn for txn in self.live.values() if txn.run == run and txn.state in _UNSETTLED]
+        found = [txn for txn in self.live.values() if txn.run == run]
         for txn in found:
             self.abort(txn, Reason.CANCELLED)
         return found

@@ -46,16 +46,10 @@ def is_running(worker: str) -> bool:
     return True
 
 
-def revive(recorded: RecordedEffect, declaration: Declaration | None, *, released: bool) -> Effect:
-    """Return an effect as it stood when its process ended.
-
-    An intent without an outcome may have happened: it is unknown. So is a held effect without one,
-    when its transaction was already releasing (`released`).
-    """
+def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
+    """Return an effect as it stood when its process ended: an intent without an outcome may have happened."""
     row = recorded.row
-    outcome = recorded.outcome
-    if outcome is Outcome.INTENDED or (outcome is Outcome.QUEUED and released):
-        outcome = Outcome.UNKNOWN
+    outcome = Outcome.UNKNOWN if recorded.outcome is Outcome.INTENDED else recorded.outcome
 
     def run() -> Any:
         function = declaration.function if declaration is not None else None

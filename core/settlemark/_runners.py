@@ -134,6 +134,10 @@ async def run_async(program: Program) -> Any:
         if patience.interrupted:
             raise asyncio.CancelledError from None
         return stop.value
+    except Exception as error:
+        if patience.interrupted:
+            raise asyncio.CancelledError from error
+        raise
 
 
 class _Patience:

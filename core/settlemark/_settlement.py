@@ -7,6 +7,7 @@ import logging
 import os
 import time
 import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -412,6 +413,8 @@ class Settlement:
         self.ledger = open_ledger(self.url, namespace=namespace, retain=retain)
         self.protocol = Protocol()
         self._worker = worker_name(ids()[:8])
+        # A settlement that is dropped unclosed is no longer running anything.
+        weakref.finalize(self, retire, self._worker)
         self.driver = Driver(
             self.protocol,
             self.ledger,

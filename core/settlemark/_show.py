@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EMPTY = "The ledger is empty: no transaction with an effect is on record."
+NOTHING_LEFT = "Nothing is left to mend."
 
 _WHY = {
     Reason.FAILED: "a call failed",
@@ -54,12 +55,39 @@ def account(transactions: Sequence[RecordedTransaction]) -> str:
     return "\n\n".join(_paragraph(recorded) for recorded in transactions) or EMPTY
 
 
+def left_account(transactions: Sequence[RecordedTransaction]) -> str:
+    """Return in sentences what is left to mend, oldest first, each with the key its counterparty knows it by.
+
+    >>> left_account([])
+    'Nothing is left to mend.'
+    """
+    lines: list[str] = []
+    for recorded in transactions:
+        for number, effect in issued(recorded):
+            if _is_left(effect):
+                lines.append(f"{_name(recorded)}, call {number}: {_line(effect)}")
+                lines.append(f"  key: {effect.row.key}")
+    return "\n".join(lines) or NOTHING_LEFT
+
+
+def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
+    """Return a transaction's effects in the order in which they were issued, numbered from 1.
+
+    What never began is not on record and has no number.
+    """
+    return list(enumerate(sorted(recorded.effects, key=lambda effect: effect.row.position), 1))
+
+
 def left_over(transactions: Sequence[RecordedTransaction]) -> Iterator[tuple[RecordedTransaction, RecordedEffect]]:
     """Yield every effect that an abort or a partial commit left for somebody to mend, oldest first."""
     for recorded in transactions:
-        for effect in recorded.effects:
-            if effect.tag not in (None, Tag.CLEAN):
+        for _, effect in issued(recorded):
+            if _is_left(effect):
                 yield recorded, effect
+
+
+def _is_left(effect: RecordedEffect) -> bool:
+    return effect.tag not in (None, Tag.CLEAN)
 
 
 # ---- sentences
@@ -68,19 +96,38 @@ def left_over(transactions: Sequence[RecordedTransaction]) -> Iterator[tuple[Rec
 def _paragraph(recorded: RecordedTransaction) -> str:
     lines = [headline(recorded)]
     rationale: str | None = None
-    for effect in recorded.effects:
+    for number, effect in issued(recorded):
         if effect.row.rationale and effect.row.rationale != rationale:
             rationale = effect.row.rationale
             lines.append(f"  because: {_one_line(rationale)}")
-        lines.append(f"  {effect.row.position + 1}. {effect.row.tool} on {effect.row.scope}: {became(effect)}")
+        lines.append(f"  {number}. {_line(effect)}")
     return "\n".join(lines)
+
+
+def _line(effect: RecordedEffect) -> str:
+    return f"{effect.row.tool} on {effect.row.scope}: {became(effect)}"
 
 
 def _name(recorded: RecordedTransaction) -> str:
     row = recorded.row
-    # Frameworks make long names of their own ids: a reader needs the run, and what tells its steps apart.
-    name = row.name if len(row.name) <= _LONG else f"{row.run}/…{row.name[-_TAIL:]}"
+    name = short(row.name)
     return name if row.attempt == 1 else f"{name} (attempt {row.attempt})"
+
+
+def short(name: str) -> str:
+    """Return a transaction's name as people are told it, the same wherever it is told.
+
+    Frameworks make long names of their own ids: a reader needs the run, and what tells its steps apart.
+
+    >>> short("trip-42/book"), short(f"trip-42/root:{'0' * 60}:abcdef")
+    ('trip-42/book', 'trip-42/…00000:abcdef')
+    """
+    if len(name) <= _LONG:
+        return name
+    run, slash, _ = name.partition("/")
+    room = _LONG - _TAIL - 1
+    head = run + slash if slash and len(run) < room else name[:room]
+    return f"{head}…{name[-_TAIL:]}"
 
 
 def _one_line(text: str) -> str:
@@ -101,7 +148,13 @@ def headline(recorded: RecordedTransaction) -> str:
     if state is State.RELEASING:
         return f"{name} is committed and its held effects are leaving."
     standing = "still open" if state is State.OPEN else "complete, and not settled yet"
-    return f"{name} is {standing}{f': {recorded.reason}' if recorded.reason else ''}."
+    reason = _standing_because(recorded)
+    return f"{name} is {standing}{f': {reason}' if reason else ''}."
+
+
+def _standing_because(recorded: RecordedTransaction) -> str:
+    waiting = waits(recorded)
+    return recorded.reason or "" if waiting is None else f"{_WAITING}{waiting[0]}{_HOLDING}{waiting[1]}"
 
 
 def why(recorded: RecordedTransaction) -> str:
@@ -141,7 +194,7 @@ def waits(recorded: RecordedTransaction) -> tuple[str, str] | None:
     if recorded.state not in (State.OPEN, State.SEALED) or not reason.startswith(_WAITING):
         return None
     holder, _, scope = reason.removeprefix(_WAITING).rpartition(_HOLDING)
-    return holder, scope
+    return short(holder), scope
 
 
 # ---- values
@@ -154,7 +207,7 @@ def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
         "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
         "reason": recorded.reason, "epoch": recorded.epoch, "ordinal": row.ordinal, "owner": row.owner,
         "opened_at": row.at, "settled_at": recorded.settled_at,
-        "effects": [effect_values(effect) for effect in recorded.effects],
+        "effects": [effect_values(effect) for _, effect in issued(recorded)],
     }  # fmt: skip
 
 
@@ -206,7 +259,7 @@ def residue_table(transactions: Sequence[RecordedTransaction]) -> RenderableType
 
     left = list(left_over(transactions))
     if not left:
-        return Text("Nothing is left to mend.")
+        return Text(NOTHING_LEFT)
     table = _table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
     for recorded, effect in left:
         tag = "" if effect.tag is None else effect.tag.value
@@ -222,7 +275,7 @@ def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
         took = "" if settled is None else f"{settled - recorded.row.at:.3f} s"
         opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         undone = recorded.state in (State.ABORTED, State.ABORTING)
-        reason = why(recorded) if undone else recorded.reason or ""
+        reason = why(recorded) if undone else _standing_because(recorded)
         _row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took, reason)
     return table
 
@@ -230,9 +283,9 @@ def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
 def _effects_table(transactions: Sequence[RecordedTransaction]) -> Table:
     table = _table("Effects", "transaction", "#", "tool", "class", "scope", "what became of it")
     for recorded in transactions:
-        for effect in recorded.effects:
+        for number, effect in issued(recorded):
             row = effect.row
-            _row(table, _name(recorded), str(row.position + 1), row.tool, row.kind, row.scope, became(effect))
+            _row(table, _name(recorded), str(number), row.tool, row.kind, row.scope, became(effect))
     return table
 
 

@@ -62,6 +62,8 @@ def demo(
     from settlemark_demo._trials import draw
     from settlemark_demo._world import two_worlds
 
+    if plot is not None:
+        _check_plot(plot)
     folder = Path(tempfile.mkdtemp(prefix="settlemark-demo-"))
     url, tag = _ledger(ledger, folder)
     rate = RATE if faults is None else faults
@@ -96,6 +98,15 @@ def demo(
         }  # fmt: skip
         typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
     raise typer.Exit(0 if good else 1)
+
+
+def _check_plot(path: Path) -> None:
+    from settlemark_demo._plot import why_not
+
+    because = why_not(path)
+    if because is not None:
+        typer.echo(f"settlemark demo: {because}; nothing was played", err=True)
+        raise typer.Exit(2)
 
 
 def _ledger(given: str | None, folder: Path) -> tuple[str, str]:

@@ -274,7 +274,7 @@ def test_a_releasing_transaction_aborts_while_nothing_has_left(stage):
     stage.hold(txn, "mail:/Ada")
     stage.protocol.seal(txn)
     stage.protocol.decide(txn)
-    stage.protocol.abort(txn, Reason.REFUSED)
+    stage.protocol.revert(txn, Reason.REFUSED)
     assert txn.state is State.ABORTING
     stage.undo(txn, booked)
     assert (txn.state, stage.protocol.live) == (State.ABORTED, {})
@@ -287,8 +287,30 @@ def test_a_releasing_transaction_with_something_gone_is_not_aborted(stage):
     stage.protocol.decide(txn)
     stage.protocol.released(first)
     before = stage.protocol.freeze()
-    stage.protocol.abort(txn, Reason.REFUSED)
+    with pytest.raises(StateError, match="cannot be called back"):
+        stage.protocol.revert(txn, Reason.REFUSED)
     assert (txn.state, stage.protocol.freeze()) == (State.RELEASING, before)
+
+
+def test_only_who_releases_it_may_take_a_decision_back(stage):
+    txn = stage.begin("mail")
+    stage.hold(txn, "mail:/Ada")
+    stage.protocol.seal(txn)
+    stage.protocol.decide(txn)
+    before = stage.protocol.freeze()
+    stage.protocol.abort(txn, Reason.FAILED)
+    assert (txn.state, stage.protocol.freeze()) == (State.RELEASING, before)
+
+
+def test_a_decision_whose_record_is_still_to_be_made_is_not_finished_with_nothing_to_release(stage):
+    txn = stage.begin("trip")
+    booked = stage.write(txn, "room:/Ada")
+    stage.protocol.seal(txn)
+    assert stage.protocol.decide(txn, lasting=True) is None
+    assert txn.state is State.RELEASING
+    stage.protocol.revert(txn, Reason.REFUSED)
+    stage.undo(txn, booked)
+    assert (txn.state, stage.protocol.live) == (State.ABORTED, {})
 
 
 # ---- refine
@@ -341,7 +363,7 @@ def test_a_fence_leaves_a_releasing_transaction_to_finish(stage):
     call = stage.hold(txn, "mail:/Ada")
     stage.protocol.seal(txn)
     stage.protocol.decide(txn)
-    assert stage.protocol.cancel("trip") == []
+    assert stage.protocol.cancel("trip") == [txn]
     stage.protocol.released(call)
     stage.protocol.finish(txn)
     assert txn.state is State.COMMITTED

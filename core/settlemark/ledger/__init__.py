@@ -15,8 +15,10 @@ from settlemark.ledger._contract import (
 from settlemark.ledger._memory import MemoryLedger
 
 
-def open_ledger(url: str, *, namespace: str = "default", retain: int = 10_000) -> Ledger:
+def open_ledger(url: str, *, namespace: str = "default", retain: int = 10_000, readonly: bool = False) -> Ledger:
     """Return the ledger at a URL: `memory:`, or any store SQLAlchemy knows, loaded when asked for.
+
+    With `readonly`, one that is there already, to be looked at: nothing is created or changed.
 
     Raises:
         LedgerError: it cannot be opened; the message says what to do.
@@ -28,7 +30,7 @@ def open_ledger(url: str, *, namespace: str = "default", retain: int = 10_000) -
         return MemoryLedger(retain=retain)
     from settlemark.ledger._sql import SqlLedger
 
-    return SqlLedger(url, namespace=namespace)
+    return SqlLedger(url, namespace=namespace, readonly=readonly)
 
 
 __all__ = [

@@ -140,6 +140,10 @@ class Ledger(Protocol):
         """Return the last attempt of a transaction, or None when it was never recorded."""
         ...
 
+    def unfinished(self, run: str) -> Future[Any] | list[RecordedTransaction]:
+        """Return the attempts of a run that no process has brought to an end."""
+        ...
+
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first. Blocks until all given before is written."""
         ...

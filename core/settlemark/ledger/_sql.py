@@ -16,7 +16,6 @@ from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from settlemark._effect import EffectClass, Outcome
@@ -34,28 +33,11 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
+from settlemark.ledger._sqlite import reading_engine, writing_engine
 
-_BUSY_SECONDS = 30
 _BATCH = 512
 
 _Work = tuple[Callable[[sa.Connection], Any], "Future[Any]"]
-
-
-def _prepare_sqlite(engine: sa.Engine) -> None:
-    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: take it over.
-    @event.listens_for(engine, "connect")
-    def connected(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def begun(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _explain(url: str, error: BaseException) -> LedgerError:
@@ -75,17 +57,22 @@ def _explain(url: str, error: BaseException) -> LedgerError:
     return LedgerError(f"the ledger {url} failed: {text}; {advice}", url=url)
 
 
+def _engine(url: str, *, readonly: bool) -> sa.Engine:
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return sa.create_engine(parsed)
+    return reading_engine(parsed) if readonly else writing_engine(parsed)
+
+
 class _Writer:
     """The ledger thread's work: it owns the engine and holds no reference to the ledger."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, readonly: bool) -> None:
         self.url = url
         self.work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._engine = sa.create_engine(url)
+        self._engine = _engine(url, readonly=readonly)
         # One connection for good: taking one from a pool for every commit costs more than the commit's work.
         self._held: sa.Connection | None = None
-        if self._engine.dialect.name == "sqlite":
-            _prepare_sqlite(self._engine)
 
     def run(self) -> None:
         stopping = False
@@ -140,16 +127,18 @@ class SqlLedger:
     Args:
         url: where it lives; tables are made when missing.
         namespace: keeps several users of one store apart: scopes, epochs, names and keys.
+        readonly: only look at one that is there: nothing is created or changed, and `write` is refused.
 
     Raises:
         LedgerError: it cannot be opened, or was written by another schema version.
     """
 
-    def __init__(self, url: str, *, namespace: str = "default") -> None:
+    def __init__(self, url: str, *, namespace: str = "default", readonly: bool = False) -> None:
         self.url = url
         self._namespace = namespace
+        self._readonly = readonly
         try:
-            self._writer = _Writer(url)
+            self._writer = _Writer(url, readonly=readonly)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise LedgerError(
                 f"{url!r} is no ledger: use memory: or sqlite:///FILE",
@@ -166,11 +155,14 @@ class SqlLedger:
             raise
 
     def _open(self, connection: sa.Connection) -> None:
-        t.metadata.create_all(connection)
+        if not self._readonly:
+            t.metadata.create_all(connection)
+        elif not sa.inspect(connection).has_table(t.meta.name):
+            raise LedgerError(f"{self.url} is a database, but no ledger of settlemark: name another one", url=self.url)
         found = connection.execute(sa.select(t.meta.c.value).where(t.meta.c.key == "schema")).scalar()
-        if found is None:
+        if found is None and not self._readonly:
             connection.execute(sa.insert(t.meta).values(key="schema", value=str(SCHEMA_VERSION)))
-        elif int(found) != SCHEMA_VERSION:
+        elif found != str(SCHEMA_VERSION):
             raise LedgerError(
                 f"the ledger {self.url} has schema version {found}, this settlemark writes {SCHEMA_VERSION}:"
                 " install the settlemark that wrote it, or name another ledger",
@@ -187,8 +179,13 @@ class SqlLedger:
     def _wait(self, task: Callable[[sa.Connection], Any]) -> Any:
         return self._submit(task).result()
 
+    def _refuse_to_write(self) -> None:
+        if self._readonly:
+            raise LedgerError(f"the ledger {self.url} was opened to be read: nothing was written", url=self.url)
+
     def reserve_epochs(self, count: int) -> int:
         """Return the first of `count` epochs that no process was ever given before."""
+        self._refuse_to_write()
 
         def reserve(connection: sa.Connection) -> int:
             here = t.epochs.c.namespace == self._namespace
@@ -208,6 +205,7 @@ class SqlLedger:
 
     def write(self, changes: list[Change]) -> Future[Any]:
         """Queue changes; the future is done when they, and all before them, are on disk."""
+        self._refuse_to_write()
         return self._submit(lambda connection: self._apply(connection, changes))
 
     def _apply(self, connection: sa.Connection, changes: list[Change]) -> None:
@@ -250,21 +248,28 @@ class SqlLedger:
 
         return self._submit(last)
 
+    def unfinished(self, run: str) -> Future[Any]:
+        """Return a future of the attempts of a run that no process has brought to an end."""
+        c = t.transactions.c
+        open_ones = c.state.not_in([State.COMMITTED, State.ABORTED])
+        return self._submit(lambda connection: self._read(connection, c.run == run, open_ones))
+
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first."""
+        return list(self._wait(self._read))
 
-        def everything(connection: sa.Connection) -> list[RecordedTransaction]:
-            c, e = t.transactions.c, t.effects.c
-            query = sa.select(t.transactions).where(c.namespace == self._namespace)
-            found: dict[tuple[str, int], RecordedTransaction] = {}
-            for row in connection.execute(query.order_by(c.opened_at_seconds, c.epoch, c.attempt)).mappings():
-                found[row["name"], row["attempt"]] = _transaction(row)
-            effects = sa.select(t.effects).where(e.namespace == self._namespace)
-            for row in connection.execute(effects.order_by(e.name, e.attempt, e.position)).mappings():
-                found[row["name"], row["attempt"]].effects.append(_effect(row))
-            return list(found.values())
-
-        return list(self._wait(everything))
+    def _read(self, connection: sa.Connection, *conditions: Any) -> list[RecordedTransaction]:
+        c, e = t.transactions.c, t.effects.c
+        here = sa.and_(c.namespace == self._namespace, *conditions)
+        query = sa.select(t.transactions).where(here).order_by(c.opened_at_seconds, c.epoch, c.attempt)
+        found: dict[tuple[str, int], RecordedTransaction] = {}
+        for row in connection.execute(query).mappings():
+            found[row["name"], row["attempt"]] = _transaction(row)
+        theirs = sa.and_(e.namespace == c.namespace, e.name == c.name, e.attempt == c.attempt)
+        effects = sa.select(t.effects).join(t.transactions, theirs).where(here)
+        for row in connection.execute(effects.order_by(e.name, e.attempt, e.position)).mappings():
+            found[row["name"], row["attempt"]].effects.append(_effect(row))
+        return list(found.values())
 
     def close(self) -> None:
         """Write what is queued and let go of the store; safe to call twice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -28,9 +29,10 @@ epochs = Table(
     "settlemark_epochs",
     metadata,
     Column("namespace", String(255), primary_key=True),
-    Column("next", Integer, nullable=False),  # the first epoch that no process has reserved
+    Column("next", BigInteger, nullable=False),  # the first epoch that no process has reserved
 )
 
+# Nobody writes here yet: leases and fencing tokens for ledgers that several processes share will.
 workers = Table(
     "settlemark_worker",
     metadata,
@@ -49,7 +51,7 @@ transactions = Table(
     Column("attempt", Integer, primary_key=True),
     Column("run", String(512), nullable=False),
     Column("state", String(16), nullable=False),
-    Column("epoch", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
     Column("ordinal", String(512), nullable=False),
     Column("owner", String(64), nullable=False),
     Column("fence", Integer, nullable=False),

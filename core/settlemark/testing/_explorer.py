@@ -34,7 +34,6 @@ _CLASSES = {
     "r": EffectClass.READ, "e": EffectClass.REVERSIBLE, "u": EffectClass.REVERSIBLE, "o": EffectClass.OPAQUE,
     "s": EffectClass.STAGED, "i": EffectClass.IRREVERSIBLE, "j": EffectClass.IRREVERSIBLE,
 }  # fmt: skip
-_HELD = frozenset("sij")
 _POINT = object()
 _MAX_EPOCHS = 60
 

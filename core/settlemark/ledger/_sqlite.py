@@ -1,0 +1,92 @@
+"""How a SQLite file is opened under a ledger: by its one writer, or by somebody who only looks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from settlemark._errors import LedgerError
+
+_BUSY_SECONDS = 30
+_BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
+_NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def writing_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine that creates the file when it is missing, in WAL mode with full sync."""
+    engine = sa.create_engine(url)
+    _begin_with(engine, "BEGIN IMMEDIATE")
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    return engine
+
+
+def reading_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine that reads a file which is there already, also where nobody may write.
+
+    Raises:
+        LedgerError: there is no such file, or it may not be read.
+    """
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise LedgerError(
+            f"there is no ledger at {path}: name its file or URL, or set $SETTLEMARK_URL", url=f"sqlite:///{path}"
+        )
+    if not os.access(path, os.R_OK):
+        raise LedgerError(
+            f"the ledger {path} may not be read by this user: change its permissions, or name another file",
+            url=f"sqlite:///{path}",
+        )
+    engine = sa.create_engine("sqlite://", creator=partial(_connect_to_read, path), poolclass=sa.NullPool)
+    _begin_with(engine, "BEGIN")
+    return engine
+
+
+def _begin_with(engine: sa.Engine, statement: str) -> None:
+    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: take it over.
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(statement)
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode & _BASE_CODE not in _NO_ROOM:
+            raise
+        log = path.with_name(f"{path.name}-wal")
+        if log.is_file() and log.stat().st_size:
+            raise LedgerError(
+                f"the ledger {path} was not closed, and {log.name} beside it cannot be read in a folder that cannot"
+                " be written: copy both files to one that can, and name the copy",
+                url=f"sqlite:///{path}",
+            ) from error
+    else:
+        return connection
+    # SQLite found no room for its files beside this one. Nobody has it open, or they would be there: it needs none.
+    return sqlite3.connect(f"{uri}&immutable=1", uri=True)
+
+
+__all__ = ["reading_engine", "writing_engine"]

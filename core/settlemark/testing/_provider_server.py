@@ -1,0 +1,354 @@
+"""The travel agency itself: its books, its faults and its HTTP, run in a child process by `Provider`."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import select
+import socketserver
+import sys
+import threading
+import time
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+from settlemark.testing._process import Journal, attend
+from settlemark.testing._provider import HOLD_SECONDS, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KINDS = ("hotel", "flight", "car", "wire")
+
+_ON = ("book", "cancel", "any")
+_WHEN = ("before", "after", "timeout", "duplicate")
+_LOOK_SECONDS = 0.05
+
+Answer = tuple[int, Any]
+
+
+class _Refusal(Exception):
+    def __init__(self, status: int, error: str) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+
+
+class _Desk:
+    """The provider without its network: bookings, keys, faults and delays under one lock."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._bookings: dict[str, Json] = {}
+        self._by_key: dict[str, Json] = {}
+        self._rules: list[Json] = []
+        self._delays: dict[str, float] = {}
+        self._healed = threading.Event()
+
+    def book(self, kind: str, request: Json, key: str | None) -> Answer:
+        with self._lock:
+            known = self._by_key.get(key) if key is not None else None
+            if known is None:
+                self._counts[kind] += 1
+                booking_id = f"{kind}-{self._counts[kind]}"
+                booking = {"id": booking_id, "kind": kind, "request": request, "status": "confirmed"}
+                self._bookings[booking_id] = booking
+                if key is not None:
+                    self._by_key[key] = booking
+                self._log("booked", kind, booking_id, key, request)
+                return 201, dict(booking)
+            if known["kind"] != kind or not _same(known["request"], request):
+                self._log("refused", kind, None, key, request)
+                raise _Refusal(422, f"the key {key!r} was used for another request: send a new key with a new one")
+            self._log("replayed", kind, known["id"], key, request)
+            return 200, known | {"status": "confirmed"}
+
+    def cancel(self, kind: str, booking_id: str, key: str | None) -> Answer:
+        with self._lock:
+            booking = self._bookings.get(booking_id)
+            if booking is None or booking["kind"] != kind:
+                self._log("refused", kind, booking_id, key, None)
+                raise _Refusal(404, f"there is no {kind} {booking_id!r}")
+            if booking["status"] == "cancelled":
+                self._log("cancel-replayed", kind, booking_id, key, booking["request"])
+                return 200, booking | {"status": "already cancelled"}
+            booking["status"] = "cancelled"
+            self._log("cancelled", kind, booking_id, key, booking["request"])
+            return 200, dict(booking)
+
+    def refuse(self, kind: str, booking_id: str | None, key: str | None, request: Json | None) -> _Refusal:
+        with self._lock:
+            self._log("refused", kind, booking_id, key, request or self._request_of(booking_id))
+        return _Refusal(503, f"{kind} is out of service: nothing was done, try again")
+
+    def _request_of(self, booking_id: str | None) -> Json:
+        booking = self._bookings.get(booking_id or "")
+        return booking["request"] if booking else {}
+
+    def _log(self, event: str, kind: str, booking_id: str | None, key: str | None, request: Json | None) -> None:
+        entry = {"event": event, "kind": kind, "id": booking_id, "key": key, "request": request}
+        self._journal.append(entry)
+
+    def get(self, kind: str, booking_id: str) -> Answer:
+        with self._lock:
+            booking = self._bookings.get(booking_id)
+            if booking is None or booking["kind"] != kind:
+                raise _Refusal(404, f"there is no {kind} {booking_id!r}")
+            return 200, dict(booking)
+
+    def probe(self, key: str) -> Answer:
+        with self._lock:
+            if key not in self._by_key:
+                raise _Refusal(404, f"nothing was booked under the key {key!r}")
+            return 200, dict(self._by_key[key])
+
+    def list(self) -> Answer:
+        with self._lock:
+            return 200, [dict(booking) for booking in self._bookings.values()]
+
+    def note(self, text: Any) -> Answer:
+        self._journal.append({"event": "note", "text": text})
+        return 201, {}
+
+    def reset(self) -> Answer:
+        with self._lock:
+            self._healed.set()
+            self._clear()
+            self._journal.append({"event": "reset"})
+        return 200, {}
+
+    def add_faults(self, rules: Any) -> Answer:
+        added = [_checked_rule(rule) for rule in _list(rules)]
+        with self._lock:
+            self._rules.extend(added)
+        return 200, {}
+
+    def clear_faults(self) -> Answer:
+        with self._lock:
+            self._healed.set()
+            self._healed = threading.Event()
+            self._rules.clear()
+        return 200, {}
+
+    def set_delays(self, delays: Json) -> Answer:
+        if not set(delays) <= set(KINDS) or not all(_is_seconds(value) for value in delays.values()):
+            raise _Refusal(400, f"delays are seconds for each of {', '.join(KINDS)}, not {delays!r}")
+        with self._lock:
+            self._delays.update(delays)
+        return 200, {}
+
+    def delay(self, kind: str) -> float:
+        with self._lock:
+            return self._delays.get(kind, 0.0)
+
+    def take_fault(self, kind: str, on: str, booking_id: str | None, request: Json | None) -> Json | None:
+        """Use up one of the first rule that matches."""
+        with self._lock:
+            trip = (request or self._request_of(booking_id)).get("trip")
+            for rule in self._rules:
+                fits = rule["kind"] == kind and rule["on"] in ("any", on) and rule["times"] != 0
+                if fits and rule["trip"] in (None, trip):
+                    rule["times"] -= rule["times"] > 0
+                    return rule | {"healed": self._healed}
+        return None
+
+
+def _list(value: Any) -> list[object]:
+    if not isinstance(value, list):
+        raise _Refusal(400, f"faults are a list of rules, not {value!r}")
+    return cast("list[object]", value)
+
+
+def _same(one: Json, other: Json) -> bool:
+    # As text: in Python 1 == True, in JSON they are two requests.
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and value >= 0
+
+
+def _checked_rule(given: object) -> Json:
+    rule: Json = {"on": "any", "times": 1, "trip": None, "seconds": HOLD_SECONDS}
+    rule |= cast("Json", given) if isinstance(given, dict) else {}
+    known = rule.get("kind") in KINDS and rule["on"] in _ON and rule.get("when") in _WHEN
+    times = rule["times"]
+    if not known or not isinstance(times, int) or times < -1 or not _is_seconds(rule["seconds"]):
+        raise _Refusal(
+            400,
+            f"a fault has kind ({', '.join(KINDS)}), on ({', '.join(_ON)}), when ({', '.join(_WHEN)}), "
+            f"times (-1: for good) and seconds (>= 0), not {given!r}",
+        )
+    return rule
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """HTTP around the desk: routes, the token, and how an answer gets lost."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # one packet an answer: the base class writes headers and body apart
+
+    def __init__(self, desk: _Desk, token: str, *arguments: Any) -> None:
+        self._desk = desk
+        self._token = token
+        super().__init__(*arguments)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class named it
+        pass
+
+    def do_GET(self) -> None:
+        self._serve(self._read)
+
+    def do_POST(self) -> None:
+        self._serve(self._write)
+
+    def do_DELETE(self) -> None:
+        self._serve(self._delete)
+
+    def _serve(self, route: Callable[[list[str]], Answer | None]) -> None:
+        # The body is read first, whatever comes: else it would be taken for the connection's next request.
+        self._raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        try:
+            self._check_token()
+            answer = route([unquote(part) for part in self.path.split("/")[1:]])
+        except _Refusal as refusal:
+            answer = refusal.status, {"error": refusal.error}
+        if answer is None:
+            self.close_connection = True
+            return
+        body = json.dumps(answer[1]).encode()
+        self.send_response(answer[0])
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _check_token(self) -> None:
+        wanted = f"Bearer {self._token}".encode()
+        if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), wanted):
+            raise _Refusal(401, "send the provider's token: Authorization: Bearer …")
+
+    def _read(self, path: list[str]) -> Answer | None:
+        match path:
+            case ["bookings"]:
+                return self._desk.list()
+            case ["by-key", key]:
+                return self._desk.probe(key)
+            case [kind, booking_id] if kind in KINDS:
+                time.sleep(self._desk.delay(kind))
+                return self._desk.get(kind, booking_id)
+            case _:
+                raise self._no_such_page()
+
+    def _write(self, path: list[str]) -> Answer | None:
+        match path:
+            case [kind] if kind in KINDS:
+                key, request = self._key(), self._object()
+                return self._perform(lambda: self._desk.book(kind, request, key), "book", kind, None, key, request)
+            case ["note"]:
+                return self._desk.note(self._object().get("text"))
+            case ["_faults"]:
+                return self._desk.add_faults(self._body())
+            case ["_delays"]:
+                return self._desk.set_delays(self._object())
+            case ["_reset"]:
+                return self._desk.reset()
+            case _:
+                raise self._no_such_page()
+
+    def _delete(self, path: list[str]) -> Answer | None:
+        match path:
+            case [kind, booking_id] if kind in KINDS:
+                key = self._key()
+                return self._perform(
+                    lambda: self._desk.cancel(kind, booking_id, key), "cancel", kind, booking_id, key, None
+                )
+            case ["_faults"]:
+                return self._desk.clear_faults()
+            case _:
+                raise self._no_such_page()
+
+    def _perform(
+        self,
+        act: Callable[[], Answer],
+        on: str,
+        kind: str,
+        booking_id: str | None,
+        key: str | None,
+        request: Json | None,
+    ) -> Answer | None:
+        """The answer to an effect, or None where a fault loses it."""
+        time.sleep(self._desk.delay(kind))
+        rule = self._desk.take_fault(kind, on, booking_id, request)
+        when = rule["when"] if rule else None
+        if when == "before":
+            raise self._desk.refuse(kind, booking_id, key, request)
+        answer = act()
+        if when == "duplicate":
+            act()
+        if when == "after":
+            return None
+        if rule and when == "timeout":
+            self._hold(rule["healed"], rule["seconds"])
+        return answer
+
+    def _hold(self, healed: threading.Event, seconds: float) -> None:
+        """Keep the answer back until the client hangs up, the faults are cleared, or the time is over."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not healed.wait(_LOOK_SECONDS):
+            if select.select([self.connection], [], [], 0)[0]:
+                return
+
+    def _key(self) -> str | None:
+        value = self.headers.get("Idempotency-Key")
+        try:
+            return None if value is None else value.encode("latin-1").decode()
+        except UnicodeError as error:
+            raise _Refusal(400, "an Idempotency-Key is text in UTF-8") from error
+
+    def _body(self) -> Any:
+        try:
+            return json.loads(self._raw)
+        except ValueError as error:
+            raise _Refusal(400, "the body is not JSON") from error
+
+    def _object(self) -> Json:
+        value = self._body()
+        if not isinstance(value, dict):
+            raise _Refusal(400, "the body must be a JSON object")
+        return cast("Json", value)
+
+    def _no_such_page(self) -> _Refusal:
+        return _Refusal(404, f"no {self.command} {self.path}: the kinds are {', '.join(KINDS)}")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's: it asks the name service who 127.0.0.1 is, which can take seconds.
+        socketserver.TCPServer.server_bind(self)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client may hang up before it was answered; anything else is a bug to be told on stderr."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def main(log_path: str) -> None:
+    """Serve until the parent is gone."""
+    token = secrets.token_urlsafe(24)
+    desk = _Desk(Journal(log_path))
+    server = _Server(("127.0.0.1", 0), partial(_Handler, desk, token))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    attend({"port": server.server_address[1], "token": token}, lambda _: {})
