@@ -150,7 +150,7 @@ class Driver(Calling, Settling):
         call comes again and the counterparty is asked. What was decided is finished at once; what was
         being undone is undone to the end, and the next attempt takes its place.
         """
-        if is_running(recorded.row.owner):
+        if recorded.row.owner != self._worker and is_running(recorded.row.owner):
             raise StateError(
                 f"{attempt.name} is being run by another worker ({recorded.row.owner}):"
                 " wait for it, or use another name",

@@ -12,7 +12,7 @@ from typing import Any, cast
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._effect import Declaration, declared_as
-from settlemark._errors import WaitTimeout
+from settlemark._errors import LedgerError, WaitTimeout
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
@@ -158,7 +158,11 @@ class Programs:
 
     def _write(self, changes: list[Change]) -> Future[Any] | None:
         """Queue what a crash may lose, because recovery asks the counterparty anyway."""
-        pending = self.ledger.write(changes)
+        try:
+            pending = self.ledger.write(changes)
+        except LedgerError as error:
+            pending = Future()
+            pending.set_exception(error)
         if pending is not None:
             pending.add_done_callback(_log_failure)
         return pending

@@ -126,7 +126,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path):
     result = run("residue", path)
 
     assert result.exit_code == 2
-    assert "cannot be read as a ledger" in result.stderr
+    assert "file is not a database; this file is something else: name another one" in result.stderr
     assert path.read_text() == "rooms and prices\n" * 100
 
 
@@ -142,8 +142,41 @@ def test_a_url_nothing_can_be_read_from_is_an_error_that_names_the_remedy(url):
 # -- show -------------------------------------------------------------------------------------------------
 
 
-def test_show_prints_transactions_effects_and_that_nothing_is_left(ledger):
-    result = run("show", ledger)
+def test_show_tells_the_account_in_sentences_with_its_reasons(tmp_path):
+    with Settlement(f"sqlite:///{tmp_path / 'trip.db'}") as settlement:
+        with settlement.transaction("trip-1") as tx, tx.turn(because="Ada wants a room") as turn:
+            turn.call(reserve, hotel="Ada")
+        told = settlement.show()
+
+    result = run("show", "trip.db")
+
+    assert result.exit_code == 0
+    assert result.stdout == told + "\n"
+    assert told.splitlines() == [
+        "trip-1 committed.",
+        "  because: Ada wants a room",
+        "  1. reserve on room:/Ada: confirmed",
+    ]
+
+
+def test_a_ledger_that_nobody_may_write_is_shown(ledger_with_residue):
+    ledger_with_residue.chmod(0o444)
+    ledger_with_residue.parent.chmod(0o555)
+    try:
+        shown, left = run("show", ledger_with_residue), run("residue", ledger_with_residue)
+    finally:
+        ledger_with_residue.parent.chmod(0o755)
+
+    assert (shown.exit_code, left.exit_code) == (0, 1)
+    assert "trip-3 aborted" in shown.stdout
+
+
+def test_showing_a_run_that_is_not_there_does_not_call_the_ledger_empty(ledger):
+    assert run("show", ledger, "--run", "nobody").stdout == "Nothing of the run nobody is on record.\n"
+
+
+def test_show_prints_tables_when_asked(ledger):
+    result = run("show", ledger, "--table")
 
     assert result.exit_code == 0
     for expected in ("Transactions", "Effects", "trip-1/pay", "reserve", "confirmed", "Nothing is left to mend."):
@@ -182,7 +215,14 @@ def test_residue_exits_with_1_and_names_what_is_left(ledger_with_residue):
     shown, as_json = run("residue", ledger_with_residue), run("residue", ledger_with_residue, "--json")
 
     assert shown.exit_code == as_json.exit_code == 1
-    assert "trip-3" in shown.stdout
+    assert shown.stdout.splitlines() == [
+        (
+            "trip-3, call 1: reserve_for_good on suite:/Ada: confirmed, and not undone"
+            " [unresolved: its undo failed 3 times: LookupError: no such room]"
+        ),
+        "  key: trip-3#1/0",
+    ]
+    assert "Left to mend" in run("residue", ledger_with_residue, "--table").stdout
     (left,) = json.loads(as_json.stdout)
     assert (left["transaction"], left["tool"], left["scope"]) == ("trip-3", "reserve_for_good", "suite:/Ada")
     assert (left["tag"], left["arguments"]) == ("unresolved", {"hotel": "Ada"})

@@ -209,6 +209,7 @@ def test_whatever_a_ledger_holds_can_be_told_and_no_inner_word_is_met(recorded):
     shown = printed(show.tables(recorded))
 
     assert INTERNAL.search(told) is None
+    assert INTERNAL.search(show.left_account(recorded)) is None
     assert INTERNAL.search(shown) is None
     assert len(told.split("\n\n")) == max(len(recorded), 1)
     assert json.loads(json.dumps([show.as_values(r) for r in recorded])) == [show.as_values(r) for r in recorded]
@@ -217,12 +218,61 @@ def test_whatever_a_ledger_holds_can_be_told_and_no_inner_word_is_met(recorded):
     assert len(show.residue_values(recorded)) == len(left)
 
 
-def test_a_frameworks_long_name_is_cut_to_its_run_and_its_end_and_whole_in_the_values():
-    name = f"trip-42/root:{'0' * 60}:abcdef"
-    recorded = transaction(name)
+LONG = f"trip-42/root:{'0' * 60}:abcdef"
+SHORT = "trip-42/…00000:abcdef"
 
-    assert show.headline(recorded) == "trip-42/…00000:abcdef committed."
-    assert show.as_values(recorded)["name"] == name
+
+def test_a_frameworks_long_name_is_cut_to_its_run_and_its_end_and_whole_in_the_values():
+    recorded = transaction(LONG)
+
+    assert show.headline(recorded) == f"{SHORT} committed."
+    assert show.as_values(recorded)["name"] == LONG
+
+
+def test_a_long_name_is_the_same_in_its_heading_where_others_wait_for_it_and_in_what_is_left():
+    left = one_effect(Outcome.CONFIRMED, tag=Tag.UNRESOLVED, note="stuck")
+    holder = transaction(LONG, State.ABORTED, "failed", effects=[left])
+    waiting = transaction("trip-9", State.SEALED, f"waiting for {LONG}, which holds room:/Ada", settled=None)
+
+    told, tables = show.account([holder, waiting]), printed(show.tables([holder, waiting]))
+
+    assert told.splitlines() == [
+        f"{SHORT} aborted, because a call failed. 1 effect left to mend.",
+        "  1. reserve on room:/Ada: confirmed, and not undone [unresolved: stuck]",
+        "",
+        f"trip-9 is complete, and not settled yet: waiting for {SHORT}, which holds room:/Ada.",
+    ]
+    assert show.left_account([holder, waiting]).splitlines() == [
+        f"{SHORT}, call 1: reserve on room:/Ada: confirmed, and not undone [unresolved: stuck]",
+        "  key: trip-42#1/0",
+    ]
+    assert LONG not in tables
+    assert show.as_values(waiting)["reason"] == f"waiting for {LONG}, which holds room:/Ada"
+
+
+@given(st.text(min_size=1, max_size=150))
+def test_a_shortened_name_fits_a_line_begins_and_ends_as_the_name_and_stays_when_shortened_again(name):
+    short = show.short(name)
+    head, _, tail = short.rpartition("…")
+
+    assert len(short) <= 60
+    assert short == name or (name.startswith(head) and name.endswith(tail))
+    assert show.short(short) == short
+
+
+def test_calls_are_told_in_issuance_order_with_numbers_that_have_no_gaps():
+    effects = [one_effect(Outcome.CONFIRMED, position=n, scope=f"room:/{n}") for n in (7, 2, 4)]
+    effects[0].tag = Tag.UNRESOLVED
+    recorded = transaction(effects=effects)
+
+    assert show.account([recorded]).splitlines()[1:] == [
+        "  1. reserve on room:/2: confirmed",
+        "  2. reserve on room:/4: confirmed",
+        "  3. reserve on room:/7: confirmed, and not undone [unresolved]",
+    ]
+    assert show.left_account([recorded]).splitlines()[0].startswith("trip-42, call 3: ")
+    assert [effect["position"] for effect in show.as_values(recorded)["effects"]] == [2, 4, 7]
+    assert re.findall(r"│ (\d) +│ reserve", printed(show.tables([recorded]))) == ["1", "2", "3"]
 
 
 def test_texts_of_many_lines_are_told_in_one():

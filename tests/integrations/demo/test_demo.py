@@ -334,6 +334,27 @@ def test_a_ledger_that_cannot_be_opened_is_an_error_and_nothing_is_started(comma
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("plot", "said"),
+    [
+        ("nowhere/timeline.png", "there is no folder nowhere to draw timeline.png in: make it, or name another file"),
+        ("timeline.doc", "timeline.doc names no format that can be drawn: end it in .png or .svg"),
+        ("timeline", "timeline names no format that can be drawn: end it in .png or .svg"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_an_error_and_nothing_is_played(command, monkeypatch, tmp_path, plot, said):
+    started = []
+    monkeypatch.setattr(World, "__init__", lambda self, *a, **k: started.append(a))
+    monkeypatch.chdir(tmp_path)
+
+    result = command("demo", "--plot", plot)
+
+    assert result.exit_code == 2
+    assert result.stderr == f"settlemark demo: {said}; nothing was played\n"
+    assert started == []
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("missing", ["langgraph", "langchain_core", "aiosmtpd", "matplotlib"])
 def test_without_its_extra_the_command_says_what_to_install_and_the_help_still_lists_it(command, monkeypatch, missing):
     for name in [name for name in sys.modules if name.partition(".")[0] == "settlemark_demo"]:
