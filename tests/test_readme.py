@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from settlemark import EffectClass
+from settlemark._cli import build
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
@@ -30,9 +33,15 @@ def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} <= {"python", "text", "console"}
 
 
-def test_every_python_block_runs_and_prints_what_stands_below_it():
-    """The blocks are one story: a later one goes on where an earlier one stopped."""
+@pytest.fixture
+def story():
+    """Where the README's blocks run: a later one goes on where an earlier one stopped."""
     names: dict[str, object] = {"__name__": "__main__"}
+    yield names
+    names["settlement"].close()
+
+
+def _tell(names):
     for number, (language, text) in enumerate(BLOCKS):
         if language != "python":
             continue
@@ -40,13 +49,41 @@ def test_every_python_block_runs_and_prints_what_stands_below_it():
         with contextlib.redirect_stdout(printed):
             exec(compile(text, f"README block {number}", "exec"), names)  # the README's own code
         following = BLOCKS[number + 1] if number + 1 < len(BLOCKS) else ("", "")
-        expected = following[1] if following[0] == "text" else ""
-        assert printed.getvalue() == expected
+        yield printed.getvalue(), following[1] if following[0] == "text" else ""
+
+
+def test_every_python_block_runs_and_prints_what_stands_below_it(story):
+    for printed, expected in _tell(story):
+        assert printed == expected
+
+
+def test_what_the_shell_tells_of_the_story_is_what_the_settlement_tells(story):
+    list(_tell(story))
+    settlement = story["settlement"]
+
+    shown, left = (CliRunner().invoke(build(), [command, "trip.db"]) for command in ("show", "residue"))
+
+    assert shown.stdout == f"{settlement.show()}\n"
+    assert (shown.exit_code, left.exit_code) == (0, 1 if settlement.residue() else 0)
+
+
+def test_the_first_ten_minutes_need_five_names():
+    minutes = README[: README.index("## The six classes")]
+    code = "".join(re.findall(r"^```python\n(.*?)^```$", minutes, flags=re.MULTILINE | re.DOTALL))
+
+    imported = re.findall(r"^from settlemark\w* import (.+)$", code, flags=re.MULTILINE)
+    used = {name for line in imported for name in line.split(", ")}
+    used |= set(re.findall(r"(?:settlement|tx)\.(\w+)\(", code)) - {"show"}
+    assert used == {"Settlement", "effect", "SequencedToolNode", "transaction", "call"}
+
+
+def test_the_table_of_classes_has_them_all_in_their_order():
+    section = README[README.index("## The six classes") :].split("\n## ")[0]
+
+    assert re.findall(r"^\| `(\w+)`", section, flags=re.MULTILINE) == list(EffectClass)
 
 
 def test_every_command_exists():
-    from settlemark._cli import build  # the README's commands are this program's
-
     runner = CliRunner()
     for block in _blocks("console"):
         for line in block.splitlines():

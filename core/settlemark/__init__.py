@@ -32,18 +32,10 @@ from settlemark._errors import (
     Wounded,
 )
 from settlemark._scope import Scope, ScopeTemplate
-from settlemark._settlement import (
-    AsyncTransaction,
-    Opening,
-    PlannedCall,
-    Queued,
-    Residue,
-    Settlement,
-    Transaction,
-    TurnFace,
-)
+from settlemark._settlement import Residue, Settlement
 from settlemark._settling import Footprint
 from settlemark._states import State, Tag
+from settlemark._transaction import AsyncTransaction, Opening, PlannedCall, Queued, Transaction, TurnFace
 
 __all__ = [
     "UNKNOWN",

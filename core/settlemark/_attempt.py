@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -23,8 +24,19 @@ from settlemark.ledger._contract import (
     TransactionRow,
 )
 
+log = logging.getLogger("settlemark")
+
 OnFailure = Literal["abort", "retry", "continue"]
 Hook = Callable[[Any], Any]
+
+
+_told: set[str] = set()
+
+
+def _tell_once(tool: str, kind: str) -> None:
+    if tool not in _told:
+        _told.add(tool)
+        log.warning("%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind)
 
 
 class Attempt:
@@ -245,5 +257,7 @@ class Attempt:
         except Exception as error:  # a result that cannot be told must not keep its outcome from the record
             result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
         text = None if result is None else _codec.encode_result(result)
+        if text is not None and text.startswith('{"$repr"'):
+            _tell_once(effect.declaration.tool, type(result).__name__)
         told, note = _codec.printable(effect.error), _codec.printable(effect.note)
         return OutcomeChange(effect.key, effect.outcome, text, told, effect.tag, note, at)

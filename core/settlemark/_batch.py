@@ -28,8 +28,9 @@ from settlemark._program import fire
 from settlemark._requests import Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
-from settlemark._settlement import Queued, Settlement
+from settlemark._settlement import Settlement
 from settlemark._states import Reason, State, Tag
+from settlemark._transaction import Queued
 from settlemark._txn import Ticket
 
 Control = tuple[type[BaseException], ...]
@@ -68,6 +69,7 @@ class Batch:
         joined: it is a part of another batch's call, and settles with that.
         refusal: why it did not commit as a whole, or None.
         suspended: a framework's control flow stopped it, and entering its name again goes on.
+        undoes: it settles; else it keeps order and deduplicates, and that is all.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class Batch:
         self.suspended = False
         self.settled = False
         self._driver = settlement.driver
-        self._undoes = undoes
+        self.undoes = undoes
         self.joined = joined
         self._resumable = resumable
         self._let_through = let_through
@@ -124,12 +126,22 @@ class Batch:
 
     # ---- calls
 
-    def seat(self, declaration: Declaration, arguments: Mapping[str, Any], *, call_id: str | None = None) -> BatchCall:
-        """Give a call the next place. Seat all before the first runs."""
-        if not self._undoes and declaration.kind is not EffectClass.READ:
+    def seat(
+        self,
+        declaration: Declaration,
+        arguments: Mapping[str, Any],
+        *,
+        given: Mapping[str, Any] | None = None,
+        call_id: str | None = None,
+    ) -> BatchCall:
+        """Give a call the next place. Seat all before the first runs.
+
+        `given` are the arguments as the tool will get them, where the framework makes them of the recorded ones.
+        """
+        if not self.undoes and declaration.kind is not EffectClass.READ:
             declaration = Declaration(declaration.tool, EffectClass.OPAQUE, declaration.scope)
         try:
-            effect = self._filled(declaration, arguments, call_id)
+            effect = self._filled(declaration, arguments, given, call_id)
         except ScopeError:
             effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
         with self._driver.step:
@@ -140,22 +152,34 @@ class Batch:
         self.calls.append(call)
         return call
 
-    def _filled(self, declaration: Declaration, arguments: Mapping[str, Any], call_id: str | None) -> Effect:
-        return self.settlement.effect_of(declaration, dict(arguments), _unset, run=self.attempt.run, call_id=call_id)
+    def _filled(
+        self,
+        declaration: Declaration,
+        arguments: Mapping[str, Any],
+        given: Mapping[str, Any] | None,
+        call_id: str | None,
+    ) -> Effect:
+        named = dict(arguments if given is None else given)
+        effect = self.settlement.effect_of(declaration, named, _unset, run=self.attempt.run, call_id=call_id)
+        effect.arguments, effect.given = dict(arguments), given
+        return effect
 
-    def _effect(self, call: BatchCall, arguments: Mapping[str, Any]) -> Effect:
-        if not self._undoes:
+    def _effect(self, call: BatchCall, arguments: Mapping[str, Any], given: Mapping[str, Any] | None) -> Effect:
+        if not self.undoes:
             # Order is all that is asked for: nothing is refused, and no other transaction is waited for.
             kept: dict[str, Any] = _codec.decode(_codec.encode_result(arguments))
             effect = Effect(call.declaration, (self._private,), kept, _unset, call_id=call.call_id)
         else:
-            effect = self._filled(call.declaration, arguments, call.call_id)
+            effect = self._filled(call.declaration, arguments, given, call.call_id)
         for earlier in call.effects:
-            if earlier.arguments == effect.arguments:
+            if earlier.arguments == effect.arguments and earlier.outcome is not Outcome.DROPPED:
                 return earlier
         effect.position = call.position
-        if call.effects:
-            # A wrapper asks for something else in the same place: a decision of its own.
+        before = self.attempt.effects.get(effect.position)
+        if before is not None and before.arguments == effect.arguments:
+            before.given = effect.given  # a new process knows only what was recorded
+        if call.effects or (before is not None and before.outcome is Outcome.DROPPED):
+            # A wrapper asks for something else in the same place, or again for what it gave up: a decision of its own.
             with self._driver.step:
                 self.attempt.place(effect)
         call.effects.append(effect)
@@ -167,6 +191,7 @@ class Batch:
         run: Callable[[], Any],
         arguments: Mapping[str, Any],
         *,
+        given: Mapping[str, Any] | None = None,
         because: str | None = None,
         pack: Callable[[Any], Any] | None = None,
         unpack: Callable[[Any], Any] | None = None,
@@ -175,13 +200,14 @@ class Batch:
         """Run a call's effect when its place has come, and return the tool's result.
 
         Again with the same arguments: the recorded result, or another try under the same key if it
-        failed. With `may_wait=False`, or inside another batch's call, a held one returns a `Queued`.
+        failed. With `may_wait=False`, or inside another batch's call, a held one returns a `Queued`. One
+        that is cancelled while it is held does not leave, unless it was leaving already.
 
         Raises:
             UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
             InDoubt: nobody can tell whether it happened. Else whatever the tool raised.
         """
-        effect = self._effect(call, arguments)
+        effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         found = yield from self._driver.call(self.attempt, effect, self._turn, call.seat, self._let_through, stay=True)
         if not isinstance(found, Effect):
@@ -195,7 +221,11 @@ class Batch:
             if self._arrived(call):
                 yield from self._settle()
             else:
-                yield Wait(call.gate, _NO_DEADLINE, "the other calls of its turn", found.scope_text)
+                try:
+                    yield Wait(call.gate, _NO_DEADLINE, "the other calls of its turn", found.scope_text)
+                except BaseException:
+                    self._take_back(call, found)
+                    raise
         return self.result(found)
 
     def result(self, effect: Effect) -> Any:
@@ -248,12 +278,22 @@ class Batch:
             self._expected -= 1
             return self._expected == 0
 
+    def _take_back(self, call: BatchCall, effect: Effect) -> None:
+        """Drop a held effect for which nobody waits any more; its call is not over before `leave`."""
+        with self._lock:
+            if self._expected:  # else the turn settles already
+                call.over = False
+                self._expected += 1
+        self._driver._drop(self.attempt, effect)  # noqa: SLF001 - a batch is a part of the driver's work
+
     def _open_gates(self) -> None:
         for call in self.calls:
             fire([call.gate])
 
     def because(self) -> str:
         """Return in words why the turn was undone."""
+        if isinstance(self.refusal, InDoubt):
+            return f"the outcome of {self.refusal.data.get('tool', 'a call')} is unknown"
         if self.refusal is not None:
             return str(self.refusal)
         first = next((call for call in self.calls if call.failed is not None), None)
@@ -277,11 +317,11 @@ class Batch:
         failed = any(call.failed is not None for call in self.calls)
         if self.joined or self.attempt.replay is not None:
             return
-        if self._undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
+        if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
-        elif (self._control is not None) is self._undoes and (self._control or self._escaped) and self._resumable:
+        elif (self._control is not None) is self.undoes and (self._control or self._escaped) and self._resumable:
             self._suspend()
-        elif self._control is not None and self._undoes:
+        elif self._control is not None and self.undoes:
             cause = "it was interrupted, and nothing can resume it"
             yield from self._driver.abort(self.attempt, Reason.ABANDONED, cause=cause)
         else:
@@ -298,7 +338,7 @@ class Batch:
         if self.settled or self.joined or self.attempt.replay is not None:
             return
         self.settled = True
-        if self._undoes:
+        if self.undoes:
             cause = f"the step was stopped by {type(error).__name__}"
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
         elif self._resumable:
@@ -321,7 +361,7 @@ class Batch:
             note = f" ({effect.note})" if effect.note else ""
             return (
                 f"could not be undone: {call.tool} had succeeded and stays{note}, although {because};"
-                " an operator was told"
+                " it is on record: settlement.residue()"
             )
         return f"never left: {call.tool} was held, and dropped because {because}" if effect.held else None
 

@@ -224,11 +224,10 @@ class Driver(Calling, Settling):
         """
         with self.step as protocol:
             known = next((a.run for a in self._attempts.values() if a.name == run and a.run != run), None)
-            if known is None:
-                found = protocol.cancel(run)
-                pending = self.ledger.write([Fence(run, self._clock())])
-        if known is not None:
-            raise UsageError(f"{run} is a transaction of the run {known}: nothing was cancelled; cancel {known!r}")
+            if known is not None:
+                raise UsageError(f"{run} is a transaction of the run {known}: nothing was cancelled; cancel {known!r}")
+            found = protocol.cancel(run)
+            pending = self.ledger.write([Fence(run, self._clock())])
         yield from self._answer(pending)
         yield from self._tidy()
         for txn in found:

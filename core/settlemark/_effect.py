@@ -406,6 +406,12 @@ def effect(
     >>> declaration_of(send_mail).kind.value
     'irreversible'
     """
+    if callable(kind):
+        raise DeclarationError(
+            f"@effect stands bare on {getattr(kind, '__name__', kind)}: say what it does,"
+            ' as in @effect("irreversible", scope="mail:/{to}")',
+            tool=str(getattr(kind, "__name__", kind)),
+        )
 
     def decorate(function: _F) -> _F:
         if not callable(function):

@@ -89,6 +89,7 @@ class Programs:
         self._prefix = prefix
         self._declaration = declaration
         self._on_residue = on_residue
+        self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
         self._names: dict[str, Attempt] = {}
@@ -158,10 +159,11 @@ class Programs:
 
     def _write(self, changes: list[Change]) -> Future[Any] | None:
         """Queue what a crash may lose, because recovery asks the counterparty anyway."""
+        pending: Future[Any] | None
         try:
             pending = self.ledger.write(changes)
         except LedgerError as error:
-            pending = Future()
+            pending = Future[Any]()
             pending.set_exception(error)
         if pending is not None:
             pending.add_done_callback(_log_failure)
@@ -177,7 +179,7 @@ class Programs:
         left = [e for e in attempt.effects.values() if e.tag not in (None, Tag.CLEAN)]
         if not left:
             return
-        for effect in left:
+        for effect in left if self.warns else ():
             log.warning("%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, effect.note)
         if self._on_residue is None:
             return

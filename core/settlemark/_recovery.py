@@ -11,19 +11,24 @@ from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._scope import Scope
 from settlemark.ledger._contract import RecordedEffect
 
-_workers: set[str] = set()
+_workers: dict[str, str] = {}
 
 
-def worker_name(token: str) -> str:
-    """Return this worker's name for the ledger: host, process and a token of its own."""
+def worker_name(token: str, url: str) -> str:
+    """Return this worker's name for the ledger at a URL: host, process and a token of its own."""
     name = f"{socket.gethostname()}:{os.getpid()}:{token}"
-    _workers.add(name)
+    _workers[name] = url
     return name
+
+
+def shared_by(url: str) -> int:
+    """Return how many workers of this process have the ledger at this URL open; a memory ledger is private."""
+    return 0 if url == "memory:" else sum(other == url for other in _workers.values())
 
 
 def retire(worker: str) -> None:
     """Note that a worker of this process has closed."""
-    _workers.discard(worker)
+    _workers.pop(worker, None)
 
 
 def is_running(worker: str) -> bool:

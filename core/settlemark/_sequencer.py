@@ -9,9 +9,10 @@ stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomal
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Literal
+from typing import Literal, get_args
 
 from settlemark._effect import Declaration, Effect, EffectClass
+from settlemark._errors import UsageError
 from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
 from settlemark._scope import Scope
 from settlemark._txn import Ticket
@@ -72,6 +73,8 @@ class Turn:
     __slots__ = ("_effects", "_held", "_index", "_seats", "failed", "order", "stop_on_failure")
 
     def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True) -> None:
+        if order not in get_args(Order):
+            raise UsageError(f"order={order!r}: choose one of {', '.join(map(repr, get_args(Order)))}")
         self.order = order
         self.stop_on_failure = stop_on_failure
         self.failed: Seat | None = None

@@ -12,79 +12,36 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries
-from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._attempt import Hook, OnFailure
 from settlemark._driver import Driver
 from settlemark._effect import (
     Declaration,
     Effect,
     EffectClass,
     EffectName,
-    Outcome,
     declaration_of,
     declare,
     declared_as,
 )
-from settlemark._errors import StateError, UsageError
+from settlemark._errors import UsageError
 from settlemark._index import Position
 from settlemark._protocol import Protocol
-from settlemark._recovery import retire, worker_name
+from settlemark._recovery import retire, shared_by, worker_name
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
-from settlemark._sequencer import Order, Seat, Turn
-from settlemark._states import Reason, State, Tag
+from settlemark._states import Tag
+from settlemark._transaction import AsyncTransaction, Opening, Transaction
 from settlemark.ledger import RecordedTransaction, open_ledger
 
 _log = logging.getLogger("settlemark")
-_T = TypeVar("_T")
 
 DEFAULT_URL = "sqlite:///settlemark.db"
-QUEUED = "queued: will run when this step settles"
+_RUN = "a run is the id of its job, the name of its transactions up to the first slash"
 SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
-
-
-class Queued:
-    """The acknowledgement of an effect that is held until its transaction commits.
-
-    Attributes:
-        key: the idempotency key under which it will run.
-        tool: the tool's name.
-    """
-
-    __slots__ = ("_effect", "key", "tool")
-
-    def __init__(self, effect: Effect) -> None:
-        self._effect = effect
-        self.key = effect.key
-        self.tool = effect.declaration.tool
-
-    @property
-    def outcome(self) -> str:
-        """What is known of it: `queued`, `confirmed`, `failed`, `unknown` or `dropped`."""
-        return self._effect.outcome.value
-
-    def result(self) -> Any:
-        """Return what the tool returned when it left.
-
-        Raises:
-            StateError: it has not left: its transaction is not committed, or was undone.
-        """
-        if self._effect.outcome is not Outcome.CONFIRMED:
-            raise StateError(
-                f"{self.tool} is {self.outcome}: its result is there once its transaction has committed",
-                transaction=None, state=self.outcome,
-            )  # fmt: skip
-        return self._effect.result
-
-    def __str__(self) -> str:
-        return QUEUED if self._effect.outcome is Outcome.QUEUED else f"{self.tool}: {self.outcome}"
-
-    def __repr__(self) -> str:
-        return f"<Queued {self.tool} {self.key} {self.outcome}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,262 +59,6 @@ class Residue:
     result: Any
 
 
-class _Face:
-    """What the synchronous and the async face of a transaction share: everything but running."""
-
-    def __init__(self, settlement: Settlement, attempt: Attempt) -> None:
-        self._settlement = settlement
-        self._attempt = attempt
-
-    @property
-    def name(self) -> str:
-        """The name it was begun under."""
-        return self._attempt.name
-
-    @property
-    def run(self) -> str:
-        """The job it belongs to."""
-        return self._attempt.run
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first try, more after an abort."""
-        return self._attempt.number
-
-    @property
-    def epoch(self) -> int:
-        """Its place in the settlement order."""
-        return self._attempt.live.epoch
-
-    @property
-    def state(self) -> State:
-        """Where it is in its life."""
-        return State.COMMITTED if self._attempt.txn is None else self._attempt.txn.state
-
-    def staged(self, scope: str | Scope) -> list[dict[str, Any]]:
-        """Return the requests it has staged on a scope and not yet applied."""
-        return self._attempt.staged(Scope.parse(scope))
-
-    def _read_effect(self, scope: str | Scope, fetch: Callable[[], Any] | None) -> Effect:
-        declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
-        return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
-
-    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
-        declaration = self._settlement.declaration(function)
-        if declaration.held:
-            # It leaves as it was recorded, whatever the caller changes until then.
-            args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
-        effect = self._settlement.effect_of(
-            declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
-        )
-        with self._settlement.driver.step:
-            self._attempt.place(effect)
-        return effect
-
-
-def _nothing() -> None:
-    return None
-
-
-def _answer(result: Any) -> Any:
-    return Queued(result) if isinstance(result, Effect) else result
-
-
-def _refuse_async(function: Callable[..., Any]) -> None:
-    if inspect.iscoroutinefunction(function):
-        name = getattr(function, "__name__", function)
-        raise UsageError(
-            f"{name} is async: nothing was run; use `async with settlement.transaction(…) as tx` and"
-            f" `await tx.call({name}, …)`"
-        )
-
-
-class Transaction(_Face):
-    """An open transaction: call tools through it, and it commits or undoes them together."""
-
-    def read(self, scope: str | Scope, fetch: Callable[[], _T] | None = None) -> _T | None:
-        """Note that the plan depends on a resource, and return what `fetch` returns, if given.
-
-        Should another's write to it commit first, this transaction does not.
-        """
-        if fetch is not None:
-            _refuse_async(fetch)
-        result: _T | None = run_sync(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
-        return result
-
-    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool. Return its result, or a `Queued` when it is held until commit.
-
-        Raises:
-            UsageError: bad arguments or declaration; nothing was run.
-            Refused: this transaction was undone, or the wait was too long.
-            InDoubt: nobody can tell whether it happened. Else what the tool raises.
-        """
-        _refuse_async(function)
-        return _answer(run_sync(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs))))
-
-    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
-        """Return a group of calls that act in the order in which they are planned."""
-        return TurnFace(self, order, because)
-
-    def commit(self) -> None:
-        """Settle now, instead of at the end of the `with` block.
-
-        Raises:
-            Refused: it was undone instead. PartialCommit, InDoubt: see there.
-            StateError: it is sealed or settled already; nothing moved.
-        """
-        if self._attempt.replay is None:
-            run_sync(self._settlement.driver.commit(self._attempt))
-
-    def abort(self, reason: str = "aborted by the caller") -> None:
-        """Undo everything now. A settled transaction stays as it is.
-
-        Raises:
-            StateError: it is committed, so there is nothing to abort; nothing moved.
-        """
-        if self.state in (State.COMMITTED, State.RELEASING):
-            raise StateError(f"{self.name} is {self.state}: it can no longer be undone", transaction=self.name,
-                             state=self.state)  # fmt: skip
-        run_sync(self._settlement.driver.abort(self._attempt, Reason.FAILED, cause=reason))
-
-
-class AsyncTransaction(_Face):
-    """An open transaction for async code: the same, awaited."""
-
-    async def read(self, scope: str | Scope, fetch: Callable[[], Any] | None = None) -> Any:
-        """Note that the plan depends on a resource, and return what `fetch` returns, if given."""
-        return await run_async(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
-
-    async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool, async or not (then in a thread). See `Transaction.call`."""
-        return _answer(
-            await run_async(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs)))
-        )
-
-    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
-        """Return a group of calls that act in the order in which they are planned."""
-        return TurnFace(self, order, because)
-
-    async def commit(self) -> None:
-        """Settle now, instead of at the end of the `async with` block. See `Transaction.commit`."""
-        if self._attempt.replay is None:
-            await run_async(self._settlement.driver.commit(self._attempt))
-
-    async def abort(self, reason: str = "aborted by the caller") -> None:
-        """Undo everything now. See `Transaction.abort`."""
-        if self.state in (State.COMMITTED, State.RELEASING):
-            raise StateError(f"{self.name} is {self.state}: it can no longer be undone", transaction=self.name,
-                             state=self.state)  # fmt: skip
-        await run_async(self._settlement.driver.abort(self._attempt, Reason.FAILED, cause=reason))
-
-
-class TurnFace:
-    """The calls of one turn: they act in the order in which they were planned, whoever runs first.
-
-    `plan` gives a call its place and returns it unrun, to be run from any thread or task; `call`
-    plans and runs at once.
-    """
-
-    def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
-        self._transaction = transaction
-        self._because = because
-        continues = transaction._attempt.on_failure == "continue"  # noqa: SLF001 - one class in two faces
-        self._turn = Turn(order=order, stop_on_failure=not continues)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def plan(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PlannedCall:
-        """Give a call the next place in the turn, and return it to be run."""
-        if isinstance(self._transaction, Transaction):
-            _refuse_async(function)
-        effect = self._transaction._effect(function, args, kwargs)  # noqa: SLF001
-        return self.seat(effect)
-
-    def seat(self, effect: Effect) -> PlannedCall:
-        """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
-        effect.rationale = effect.rationale or self._because
-        face = self._transaction
-        with face._settlement.driver.step:  # noqa: SLF001
-            seat = self._turn.take(effect.declaration, *effect.scopes)
-        return PlannedCall(face._settlement.driver, face._attempt, effect, self._turn, seat)  # noqa: SLF001
-
-    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Plan a call and run it at once; awaitable in an async transaction."""
-        planned = self.plan(function, *args, **kwargs)
-        return planned.arun() if isinstance(self._transaction, AsyncTransaction) else planned.run()
-
-
-class PlannedCall:
-    """A call with its place in a turn."""
-
-    __slots__ = ("_attempt", "_driver", "_turn", "effect", "seat")
-
-    def __init__(self, driver: Driver, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> None:
-        self._driver = driver
-        self._attempt = attempt
-        self._turn = turn
-        self.effect = effect
-        self.seat = seat
-
-    def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
-        """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(run_sync(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through)))
-
-    async def arun(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
-        """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(
-            await run_async(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through))
-        )
-
-
-class Opening:
-    """A transaction about to begin: enter it with `with` or `async with`."""
-
-    def __init__(self, settlement: Settlement, options: dict[str, Any]) -> None:
-        self._settlement = settlement
-        self._options = options
-        self._face: Transaction | AsyncTransaction | None = None
-
-    def __enter__(self) -> Transaction:
-        attempt = run_sync(self._settlement.driver.begin(**self._options))
-        self._face = Transaction(self._settlement, attempt)
-        return self._face
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert isinstance(self._face, Transaction)
-        run_sync(self._leaving(self._face, error))
-
-    async def __aenter__(self) -> AsyncTransaction:
-        attempt = await run_async(self._settlement.driver.begin(**self._options))
-        self._face = AsyncTransaction(self._settlement, attempt)
-        return self._face
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert isinstance(self._face, AsyncTransaction)
-        await run_async(self._leaving(self._face, error))
-
-    def _leaving(self, face: _Face, error: BaseException | None) -> Any:
-        driver, attempt = self._settlement.driver, face._attempt  # noqa: SLF001 - the same module's pair
-        if error is not None:
-            return driver.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
-        if face.state is State.COMMITTED or (face.state is State.ABORTED and _aborted_by_caller(attempt)):
-            return driver.nothing()
-        return driver.commit(attempt)
-
-
-def _aborted_by_caller(attempt: Attempt) -> bool:
-    return attempt.live.reason is Reason.FAILED
-
-
 class Settlement:
     """A settlement layer over a ledger: threads and tasks may share one.
 
@@ -366,8 +67,9 @@ class Settlement:
             else `sqlite:///settlemark.db`.
         namespace: keeps several users of one store apart.
         wait: how long a call or a commit may wait for another, in seconds.
-        on_failure: what a failed call does: `"abort"` its transaction, `"retry"` it first (see
-            `retries`), or let the turn `"continue"`.
+        on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
+            `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
+            decides: one that leaves the `with` block aborts.
         retries: how often a faulted call is tried, and the pauses between.
         on_residue: called with a transaction's name when it left something to mend.
         retain: how many finished transactions a memory ledger keeps.
@@ -402,8 +104,8 @@ class Settlement:
         ids: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self.url = url or _default_url()
-        self._wait = wait
-        self._on_failure: OnFailure = on_failure
+        self._wait = _checked_wait(wait)
+        self._on_failure: OnFailure = _checked_choice(on_failure)
         self._retries = retries or Retries()
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
@@ -412,7 +114,12 @@ class Settlement:
         self._supersteps: OrderedDict[str, int] = OrderedDict()
         self.ledger = open_ledger(self.url, namespace=namespace, retain=retain)
         self.protocol = Protocol()
-        self._worker = worker_name(ids()[:8])
+        self._worker = worker_name(ids()[:8], self.url)
+        if shared_by(self.url) > 1:
+            _log.warning(
+                "%s is open in this process already: what two settlements do does not wait for each other; share one",
+                self.url,
+            )
         # A settlement that is dropped unclosed is no longer running anything.
         weakref.finalize(self, retire, self._worker)
         self.driver = Driver(
@@ -433,8 +140,8 @@ class Settlement:
         name: str | None = None,
         *,
         run: str | None = None,
-        may_touch: Iterable[str | Scope] = (),
-        before_commit: Sequence[Hook] = (),
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+        before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = None,
     ) -> Opening:
@@ -459,14 +166,18 @@ class Settlement:
         self,
         name: str | None,
         run: str | None,
-        may_touch: Iterable[str | Scope],
-        before_commit: Sequence[Hook],
+        may_touch: str | Scope | Iterable[str | Scope],
+        before_commit: Hook | Sequence[Hook],
         wait: float | None,
         on_failure: OnFailure | None,
         *,
         retry: bool = False,
         position: Position | None = None,
     ) -> dict[str, Any]:
+        if name is not None:
+            _checked_text(name, "a transaction's name is a text, as in 'trip-42'")
+        hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
+        scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
         chosen = name or self._ids()
         if name is None and run is None:
             self.tell_once("unnamed", "a transaction without a name cannot be told from its own retry: name it")
@@ -474,10 +185,10 @@ class Settlement:
             "name": chosen,
             "run": run or chosen.split("/", 1)[0],
             "known": name is not None,
-            "declared": [Scope.parse(scope) for scope in may_touch],
-            "hooks": tuple(before_commit),
-            "wait": self._wait if wait is None else wait,
-            "on_failure": on_failure or self._on_failure,
+            "declared": [Scope.parse(scope) for scope in scopes],
+            "hooks": hooks,
+            "wait": self._wait if wait is None else _checked_wait(wait),
+            "on_failure": self._on_failure if on_failure is None else _checked_choice(on_failure),
             "retries": self._retries,
             "retry": retry,
             "position": position,
@@ -489,8 +200,8 @@ class Settlement:
         function: Callable[[Any], Any],
         *,
         run: str | None = None,
-        may_touch: Iterable[str | Scope] = (),
-        before_commit: Sequence[Hook] = (),
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+        before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = "retry",
         tries: int = 20,
@@ -516,13 +227,17 @@ class Settlement:
     def cancel(self, run: str) -> None:
         """Put up a fence: nothing of this run acts from here on, late siblings and retries included.
 
-        What has not settled is undone before this returns. The fence outlives the process.
+        What has not settled is undone before this returns; what is leaving stops before its next
+        release. The fence outlives the process and is for good: later work needs another run id.
+
+        Raises:
+            UsageError: `run` is empty, or names a transaction; the message names its run.
         """
-        run_sync(self.driver.cancel(run))
+        run_sync(self.driver.cancel(_checked_text(run, _RUN)))
 
     def acancel(self, run: str) -> Awaitable[None]:
         """Do as `cancel`, for an event loop."""
-        return run_async(self.driver.cancel(run))
+        return run_async(self.driver.cancel(_checked_text(run, _RUN)))
 
     def begin(self, name: str | None, *, run: str, position: Position | None = None) -> Program:
         """Return the program that begins a transaction, for an integration that runs and ends it itself."""
@@ -573,8 +288,8 @@ class Settlement:
                 f"{name} is undeclared, so it runs in order and cannot be undone; say what it does:"
                 f' settlement.declare("{name}", "read") or @effect(…)',
             )
-        if declared.function is None and function is not None:
-            declared = replace(declared, function=function)
+        if function is not None and (declared.function is None or inspect.ismethod(function)):
+            declared = replace(declared, function=function)  # a bound method is called without its `self`
         self._seen[name] = (base, function, declared)
         return declared
 
@@ -621,6 +336,8 @@ class Settlement:
 
     def residue(self) -> list[Residue]:
         """Return what aborts and partial commits left, oldest first: what somebody must look at."""
+        from settlemark._show import left_over
+
         return [
             Residue(
                 recorded.row.name,
@@ -628,14 +345,12 @@ class Settlement:
                 effect.row.tool,
                 effect.row.scope,
                 effect.row.key,
-                effect.tag,
+                effect.tag or Tag.UNRESOLVED,
                 effect.note or "",
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
-            )
-            for recorded in self.ledger.transactions()
-            for effect in recorded.effects
-            if effect.tag is not None and effect.tag is not Tag.CLEAN
+            )  # fmt: skip
+            for recorded, effect in left_over(self.ledger.transactions())
         ]
 
     def transactions(self) -> list[RecordedTransaction]:
@@ -664,19 +379,28 @@ class Settlement:
         self.close()
 
 
+def _checked_wait(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise UsageError(f"wait={seconds!r}: give seconds, 0 or more")
+    return seconds
+
+
+def _checked_choice(on_failure: OnFailure) -> OnFailure:
+    if on_failure not in get_args(OnFailure):
+        raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, get_args(OnFailure)))}")
+    return on_failure
+
+
+def _checked_text(text: object, what: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{what}, not {text!r}")
+    return text
+
+
 def _default_url() -> str:
     url = os.environ.get("SETTLEMARK_URL", DEFAULT_URL)
     _log.info("the ledger is %s; name another with Settlement(url) or $SETTLEMARK_URL", url)
     return url
 
 
-__all__ = [
-    "AsyncTransaction",
-    "Opening",
-    "PlannedCall",
-    "Queued",
-    "Residue",
-    "Settlement",
-    "Transaction",
-    "TurnFace",
-]
+__all__ = ["DEFAULT_URL", "Residue", "Settlement"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from settlemark import Declaration, EffectClass, Settlement
+from settlemark import Declaration, DeclarationError, EffectClass, Settlement
 from settlemark._effect import declaration_of
 
 Declared = str | Mapping[str, Any] | Declaration
@@ -31,8 +31,10 @@ class Declarations:
         self._tools = tools
         self._settles = settles
         for name, declared in effects.items():
+            _check(name, declared, tools)
+        for name, declared in effects.items():
             if isinstance(declared, Declaration):
-                settlement.adopt(declared)
+                settlement.adopt(replace(declared, tool=name))
                 continue
             parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
             tool = tools.get(name)
@@ -55,18 +57,34 @@ class Declarations:
         return found
 
     def _advice(self, name: str, tool: BaseTool) -> str:
-        if _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()):
-            first = next(iter(tool.args), None)
-            scope = f"{name}:/{{{first}}}" if first else f"{name}:/all"
-            line = f'settlement.declare("{name}", "irreversible", scope="{scope}")'
-            given = "" if self._settles else ", with settlement=Settlement(…) given to the node"
+        acts = _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+        if not self._settles and not acts:
             return (
-                f"{name} is undeclared: it runs when it is called, and nothing holds it back or undoes it when a"
-                f" later call fails; declare it: {line}{given}"
+                f"{name} is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
+                f' runs beside them: SequencedToolNode(…, effects={{"{name}": "read"}})'
             )
+        first = next(iter(tool.args), None)
+        scope = f"{name}:/{{{first}}}" if first else f"{name}:/all"
+        held = f'settlement.declare("{name}", "irreversible", scope="{scope}") holds it until the turn has succeeded'
+        undone = f'settlement.declare("{name}", "reversible", scope="{scope}", undo=…) undoes it'
+        given = "" if self._settles else ", with settlement=Settlement(…) given to the node"
+        read = "" if acts else f'; if it only reads: settlement.declare("{name}", "read")'
+        lines = f"{held}, {undone}" if acts else f"{undone}, {held}"
         return (
-            f"{name} is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
-            f' runs beside them: SequencedToolNode(…, effects={{"{name}": "read"}})'
+            f"{name} is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
+            f" fails; declare it: {lines}{given}{read}"
+        )
+
+
+def _check(name: str, declared: Declared, tools: Mapping[str, BaseTool]) -> None:
+    if name not in tools:
+        has = ", ".join(tools) or "none"
+        raise DeclarationError(f"effects= names {name!r}, which is no tool of this node; its tools: {has}", tool=name)
+    if isinstance(declared, Mapping) and "kind" not in declared:
+        raise DeclarationError(
+            f'effects= of {name} has {", ".join(map(repr, declared)) or "nothing"} and no "kind": say'
+            f' {{"{name}": {{"kind": "irreversible", "scope": …}}}}; the kinds are {", ".join(EffectClass)}',
+            tool=name,
         )
 
 

@@ -21,6 +21,8 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Send
 
+from settlemark import InDoubt
+
 _COMMAND = ("graph", "update", "resume", "goto")
 
 
@@ -60,12 +62,24 @@ def answer_from(result: Any, call: ToolCall) -> Any:
     '{"id": "R7"}'
     """
     found = unpack(result)
-    if isinstance(found, BaseMessage | Command) or (
-        isinstance(found, list) and found and isinstance(found[0], BaseMessage | Command)
-    ):
-        return cast("Any", found)
+    if _is_answer(found):
+        return found
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"])
+
+
+def answer_of(result: Any, call: ToolCall) -> Any:
+    """Return a tool's answer; what a release handler returned in the tool's place is made one first.
+
+    >>> answer_of(0.5, ToolCall(name="book", args={}, id="1", type="tool_call")).content
+    '0.5'
+    """
+    return result if _is_answer(result) else answer_from(pack(result), call)
+
+
+def _is_answer(value: Any) -> bool:
+    items = value if isinstance(value, list) and value else [value]
+    return isinstance(items[0], BaseMessage | Command)
 
 
 def pack(value: Any) -> Any:
@@ -140,3 +154,35 @@ def rationale(messages: Any, call_ids: Iterable[str | None]) -> str | None:
         if isinstance(message, AIMessage) and wanted & {call["id"] for call in message.tool_calls}:
             return " ".join(part for part in (message.text, f"[{message.id}]" if message.id else "") if part) or None
     return None
+
+
+def words(error: BaseException) -> str:
+    """Return what the model is told of an error: what became of its call, and what it is to do now.
+
+    >>> words(InDoubt("ask the counterparty, or declare probe=", tool="pay", scope="card:/7"))
+    'InDoubt: the outcome of pay on card:/7 is unknown: do not repeat it; say so, or find out first whether it happened'
+    """
+    if isinstance(error, InDoubt):
+        tool, scope = error.data.get("tool", "this call"), error.data.get("scope")
+        return (
+            f"InDoubt: the outcome of {tool}{f' on {scope}' if scope else ''} is unknown: do not repeat it;"
+            " say so, or find out first whether it happened"
+        )
+    return f"{type(error).__name__}: {error}"
+
+
+def left_behind(messages: Any, calls: Iterable[ToolCall]) -> list[str]:
+    """Return the tools of the unanswered calls of the same message that are not among these calls.
+
+    >>> book, mail = (ToolCall(name=name, args={}, id=name, type="tool_call") for name in ("book", "mail"))
+    >>> left_behind([AIMessage("", tool_calls=[book, mail])], [mail])
+    ['book']
+    """
+    here = {call["id"] for call in calls}
+    answered: set[str] = set()
+    for message in reversed(messages) if isinstance(messages, list) else ():
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        if isinstance(message, AIMessage) and here & {call["id"] for call in message.tool_calls}:
+            return [c["name"] for c in message.tool_calls if c["id"] not in here and c["id"] not in answered]
+    return []

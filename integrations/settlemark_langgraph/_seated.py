@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
@@ -19,12 +19,16 @@ from settlemark import InDoubt, PartialCommit, Queued, Refused, SettlemarkError,
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
-from settlemark._effect import Effect
+from settlemark._effect import Effect, Outcome
 from settlemark._runners import run_async, run_sync
-from settlemark_langgraph._messages import answer_from, failure, plain, told
+from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
+from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told, words
 
 _TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 _ATTRIBUTE = "_settlemark_seat"
+_ASYNC = "{tool} is async: it was not run; {remedy}"
+_AINVOKE = "call the graph with `await graph.ainvoke(…)`, or give the tool a synchronous function too"
+_AWRAP = "give the node an async wrapper: awrap_tool_call=…, or give the tool a synchronous function too"
 
 
 class _ErrorAnswer(Exception):
@@ -127,6 +131,8 @@ class SettledTool:
         self._tool = tool
         self._seated = seated
         self._arguments = call["args"]
+        self._settles = seated.invocation.batch.undoes
+        seated.queued = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tool, name)
@@ -134,6 +140,11 @@ class SettledTool:
     def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result; a held one waits, if it may."""
         context, in_loop = copy_context(), _in_event_loop()
+        if self._settles and is_async_only(self._tool):
+            raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
+        given = self._given(call)
+        if isinstance(given, BadCall):
+            return given.invoke({**call, "args": self._arguments}, config)
 
         def work() -> Any:
             with self._seated.invocation.turnstile:
@@ -147,12 +158,15 @@ class SettledTool:
                 return self._note(control)
 
         with self._telling() as ended:
-            ended.append(run_sync(self._program(run, may_wait=not in_loop)))
+            ended.append(run_sync(self._program(run, given, may_wait=not in_loop)))
         return self._result(ended[0])
 
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
         context = copy_context()
+        given = self._given(call)
+        if isinstance(given, BadCall):
+            return await given.ainvoke({**call, "args": self._arguments}, config)
 
         async def run() -> Any:
             try:
@@ -166,13 +180,32 @@ class SettledTool:
                 return self._note(control)
 
         with self._telling() as ended:
-            ended.append(await run_async(self._program(run, may_wait=True)))
+            try:
+                ended.append(await run_async(self._program(run, given, may_wait=True)))
+            except asyncio.CancelledError:
+                self._leave_behind()
+                raise
         return self._result(ended[0])
 
-    def _program(self, run: Any, *, may_wait: bool) -> Program:
+    def _given(self, call: Any) -> Mapping[str, Any] | BadCall | None:
+        """Return the arguments as the tool will get them, or what stands for a tool that cannot take them."""
+        if not self._settles:
+            return None  # the tool says itself what it cannot take
+        try:
+            return as_given(self._tool, call, own=self._arguments)
+        except Exception as error:
+            return BadCall.of(self._tool, error)
+
+    def _leave_behind(self) -> None:
+        """Note that a held effect leaves although its caller gave up: the answer is then what became of it."""
+        held = [effect for effect in self._seated.place.effects if effect.held]
+        if held and held[-1].outcome not in (Outcome.DROPPED, Outcome.FAILED):
+            self._seated.queued = held[-1]
+
+    def _program(self, run: Any, given: Mapping[str, Any] | None, *, may_wait: bool) -> Program:
         invocation = self._seated.invocation
         return invocation.batch.perform(
-            self._seated.place, run, self._arguments, because=invocation.because, pack=plain,
+            self._seated.place, run, self._arguments, given=given, because=invocation.because, pack=plain,
             unpack=partial(answer_from, call=self._seated.call), may_wait=may_wait,
         )  # fmt: skip
 
@@ -199,7 +232,7 @@ class SettledTool:
         except _TOLD as error:
             if self._seated.invocation.raises:
                 raise
-            ended.append(told(self._seated.call, f"{type(error).__name__}: {error}"))
+            ended.append(told(self._seated.call, words(error)))
 
     def _result(self, result: Any) -> Any:
         seated = self._seated
@@ -208,7 +241,7 @@ class SettledTool:
         if isinstance(result, Queued):
             seated.queued = seated.place.effects[-1]
             return told(seated.call, str(result), status="success")
-        return result
+        return answer_of(result, seated.call)
 
 
 def _checked(answer: Any) -> Any:

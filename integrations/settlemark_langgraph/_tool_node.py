@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
@@ -19,14 +19,15 @@ from langgraph.prebuilt.tool_node import AsyncToolCallWrapper, ToolCallRequest, 
 from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
-from settlemark import InternalError, Settlement
+from settlemark import InternalError, Settlement, UsageError
 from settlemark._batch import Batch, open_batch
 from settlemark._runners import run_async, run_sync
 from settlemark._sequencer import Order
+from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._declarations import Declarations, Declared
 from settlemark_langgraph._identity import identify
 from settlemark_langgraph._memory import Memory
-from settlemark_langgraph._messages import rationale, told
+from settlemark_langgraph._messages import answer_of, left_behind, rationale, told, words
 from settlemark_langgraph._seated import Invocation, SeatedCall, SettledTool
 
 InputType = Literal["list", "dict", "tool_calls"]
@@ -68,7 +69,8 @@ class SequencedToolNode(ToolNode):
         stock: whatever else `ToolNode` takes.
 
     Raises:
-        DeclarationError: `effects` contradicts itself or a tool's arguments.
+        DeclarationError: `effects` contradicts itself or a tool's arguments, or names a tool that is not there.
+        UsageError: `settlement` is no `Settlement`, or there is no such `order`.
 
     >>> def search(query: str) -> str:
     ...     "Search the web."
@@ -87,6 +89,10 @@ class SequencedToolNode(ToolNode):
         order: Order = "turn",
         **stock: Unpack[StockOptions],
     ) -> None:
+        if not isinstance(cast("object", settlement), Settlement | None):
+            raise UsageError(f"settlement={settlement!r} is no Settlement: pass settlement=Settlement(url)")
+        if order not in get_args(Order):
+            raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         super().__init__(tools, **stock)
         self._memory = Memory() if settlement is None else None
         self._settlement = settlement or cast("Memory", self._memory).settlement
@@ -138,12 +144,14 @@ class SequencedToolNode(ToolNode):
         raise AssertionError
 
     def _open(self, given: Any, config: RunnableConfig, runtime: Runtime[Any], *, last: bool) -> Any:
-        calls, _ = self._parse_input(given)
+        calls, kind = self._parse_input(given)
         identity = identify(runtime, config)
         task = None if self._memory is None else self._memory.task(identity, calls)
         state: Any = self._extract_state(given, config)
         messages = state if isinstance(state, list) else _field(state, self._messages_key)
         because = rationale(messages, [call["id"] for call in calls])
+        if kind == "tool_calls":
+            self._warn_of_a_fan_out(calls, messages)
         position = None
         if self._memory is None:
             position = (self._settlement.epoch_for(identity.superstep), identity.ordinal)
@@ -168,12 +176,26 @@ class SequencedToolNode(ToolNode):
         invocation = Invocation(batch, because, limit=limit, raises=raises, last=last, task=task)
         try:
             for call in calls:
-                seat = batch.seat(self._declarations.of(call["name"]), call["args"], call_id=call["id"])
+                parsed = before_injection(self.tools_by_name.get(call["name"]), call)
+                declaration = self._declarations.of(call["name"])
+                seat = batch.seat(declaration, call["args"], given=parsed, call_id=call["id"])
                 invocation.calls.append(SeatedCall(invocation, call, seat))
         except Exception as error:
             yield from batch.abandon(error)
             raise
         return invocation
+
+    def _warn_of_a_fan_out(self, calls: Sequence[ToolCall], messages: Any) -> None:
+        others = left_behind(messages, calls)
+        if not others:
+            return
+        lost = "their order is lost" if self._memory is not None else "their order and their settling together are lost"
+        self._settlement.tell_once(
+            "fanned out",
+            f"the calls of one turn ({', '.join([*(call['name'] for call in calls), *others])}) are sent to"
+            f" {self.name} one by one (Send), so each is a turn of its own and {lost}: use"
+            ' create_react_agent(…, version="v1"), or an edge to the node in the place of Send',
+        )
 
     def _keep(self, invocation: Invocation) -> None:
         if self._memory is not None:
@@ -230,8 +252,8 @@ class SequencedToolNode(ToolNode):
             try:
                 result = seated.invocation.batch.result(seated.queued)
             except Exception as error:
-                return told(seated.call, f"{type(error).__name__}: {error}")
-            return self._normalize_tool_response(result, seated.call, input_type)
+                return told(seated.call, words(error))
+            return self._normalize_tool_response(answer_of(result, seated.call), seated.call, input_type)
         undone = seated.invocation.batch.undone(seated.place)
         return seated.answer if undone is None else told(seated.call, undone)
 

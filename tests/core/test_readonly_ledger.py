@@ -39,8 +39,8 @@ def read(path, **options):
 
 
 def without_room_beside(path):
-    # A folder stands where SQLite would put its index: it has no room, whoever runs this.
-    path.with_name(f"{path.name}-shm").mkdir()
+    # A link to nowhere stands where SQLite would put its index: it has no room, whoever runs this.
+    path.with_name(f"{path.name}-shm").symlink_to(path.parent / "nowhere" / "index")
 
 
 def test_a_ledger_is_read_as_it_is(path):
@@ -93,7 +93,7 @@ def test_what_was_not_closed_and_cannot_be_read_whole_is_refused_and_the_remedy_
     with pytest.raises(LedgerError, match=r"was not closed, and copy\.db-wal .* copy both files"):
         read(copy)
 
-    copy.with_name("copy.db-shm").rmdir()
+    copy.with_name("copy.db-shm").unlink()
     assert [name for name, _, _ in read(copy)] == ["trip-1", "trip-2"]
 
 

@@ -27,9 +27,12 @@ class World:
         self.log: list[list[Value]] = [[], [], []]
         self.released: list[Value] = []
         self.wrong_undo = False
+        self.fenced: set[int] = set()
+        self.acted_late = False
 
     def write(self, name: str, value: Value) -> tuple[Value, ...]:
         """Write every cell of a scope and return what was there before."""
+        self.acted_late = self.acted_late or value[0] in self.fenced
         before = tuple(self.values[cell] for cell in CELLS[name])
         for cell in CELLS[name]:
             self.values[cell] = value
@@ -44,4 +47,4 @@ class World:
 
     def picture(self) -> tuple[Any, ...]:
         """Return a hashable snapshot."""
-        return (*self.values, *map(tuple, self.log), tuple(self.released), self.wrong_undo)
+        return (*self.values, *map(tuple, self.log), tuple(self.released), self.wrong_undo, tuple(sorted(self.fenced)))

@@ -11,6 +11,7 @@ no copy of a running generator. What it checks is judged from the world's own lo
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any, cast
@@ -19,7 +20,7 @@ from settlemark._acting import Retries
 from settlemark._attempt import Attempt, OnFailure
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Handler
-from settlemark._errors import Refused, SettlemarkError, Stale, Wounded
+from settlemark._errors import PartialCommit, Refused, SettlemarkError, Stale, Wounded
 from settlemark._protocol import Protocol
 from settlemark._requests import Act, Recorded, Sleep, Wait
 from settlemark._runners import call_with_current
@@ -27,6 +28,7 @@ from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Txn
 from settlemark.ledger import MemoryLedger
+from settlemark.ledger._contract import Change
 from settlemark.testing._cells import CELLS, SCOPES, Value, World
 from settlemark.testing._judgement import judge
 
@@ -39,6 +41,24 @@ _MAX_EPOCHS = 60
 
 Programs = tuple[tuple[str, ...], ...]
 _Read = tuple[int, tuple[tuple[int, Value], ...]]
+
+
+class _SlowLedger(MemoryLedger):
+    """A ledger whose every write is waited for: others move before it is answered."""
+
+    def write(self, changes: list[Change]) -> Future[Any]:
+        super().write(changes)
+        done: Future[Any] = Future()
+        done.set_result(None)
+        return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Returning:
+    """An act that has happened and whose answer is still on its way."""
+
+    answer: Any
+    failure: BaseException | None
 
 
 class ProgramFailedError(Exception):
@@ -58,6 +78,7 @@ class _Task:
     failed: bool = False
     reads: list[_Read] = field(default_factory=list[_Read])
     committed: int = 0
+    partial: bool = False
     laps: int = 0
 
 
@@ -98,18 +119,23 @@ class Run:
         tries: int,
         siblings: dict[int, tuple[str, ...]],
         on_failure: OnFailure,
+        durable: bool,
+        cancelled: frozenset[int],
+        aborted: frozenset[int],
     ) -> None:
+        self.durable = durable
         self.on_failure: OnFailure = on_failure
         self.world = World()
         self.protocol = protocol()
-        self.driver = driver(
-            self.protocol, MemoryLedger(), clock=_zero, monotonic=_zero, worker="explorer", on_residue=None
-        )
+        ledger = _SlowLedger() if durable else MemoryLedger()
+        self.driver = driver(self.protocol, ledger, clock=_zero, monotonic=_zero, worker="explorer")
+        self.driver.warns = False
         self.tries = tries
         self.declared = declared
         self.loops = loops
         self.decided: list[tuple[Txn, int, tuple[Scope, ...]]] = []
         self.order: list[tuple[int, int]] = []
+        self.deciders: dict[tuple[int, int], Txn] = {}
         self.attempts: list[Attempt] = []
         self._seen_decided: set[int] = set()
         self._floors = dict.fromkeys(SCOPES, 0)
@@ -120,6 +146,10 @@ class Run:
             late = _Task(len(self.tasks), program, self._nothing())
             late.generator = self._sibling(late, self.tasks[owner])
             self.tasks.append(late)
+        for number in sorted(cancelled):
+            self.tasks.append(self._meddler(self.tasks[number], self._cancel))
+        for number in sorted(aborted):
+            self.tasks.append(self._meddler(self.tasks[number], self._abort))
 
     @staticmethod
     def _nothing() -> Generator[Any, Any, Any]:
@@ -174,6 +204,9 @@ class Run:
                     return
                 attempt = again
                 continue
+            except PartialCommit:
+                task.committed, task.partial = attempt.number, True
+                return
             except (ProgramFailedError, Refused):
                 yield from self.driver.abort(attempt, Reason.FAILED)
                 yield from self.driver._abandon(attempt)  # noqa: SLF001
@@ -192,6 +225,27 @@ class Run:
                 yield from self._call(late, owner.attempt, op, 10 + step)
             except SettlemarkError:
                 return
+
+    def _meddler(self, owner: _Task, meddle: Callable[[_Task], Generator[Any, Any, Any]]) -> _Task:
+        def waits_its_time() -> Generator[Any, Any, Any]:
+            yield _POINT
+            while owner.attempt is None:
+                yield _POINT
+            yield from meddle(owner)
+
+        return _Task(len(self.tasks), (), waits_its_time())
+
+    def _cancel(self, owner: _Task) -> Generator[Any, Any, Any]:
+        yield from self.driver.cancel(f"T{owner.number}")
+        self.world.fenced.add(owner.number)
+
+    def _abort(self, owner: _Task) -> Generator[Any, Any, Any]:
+        attempt = owner.attempt
+        assert attempt is not None
+        txn = attempt.live
+        yield from self.driver.abort(attempt, Reason.FAILED)
+        if not txn.finished:
+            raise _Violated("an abort returned before its end")
 
     def _call(self, task: _Task, attempt: Attempt, op: str, step: int) -> Generator[Any, Any, Any]:
         kind, name = op[0], op[1]
@@ -264,12 +318,18 @@ class Run:
                         answer = call_with_current(request)
                     except Exception as error:
                         failure = error
+                    if self.durable:
+                        task.request = _Returning(answer, failure)
+                        break
+                elif type(request) is _Returning:
+                    answer, failure = request.answer, request.failure
                 elif type(request) is Wait:
                     answer = True
                 elif type(request) is Recorded:
                     answer = request.pending.result()
                 request = generator.send(answer) if failure is None else generator.throw(failure)
-                if type(request) in (Recorded, Sleep) or (type(request) is Wait and request.ticket.fired):
+                at_once = Sleep if self.durable else (Recorded, Sleep)
+                if isinstance(request, at_once) or (type(request) is Wait and request.ticket.fired):
                     continue
                 task.request = request
                 break
@@ -291,6 +351,8 @@ class Run:
             self._floors[name] = floor
         if self.protocol.next_epoch > _MAX_EPOCHS:
             raise _Violated("restamps without end")
+        if self.world.acted_late:
+            raise _Violated("a cancelled run acted after its fence")
         if self.world.wrong_undo:
             raise _Violated("an undo met another's write")
         for txn in (attempt.live for attempt in self.attempts):
@@ -301,7 +363,9 @@ class Run:
 
     def _decide(self, txn: Txn) -> None:
         number, lap = _number(txn.name)
-        self.order.append((number, txn.attempt + 10 * lap))
+        who = (number, txn.attempt + 10 * lap)
+        self.order.append(who)
+        self.deciders[who] = txn
         task = self.tasks[number]
         footprint = tuple(SCOPES[op[1]] for op in task.program if op != "f")
         writes = any(op[0] not in "rf" for op in task.program)
@@ -316,7 +380,8 @@ class Run:
         """Return what makes two states of this run alike."""
         tasks = tuple(
             (
-                task.step, task.done, task.gave_up, task.failed, task.committed, task.laps,
+                task.step, task.done, task.gave_up, task.failed, task.committed, task.partial, task.laps,
+                type(task.request) is _Returning,
                 _frames(task.generator),
                 type(task.request) is Wait and not task.request.ticket.fired,
                 tuple(task.reads),
@@ -375,6 +440,9 @@ def explore(
     tries: int = 2,
     siblings: dict[int, str] | None = None,
     on_failure: OnFailure = "abort",
+    durable: bool = False,
+    cancelled: Iterable[int] = (),
+    aborted: Iterable[int] = (),
     limit: int = 200_000,
     first_violation: bool = False,
 ) -> Exploration:
@@ -389,6 +457,10 @@ def explore(
         tries: attempts before a transaction gives up.
         siblings: operations that a second thread of a transaction does at any time, by number.
         on_failure: what a failed call does.
+        durable: let others move between each write to the ledger and its answer, and between each
+            act and its return.
+        cancelled: the numbers of those whose run somebody cancels at any time.
+        aborted: the numbers of those that somebody else aborts at any time.
         limit: the most states to visit.
         first_violation: stop at the first.
 
@@ -409,6 +481,9 @@ def explore(
             tries=tries,
             siblings=late,
             on_failure=on_failure,
+            durable=durable,
+            cancelled=frozenset(cancelled),
+            aborted=frozenset(aborted),
         )
 
     result = Exploration()

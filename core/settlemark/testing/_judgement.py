@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from settlemark._effect import Outcome
+from settlemark._states import State
 from settlemark.testing._cells import CELLS, UNWRITTEN, Value
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def judge(run: Run) -> set[str]:
 
 
 def _left_nothing(run: Run, who: tuple[int, int]) -> bool:
-    """Whether a decided transaction was undone after all, because its first release was refused."""
-    return "j" in {op[0] for op in run.tasks[who[0]].program} and not run.tasks[who[0]].committed
+    """Whether a decided transaction was undone after all, before anything of it had left."""
+    return run.deciders[who].state is State.ABORTED
 
 
 def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) -> None:
@@ -56,7 +57,7 @@ def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) 
         if not task.committed:
             continue
         for step, op in enumerate(task.program):
-            if op[0] in "si" and not task.laps and counts[task.number, task.committed, step] != 1:
+            if op[0] in "si" and not task.laps and not task.partial and counts[task.number, task.committed, step] != 1:
                 wrong.add("a committed held effect was not released once")
     for log in run.world.log:
         if any(count > 1 for count in Counter(log).values()):
@@ -116,6 +117,8 @@ def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
             continue
         program = run.tasks[who[0]].program
         steps = [n for n, op in enumerate(program) if op[0] not in "rfj" and cell in CELLS[op[1]]]
+        if run.tasks[who[0]].partial:
+            steps = [n for n in steps if (*who, n) in run.world.log[cell]]
         steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= _SIBLING]
         if steps:
             expected = (*who, steps[-1])

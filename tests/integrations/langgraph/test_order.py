@@ -6,10 +6,14 @@ import asyncio
 import threading
 
 import pytest
-from langgraph.prebuilt import ToolNode
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.types import Send
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
-from settlemark import Settlement
+from settlemark import DeclarationError, Settlement, UsageError
 from settlemark_langgraph import SequencedToolNode
 
 FIVE = turn(*[("act", {"n": n}) for n in range(5)])
@@ -167,6 +171,30 @@ def test_an_undeclared_tool_is_said_once_with_the_line_that_declares_a_read(worl
     ]
 
 
+def warnings_of(caplog):
+    return [r.getMessage() for r in caplog.records if r.name == "settlemark" and r.levelname == "WARNING"]
+
+
+def test_an_undeclared_tool_is_first_said_to_be_beyond_undo_and_then_how_to_declare_it(settlement, caplog):
+    def reserve(hotel: str) -> str:
+        """Reserve."""
+        return hotel
+
+    for _ in range(2):
+        graph(SequencedToolNode([reserve], settlement=settlement)).invoke(
+            {"messages": [turn(("reserve", {"hotel": "Ada"}))]}
+        )
+
+    assert [said for said in warnings_of(caplog) if "undeclared" in said] == [
+        (
+            "reserve is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
+            ' fails; declare it: settlement.declare("reserve", "reversible", scope="reserve:/{hotel}", undo=…) undoes'
+            ' it, settlement.declare("reserve", "irreversible", scope="reserve:/{hotel}") holds it until the turn has'
+            ' succeeded; if it only reads: settlement.declare("reserve", "read")'
+        )
+    ]
+
+
 @pytest.mark.parametrize("name", ["send_email", "payInvoice", "delete_user"])
 def test_an_undeclared_tool_that_sends_pays_or_deletes_is_warned_of_with_its_declare_line(caplog, name):
     from langchain_core.tools import StructuredTool
@@ -185,9 +213,93 @@ def test_an_undeclared_tool_that_sends_pays_or_deletes_is_warned_of_with_its_dec
 
 
 def test_a_bad_declaration_is_refused_at_construction(world):
-    from settlemark import DeclarationError
-
     with pytest.raises(DeclarationError, match="names no scope"):
         SequencedToolNode(trip(world), effects={"look": "irreversible"})
     with pytest.raises(DeclarationError, match="does not take"):
         SequencedToolNode(trip(world), effects={"mail": {"kind": "irreversible", "scope": "mail:/{whom}"}})
+
+
+def test_effects_that_name_no_tool_of_the_node_are_refused_with_the_tools_it_has(world):
+    with pytest.raises(
+        DeclarationError, match="'luk', which is no tool of this node; its tools: book, mail, look, rent"
+    ):
+        SequencedToolNode(trip(world), effects={"luk": "read"})
+
+
+def test_effects_without_a_kind_are_refused_with_the_line_to_write(world, settlement):
+    with pytest.raises(DeclarationError, match="effects= of mail has 'class', 'scope' and no \"kind\": say") as caught:
+        SequencedToolNode(
+            trip(world), settlement=settlement, effects={"look": "read", "mail": {"class": "read", "scope": "x:/{to}"}}
+        )
+
+    assert caught.value.tool == "mail"
+    assert settlement.declared("look") is None
+
+
+def test_an_order_that_does_not_exist_is_refused_with_the_two_that_do(world):
+    with pytest.raises(UsageError, match='order=\'turns\': choose "turn" .* or "scopes"'):
+        SequencedToolNode(trip(world), order="turns")
+
+
+def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass(world):
+    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass settlement=Settlement.url."):
+        SequencedToolNode(trip(world), settlement="memory:")
+
+
+# ---- turns that a graph takes apart
+
+
+class Model(GenericFakeChatModel):
+    def bind_tools(self, tools, **options):
+        return self
+
+
+def agent(node, message, version):
+    model = Model(messages=iter([message, AIMessage("done")]))
+    return create_react_agent(model, node, version=version)
+
+
+def fanned_out(node, message):
+    """A graph that sends each call of a message to the node by itself."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [message]})
+    builder.add_node("tools", node)
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", lambda state: [Send("tools", [call]) for call in message.tool_calls])
+    builder.add_edge("tools", END)
+    return builder.compile()
+
+
+SAID = (
+    "the calls of one turn (look, rent) are sent to tools one by one (Send), so each is a turn of its own and {}: use"
+    ' create_react_agent(…, version="v1"), or an edge to the node in the place of Send'
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
+@pytest.mark.parametrize("make", [fanned_out, lambda node, message: agent(node, message, "v2")], ids=["send", "react"])
+@pytest.mark.parametrize(
+    ("settled", "lost"), [(False, "their order is lost"), (True, "their order and their settling together are lost")]
+)
+def test_a_turn_that_is_taken_apart_is_said_once_with_the_remedy(world, settlement, caplog, make, settled, lost):
+    node = SequencedToolNode(trip(world), settlement=settlement if settled else None)
+    message = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
+
+    compiled = make(node, message)
+    compiled.invoke({"messages": [HumanMessage("go")]})
+
+    said = [text for text in warnings_of(caplog) if "one by one" in text]
+    assert said in ([SAID.format(lost)], [SAID.format(lost).replace("look, rent", "rent, look")])
+    assert sorted(world.log) == ["look Ada", "rent X"]
+
+
+@pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
+def test_a_turn_that_is_whole_and_a_turn_of_one_call_are_not_warned_of(world, settlement, caplog):
+    two = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
+
+    agent(SequencedToolNode(trip(world), settlement=settlement), two, "v1").invoke({"messages": [HumanMessage("go")]})
+    fanned_out(SequencedToolNode(trip(world), settlement=settlement), turn(("look", {"hotel": "Ada"}))).invoke(
+        {"messages": []}
+    )
+
+    assert [text for text in warnings_of(caplog) if "one by one" in text] == []

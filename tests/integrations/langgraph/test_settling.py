@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -93,6 +94,7 @@ def test_a_release_that_fails_is_the_tools_own_error_and_undoes_the_rest(world, 
     assert [status for status, _ in answers(state)] == ["error", "error", "error"]
     assert answers(state)[2][1] == "Error: ValueError('mail is down')\n Please fix your mistakes."
     assert "could not be undone: rent had succeeded and stays" in answers(state)[1][1]
+    assert answers(state)[1][1].endswith("; it is on record: settlement.residue()")
     assert [residue.tool for residue in settlement.residue()] == ["rent"]
 
 
@@ -396,8 +398,6 @@ def test_a_wrapper_that_executes_a_call_twice_gets_the_recorded_result(world, se
 
 
 def test_a_wrapper_that_answers_itself_does_not_keep_the_later_calls_waiting(world, settlement):
-    from langchain_core.messages import ToolMessage
-
     def cached(request, execute):
         if request.tool_call["name"] == "book":
             return ToolMessage("from the cache", tool_call_id=request.tool_call["id"])
@@ -444,3 +444,104 @@ def test_a_sub_agent_inside_a_tool_call_is_a_part_of_its_callers_transaction(wor
 
     assert world.log == ["book Ada", "cancel Ada"]
     assert states(settlement) == [(1, State.ABORTED)]
+
+
+def test_an_unknown_outcome_is_told_to_the_model_in_its_own_terms(world, settlement, invoke):
+    def pay(to: str) -> str:
+        """Pay."""
+        raise TimeoutError("no answer")
+
+    node = SequencedToolNode(
+        [pay, *trip(world)], settlement=settlement, effects={"pay": {"kind": "irreversible", "scope": "card:/{to}"}}
+    )
+    state = invoke(graph(node), {"messages": [turn(("book", {"hotel": "Ada"}), ("pay", {"to": "x"}))]}, THREAD)
+
+    assert answers(state)[1] == (
+        "error",
+        (
+            "InDoubt: the outcome of pay on card:/x is unknown: do not repeat it; say so, or find out first whether it"
+            " happened"
+        ),
+    )
+    assert "declare" not in answers(state)[0][1]
+
+
+# ---- a wrapper that gives up waiting
+
+
+def giving_up(reached, given_up, *, again=False):
+    """A wrapper that cancels the execution of a mail once `reached`, and answers for it or tries it again."""
+
+    async def guard(request, execute):
+        if request.tool_call["name"] != "mail":
+            return await execute(request)
+        executing = asyncio.ensure_future(execute(request))
+        await reached()
+        executing.cancel()
+        await asyncio.wait([executing])
+        given_up.set()
+        assert executing.cancelled()
+        if again:
+            return await execute(request)
+        return ToolMessage("timed out: not sent", name="mail", tool_call_id=request.tool_call["id"])
+
+    return guard
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_held_call_that_a_wrapper_gives_up_does_not_leave_unless_it_is_tried_again(world, settlement, again):
+    given_up = asyncio.Event()
+
+    async def held():
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert {e.row.tool for t in settlement.transactions() for e in t.effects} == {"slow", "mail"}
+
+    async def slow(n: int) -> str:
+        """Take as long as the wrapper does."""
+        await given_up.wait()
+        world.act(f"slow {n}")
+        return str(n)
+
+    effects = {"slow": {"kind": "idempotent", "scope": "slow:/{n}"}}
+    guard = giving_up(held, given_up, again=again)
+    node = SequencedToolNode([*trip(world), slow], settlement=settlement, effects=effects, awrap_tool_call=guard)
+    state = await graph(node).ainvoke({"messages": [turn(("slow", {"n": 1}), ("mail", {"to": "a"}))]}, THREAD)
+
+    [recorded] = settlement.transactions()
+    outcomes = {(effect.row.tool, effect.outcome.value) for effect in recorded.effects}
+    assert recorded.state is State.COMMITTED
+    if again:
+        assert world.log == ["slow 1", "mail a"]
+        assert answers(state) == [("success", "1"), ("success", "mail done")]
+        assert outcomes == {("slow", "confirmed"), ("mail", "dropped"), ("mail", "confirmed")}
+    else:
+        assert world.log == ["slow 1"]
+        assert answers(state) == [("success", "1"), ("success", "timed out: not sent")]
+        assert outcomes == {("slow", "confirmed"), ("mail", "dropped")}
+
+
+async def test_a_held_call_that_was_leaving_when_its_wrapper_gave_up_answers_with_what_became_of_it(world, settlement):
+    leaving, go = asyncio.Event(), asyncio.Event()
+
+    async def mail(to: str) -> str:
+        """Send."""
+        leaving.set()
+        await go.wait()
+        world.act(f"mail {to}")
+        return "sent"
+
+    async def soon():
+        await leaving.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        go.set()
+
+    effects = {"mail": {"kind": "irreversible", "scope": "mail:/{to}"}}
+    guard = giving_up(leaving.wait, asyncio.Event())
+    node = SequencedToolNode([mail], settlement=settlement, effects=effects, awrap_tool_call=guard)
+    state, _ = await asyncio.gather(graph(node).ainvoke({"messages": [turn(("mail", {"to": "a"}))]}, THREAD), soon())
+
+    assert world.log == ["mail a"]
+    assert answers(state) == [("success", "sent")]
+    assert states(settlement) == [(1, State.COMMITTED)]

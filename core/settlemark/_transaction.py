@@ -1,0 +1,332 @@
+"""The faces of a transaction: what a program holds while it calls tools, synchronously or awaited."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+
+from settlemark import _codec
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._driver import Driver
+from settlemark._effect import Declaration, Effect, EffectClass, Outcome
+from settlemark._errors import StateError, UsageError
+from settlemark._runners import run_async, run_sync
+from settlemark._scope import Scope
+from settlemark._sequencer import Order, Seat, Turn
+from settlemark._states import Reason, State, Tag
+
+if TYPE_CHECKING:
+    from settlemark._settlement import Settlement
+
+_T = TypeVar("_T")
+
+QUEUED = "queued: will run when this step settles"
+
+
+class Queued:
+    """The acknowledgement of an effect that is held until its transaction commits.
+
+    Attributes:
+        key: the idempotency key under which it will run.
+        tool: the tool's name.
+    """
+
+    __slots__ = ("_effect", "key", "tool")
+
+    def __init__(self, effect: Effect) -> None:
+        self._effect = effect
+        self.key = effect.key
+        self.tool = effect.declaration.tool
+
+    @property
+    def outcome(self) -> str:
+        """What is known of it: `queued`, `confirmed`, `failed`, `unknown` or `dropped`."""
+        return self._effect.outcome.value
+
+    def result(self) -> Any:
+        """Return what the tool returned when it left.
+
+        Raises:
+            StateError: it has not left: its transaction is not committed, or was undone.
+        """
+        if self._effect.outcome is not Outcome.CONFIRMED:
+            raise StateError(
+                f"{self.tool} is {self.outcome}: its result is there once its transaction has committed",
+                transaction=None, state=self.outcome,
+            )  # fmt: skip
+        return self._effect.result
+
+    def __str__(self) -> str:
+        return QUEUED if self._effect.outcome is Outcome.QUEUED else f"{self.tool}: {self.outcome}"
+
+    def __repr__(self) -> str:
+        return f"<Queued {self.tool} {self.key} {self.outcome}>"
+
+
+class _Face:
+    """What the synchronous and the async face of a transaction share: everything but running."""
+
+    def __init__(self, settlement: Settlement, attempt: Attempt) -> None:
+        self._settlement = settlement
+        self._attempt = attempt
+
+    @property
+    def name(self) -> str:
+        """The name it was begun under."""
+        return self._attempt.name
+
+    @property
+    def run(self) -> str:
+        """The job it belongs to."""
+        return self._attempt.run
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try, more after an abort."""
+        return self._attempt.number
+
+    @property
+    def epoch(self) -> int:
+        """Its place in the settlement order."""
+        return self._attempt.live.epoch
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        return State.COMMITTED if self._attempt.txn is None else self._attempt.txn.state
+
+    def staged(self, scope: str | Scope) -> list[dict[str, Any]]:
+        """Return the requests it has staged on a scope and not yet applied."""
+        return self._attempt.staged(Scope.parse(scope))
+
+    def _aborting(self, reason: str) -> Program:
+        # One that is releasing is waited for: it may still be undone by whoever releases it.
+        yield from self._settlement.driver.abort(self._attempt, Reason.FAILED, cause=reason)
+        if self.state is State.COMMITTED:
+            raise StateError(
+                f"{self.name} is committed: it can no longer be undone", transaction=self.name, state=self.state
+            )
+
+    def _read_effect(self, scope: str | Scope, fetch: Callable[[], Any] | None) -> Effect:
+        declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
+        return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
+
+    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
+        declaration = self._settlement.declaration(function)
+        if declaration.held:
+            # It leaves as it was recorded, whatever the caller changes until then.
+            args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
+        effect = self._settlement.effect_of(
+            declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
+        )
+        with self._settlement.driver.step:
+            self._attempt.place(effect)
+        return effect
+
+
+def _nothing() -> None:
+    return None
+
+
+def _answer(result: Any) -> Any:
+    return Queued(result) if isinstance(result, Effect) else result
+
+
+def _refuse_async(function: Callable[..., Any]) -> None:
+    if inspect.iscoroutinefunction(function):
+        name = getattr(function, "__name__", function)
+        raise UsageError(
+            f"{name} is async: nothing was run; use `async with settlement.transaction(…) as tx` and"
+            f" `await tx.call({name}, …)`"
+        )
+
+
+class Transaction(_Face):
+    """An open transaction: call tools through it, and it commits or undoes them together."""
+
+    def read(self, scope: str | Scope, fetch: Callable[[], _T] | None = None) -> _T | None:
+        """Note that the plan depends on a resource, and return what `fetch` returns, if given.
+
+        Should another's write to it commit first, this transaction does not.
+        """
+        if fetch is not None:
+            _refuse_async(fetch)
+        result: _T | None = run_sync(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
+        return result
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool. Return its result, or a `Queued` when it is held until commit.
+
+        Raises:
+            UsageError: bad arguments or declaration; nothing was run.
+            Refused: this transaction was undone, or the wait was too long.
+            InDoubt: nobody can tell whether it happened. Else what the tool raises.
+        """
+        _refuse_async(function)
+        return _answer(run_sync(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs))))
+
+    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
+        """Return a group of calls that act in the order in which they are planned."""
+        return TurnFace(self, order, because)
+
+    def commit(self) -> None:
+        """Settle now, instead of at the end of the `with` block.
+
+        Raises:
+            Refused: it was undone instead. PartialCommit, InDoubt: see there.
+            StateError: it is sealed or settled already; nothing moved.
+        """
+        run_sync(self._settlement.driver.commit(self._attempt))
+
+    def abort(self, reason: str = "aborted by the caller") -> None:
+        """Undo everything now. A settled transaction stays as it is.
+
+        Raises:
+            StateError: it is committed, so there is nothing to abort; nothing moved.
+        """
+        run_sync(self._aborting(reason))
+
+
+class AsyncTransaction(_Face):
+    """An open transaction for async code: the same, awaited."""
+
+    async def read(self, scope: str | Scope, fetch: Callable[[], Any] | None = None) -> Any:
+        """Note that the plan depends on a resource, and return what `fetch` returns, if given."""
+        return await run_async(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
+
+    async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool, async or not (then in a thread). See `Transaction.call`."""
+        return _answer(
+            await run_async(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs)))
+        )
+
+    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
+        """Return a group of calls that act in the order in which they are planned."""
+        return TurnFace(self, order, because)
+
+    async def commit(self) -> None:
+        """Settle now, instead of at the end of the `async with` block. See `Transaction.commit`."""
+        await run_async(self._settlement.driver.commit(self._attempt))
+
+    async def abort(self, reason: str = "aborted by the caller") -> None:
+        """Undo everything now. See `Transaction.abort`."""
+        await run_async(self._aborting(reason))
+
+
+class TurnFace:
+    """The calls of one turn: they act in the order in which they were planned, whoever runs first.
+
+    `plan` gives a call its place and returns it unrun, to be run from any thread or task; `call`
+    plans and runs at once.
+    """
+
+    def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
+        self._transaction = transaction
+        self._because = because
+        continues = transaction._attempt.on_failure == "continue"  # noqa: SLF001 - one class in two faces
+        self._turn = Turn(order=order, stop_on_failure=not continues)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def plan(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PlannedCall:
+        """Give a call the next place in the turn, and return it to be run."""
+        if isinstance(self._transaction, Transaction):
+            _refuse_async(function)
+        effect = self._transaction._effect(function, args, kwargs)  # noqa: SLF001
+        return self.seat(effect)
+
+    def seat(self, effect: Effect) -> PlannedCall:
+        """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
+        effect.rationale = effect.rationale or self._because
+        face = self._transaction
+        with face._settlement.driver.step:  # noqa: SLF001
+            seat = self._turn.take(effect.declaration, *effect.scopes)
+        return PlannedCall(face._settlement.driver, face._attempt, effect, self._turn, seat)  # noqa: SLF001
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Plan a call and run it at once; awaitable in an async transaction."""
+        planned = self.plan(function, *args, **kwargs)
+        return planned.arun() if isinstance(self._transaction, AsyncTransaction) else planned.run()
+
+
+class PlannedCall:
+    """A call with its place in a turn."""
+
+    __slots__ = ("_attempt", "_driver", "_turn", "effect", "seat")
+
+    def __init__(self, driver: Driver, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> None:
+        self._driver = driver
+        self._attempt = attempt
+        self._turn = turn
+        self.effect = effect
+        self.seat = seat
+
+    def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
+        """Run it when its place has come; return its result or a `Queued`."""
+        return _answer(run_sync(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through)))
+
+    async def arun(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
+        """Run it when its place has come; return its result or a `Queued`."""
+        return _answer(
+            await run_async(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through))
+        )
+
+
+class Opening:
+    """A transaction about to begin: enter it with `with` or `async with`."""
+
+    def __init__(self, settlement: Settlement, options: dict[str, Any]) -> None:
+        self._settlement = settlement
+        self._options = options
+        self._face: Transaction | AsyncTransaction | None = None
+
+    def __enter__(self) -> Transaction:
+        attempt = run_sync(self._settlement.driver.begin(**self._options))
+        self._face = Transaction(self._settlement, attempt)
+        return self._face
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert isinstance(self._face, Transaction)
+        run_sync(self._leaving(self._face, error))
+
+    async def __aenter__(self) -> AsyncTransaction:
+        attempt = await run_async(self._settlement.driver.begin(**self._options))
+        self._face = AsyncTransaction(self._settlement, attempt)
+        return self._face
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert isinstance(self._face, AsyncTransaction)
+        await run_async(self._leaving(self._face, error))
+
+    def _leaving(self, face: _Face, error: BaseException | None) -> Program:
+        driver, attempt = self._settlement.driver, face._attempt  # noqa: SLF001 - the same module's pair
+        if error is not None:
+            yield from driver.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+            for effect in attempt.in_order():
+                if effect.tag not in (None, Tag.CLEAN):
+                    error.add_note(
+                        f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.note}"
+                    )
+        elif face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt)):
+            yield from driver.commit(attempt)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a transaction that has not begun has no {name!r}: enter it, `with settlement.transaction(…) as tx:`"
+        )
+
+
+def _aborted_by_caller(attempt: Attempt) -> bool:
+    return attempt.live.reason is Reason.FAILED

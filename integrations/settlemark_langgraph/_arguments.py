@@ -1,0 +1,96 @@
+"""What a tool is called with: the model's arguments as the tool parses them, its defaults included.
+
+Scopes are filled from these and handlers get them; the ledger keeps what the model wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+from langchain_core.messages import ToolCall
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel
+
+
+class BadCall(BaseTool):
+    """Stands for a tool that cannot take its arguments: it fails as that tool would, and runs nothing."""
+
+    error: Any
+
+    @classmethod
+    def of(cls, tool: BaseTool, error: Exception) -> Self:
+        """Return the tool that fails with this error, and handles and reports it as the real one does."""
+        return cls(
+            name=tool.name, description=tool.description, error=error, callbacks=tool.callbacks, tags=tool.tags,
+            metadata=tool.metadata, handle_tool_error=tool.handle_tool_error,
+            handle_validation_error=tool.handle_validation_error,
+        )  # fmt: skip
+
+    def _run(self, /, *_: Any, **__: Any) -> Any:
+        raise self.error
+
+    async def _arun(self, /, *_: Any, **__: Any) -> Any:
+        raise self.error
+
+
+def as_given(tool: BaseTool, call: ToolCall, *, own: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what the tool makes of a call into which its injected arguments were put, without these.
+
+    `own` are the model's. None when the tool parses nothing.
+
+    Raises:
+        Exception: whatever the tool raises when it cannot take them.
+    """
+    # A copy: parsing puts the call's id into what it is given.
+    positional, parsed = tool._to_args_and_kwargs(dict(call["args"]), call["id"])  # noqa: SLF001 - no other way to ask
+    schema = _schema(tool)
+    if schema is None or positional:
+        return None
+    hidden = schema.model_fields.keys() - _models_own(tool)
+    injected = {name for name, value in call["args"].items() if name not in own or own[name] is not value}
+    return {name: value for name, value in parsed.items() if name not in hidden and name not in injected}
+
+
+def before_injection(tool: BaseTool | None, call: ToolCall) -> Mapping[str, Any] | None:
+    """Return what the tool will make of the model's arguments, or None when they cannot be parsed yet or ever.
+
+    >>> from langchain_core.tools import tool
+    >>> @tool
+    ... def book(hotel: str, nights: int = 1) -> str:
+    ...     "Book a room."
+    ...     return hotel
+    >>> before_injection(book, ToolCall(name="book", args={"hotel": "Ada"}, id="1"))
+    {'hotel': 'Ada', 'nights': 1}
+    """
+    schema = None if tool is None else _schema(tool)
+    if tool is None or schema is None:
+        return None
+    try:
+        own = _models_own(tool)
+        if schema.model_fields.keys() <= own:
+            return as_given(tool, call, own=call["args"])
+        # What is injected is not there yet: the rest is parsed alone.
+        partial = cast("type[BaseModel]", tool.tool_call_schema)
+        parsed = partial.model_validate(call["args"])
+    except Exception:
+        return None  # it is said when the call is made
+    return {
+        name: getattr(parsed, name)
+        for name, field in partial.model_fields.items()
+        if name in parsed.model_fields_set or not field.is_required()
+    }
+
+
+def is_async_only(tool: BaseTool) -> bool:
+    """Whether a tool has a coroutine and no function that a synchronous call could run."""
+    return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+
+
+def _schema(tool: BaseTool) -> type[BaseModel] | None:
+    schema: object = tool.args_schema
+    return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
+
+
+def _models_own(tool: BaseTool) -> frozenset[str]:
+    return frozenset(cast("type[BaseModel]", tool.tool_call_schema).model_fields)
