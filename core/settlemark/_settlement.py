@@ -349,7 +349,7 @@ class Settlement:
                 effect.note or "",
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
-            )  # fmt: skip
+            )
             for recorded, effect in left_over(self.ledger.transactions())
         ]
 
