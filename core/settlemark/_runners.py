@@ -68,7 +68,7 @@ def _wait_sync(request: Wait) -> bool:
     ticket = request.ticket
     if ticket.fired:
         return True
-    if _in_event_loop():
+    if in_event_loop():
         raise WouldBlock(
             f"this call has to wait for {request.holder}, which holds {request.scope}, and would block the event"
             " loop: nothing was run; use `async with settlement.transaction(…)` and `await tx.call(…)`",
@@ -82,7 +82,8 @@ def _wait_sync(request: Wait) -> bool:
     return ticket.has_fired() or woken.wait(request.seconds) or ticket.has_fired()
 
 
-def _in_event_loop() -> bool:
+def in_event_loop() -> bool:
+    """Whether this thread is running an event loop, which a wait would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -91,7 +92,7 @@ def _in_event_loop() -> bool:
 
 
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    if not _in_event_loop():
+    if not in_event_loop():
         return asyncio.run(coroutine)
     box: list[Any] = []
     context = copy_context()
@@ -117,7 +118,7 @@ async def run_async(program: Program) -> Any:
     A cancellation reaches a tool where it awaits. One that arrives while something runs that must
     not be cut short (a ledger write, an undo, a release, a tool in a thread) is raised afterwards.
     """
-    patience = _Patience()
+    patience = Patience()
     try:
         request = next(program)
         while True:
@@ -140,7 +141,7 @@ async def run_async(program: Program) -> Any:
         raise
 
 
-class _Patience:
+class Patience:
     """Whether this task was cancelled while something ran that must not be cut short."""
 
     __slots__ = ("interrupted",)
@@ -149,31 +150,31 @@ class _Patience:
         self.interrupted = False
 
 
-async def _do_async(request: Request, patience: _Patience) -> Any:
+async def _do_async(request: Request, patience: Patience) -> Any:
     if type(request) is Act:
         return await _act_async(request, patience)
     if type(request) is Recorded:
-        return await _uninterrupted(asyncio.wrap_future(request.pending), patience)
+        return await uninterrupted(asyncio.wrap_future(request.pending), patience)
     if type(request) is Wait:
         return await _wait_async(request)
     assert type(request) is Sleep
     if request.final:
-        return await _uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
+        return await uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
     return await asyncio.sleep(request.seconds)
 
 
-async def _act_async(act: Act, patience: _Patience) -> Any:
+async def _act_async(act: Act, patience: Patience) -> Any:
     if not inspect.iscoroutinefunction(act.function):
         loop = asyncio.get_running_loop()
         context = copy_context()
-        answer = await _uninterrupted(loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience)
+        answer = await uninterrupted(loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience)
         if not inspect.iscoroutine(answer):
             return answer
         coroutine = answer
     else:
         coroutine = act.function(**act.arguments)
     if act.final:
-        return await _uninterrupted(asyncio.ensure_future(_with_current(act, coroutine)), patience)
+        return await uninterrupted(asyncio.ensure_future(_with_current(act, coroutine)), patience)
     return await _with_current(act, coroutine)
 
 
@@ -185,8 +186,9 @@ async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
         _current.reset(token)
 
 
-async def _uninterrupted(future: asyncio.Future[Any], patience: _Patience) -> Any:
+async def uninterrupted(future: asyncio.Future[Any], patience: Patience | None = None) -> Any:
     """Wait for a future to the end, and note when this task is cancelled meanwhile."""
+    patience = patience or Patience()
     while True:
         try:
             return await asyncio.shield(future)

@@ -20,7 +20,7 @@ from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
 from settlemark._effect import Effect, Outcome
-from settlemark._runners import run_async, run_sync
+from settlemark._runners import in_event_loop, run_async, run_sync
 from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told, words
 
@@ -139,7 +139,7 @@ class SettledTool:
 
     def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result; a held one waits, if it may."""
-        context, in_loop = copy_context(), _in_event_loop()
+        context, in_loop = copy_context(), in_event_loop()
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
         given = self._given(call)
@@ -248,14 +248,6 @@ def _checked(answer: Any) -> Any:
     if isinstance(answer, ToolMessage) and failure(answer) is not None:
         raise _ErrorAnswer(answer)
     return answer
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 __all__ = ["Invocation", "SeatedCall", "SettledTool"]

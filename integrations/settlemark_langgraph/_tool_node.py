@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, TypedDict, cast, get_args
 
@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement, UsageError
 from settlemark._batch import Batch, open_batch
-from settlemark._runners import run_async, run_sync
+from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._declarations import Declarations, Declared
@@ -136,7 +136,7 @@ class SequencedToolNode(ToolNode):
             except _Again:
                 continue
             except BaseException as error:
-                await _to_the_end(_abandon(invocation, error))
+                await uninterrupted(asyncio.ensure_future(_abandon(invocation, error)))
                 raise
             finally:
                 _here.reset(token)
@@ -280,13 +280,3 @@ async def _abandon(invocation: Invocation, error: BaseException) -> None:
     if invocation.tasks:
         await asyncio.wait(invocation.tasks)
     await run_async(invocation.batch.abandon(error))
-
-
-async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            continue
-    task.result()
