@@ -187,21 +187,18 @@ class Calling(Aborting):
     ) -> Program:
         calls = yield from self._admit_all(attempt, txn, effect, Mode.READ)
         try:
-            return (
-                yield from perform(
-                    effect,
-                    effect.run,
-                    attempt.current(effect),
-                    attempt.retries,
-                    retry_failures=attempt.on_failure == "retry",
-                    final=False,
-                    let_through=let_through,
-                )
-            )
+            return (yield from self._perform(attempt, effect, let_through))
         finally:
             with self.step as protocol:
                 for call in calls:
                     protocol.acted(call, happened=True)
+
+    @staticmethod
+    def _perform(attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
+        return perform(
+            effect, effect.run, attempt.current(effect), attempt.retries,
+            retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
+        )  # fmt: skip
 
     def _hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         effect.outcome = Outcome.QUEUED
@@ -217,15 +214,7 @@ class Calling(Aborting):
         else:
             yield from self._intend_again(attempt, txn, effect, mode)
         try:
-            result = yield from perform(
-                effect,
-                effect.run,
-                attempt.current(effect),
-                attempt.retries,
-                retry_failures=attempt.on_failure == "retry",
-                final=False,
-                let_through=let_through,
-            )
+            result = yield from self._perform(attempt, effect, let_through)
             refined = _refined(effect)
         except GeneratorExit:
             raise

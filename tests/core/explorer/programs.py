@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+from settlemark.testing._explorer import explore
+
 ON_TWO_SCOPES_AND_A_PARENT = ("rx", "ex", "sx", "rp", "ep", "sp", "ry", "ey", "sy")
 ON_ONE_SCOPE = ("rx", "ex", "sx", "ox", "ix", "jx", "ux")
 
@@ -41,3 +43,18 @@ def triples() -> list[tuple[Program, Program, Program]]:
     programs: list[Program] = [(op,) for op in ON_ONE_SCOPE]
     programs += [("ex", "f"), ("ox", "f")]
     return list(itertools.product(programs, repeat=3))
+
+
+def explore_all(cases, record_property, **options):
+    """Return the cases that went wrong, and report how much was visited."""
+    states = finals = 0
+    wrong = []
+    for programs in cases:
+        found = explore(*programs, **options)
+        states, finals = states + found.states, finals + found.finals
+        if found.violations or not found.finals:
+            wrong.append((programs, found.violations))
+    record_property("explored_programs", len(cases))
+    record_property("explored_states", states)
+    record_property("explored_ends", finals)
+    return wrong

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.core.explorer.programs import explore_all
 
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
@@ -30,33 +31,19 @@ MEDDLED = [
 ]
 
 
-def _wrong(cases, record_property, **options):
-    states = finals = 0
-    wrong = []
-    for programs in cases:
-        found = explore(*programs, durable=True, **options)
-        states, finals = states + found.states, finals + found.finals
-        if found.violations or not found.finals:
-            wrong.append((programs, found.violations))
-    record_property("explored_programs", len(cases))
-    record_property("explored_states", states)
-    record_property("explored_ends", finals)
-    return wrong
-
-
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_every_pair_of_operations_is_right_over_a_slow_ledger(shard, record_property):
-    assert _wrong(PAIRS[shard::SHARDS], record_property) == []
+    assert explore_all(PAIRS[shard::SHARDS], record_property, durable=True) == []
 
 
 @pytest.mark.parametrize("programs", MEDDLED, ids=" | ".join)
 def test_a_run_that_is_cancelled_at_any_moment_leaves_nothing_and_acts_no_more(programs, record_property):
-    assert _wrong([programs], record_property, cancelled=[0]) == []
+    assert explore_all([programs], record_property, durable=True, cancelled=[0]) == []
 
 
 @pytest.mark.parametrize("programs", MEDDLED, ids=" | ".join)
 def test_a_transaction_that_somebody_else_aborts_at_any_moment_is_undone_or_has_left_whole(programs, record_property):
-    assert _wrong([programs], record_property, aborted=[0]) == []
+    assert explore_all([programs], record_property, durable=True, aborted=[0]) == []
 
 
 class AbortsWhatIsLeaving(Protocol):
