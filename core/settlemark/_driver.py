@@ -157,13 +157,14 @@ class Driver(Calling, Settling):
                 transaction=attempt.name, state=recorded.state,
             )  # fmt: skip
         attempt.number = txn.attempt = recorded.row.attempt
-        attempt.written = True
         effects = [revive(found, self._declaration(found.row.tool)) for found in recorded.effects]
         if recorded.state is State.RELEASING:
             self._check_handlers(attempt, effects)
         for effect in effects:
             yield from self._claim_again(attempt, txn, effect)
             attempt.add(effect)
+        # Until here, and until a decision is taken again, a wait must not write over the recorded state.
+        attempt.written = recorded.state is not State.RELEASING
         if recorded.state is State.RELEASING:
             yield from self._finish_decided(attempt, txn)
         elif recorded.state is State.ABORTING:
@@ -214,6 +215,7 @@ class Driver(Calling, Settling):
             if blocked is None or ticket is None:
                 break
             yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+        attempt.written = True
         yield from self._release_all(attempt, txn)
 
     def cancel(self, run: str) -> Program:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, cast
 
+from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._effect import Declaration, declared_as
@@ -150,8 +151,9 @@ class Programs:
             woken = yield Wait(ticket, deadline - self._monotonic(), "a call that has not returned", "its own")
             if not woken:
                 log.warning(
-                    "%s is aborted, but a call of it has not returned yet: it is undone when it does",
+                    "%s is %s, but a call of it has not returned yet: it ends when that does",
                     txn.name,
+                    txn.state,
                 )
                 return
 
@@ -180,7 +182,8 @@ class Programs:
         if not left:
             return
         for effect in left if self.warns else ():
-            log.warning("%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, effect.note)
+            note = _codec.printable(effect.note)
+            log.warning("%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note)
         if self._on_residue is None:
             return
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -144,7 +143,7 @@ class Settling(Aborting):
                 if effect.outcome is Outcome.CONFIRMED:
                     raise  # it has left, and that could not be recorded
                 yield from self._refused(attempt, txn, effect, error)
-        self._finish(attempt, txn)
+        self._finish(attempt, txn, held[-1:])
 
     def _refused(self, attempt: Attempt, txn: Txn, effect: Effect, error: BaseException) -> Program:
         """End what one release has stopped: undo it all when nothing has left, else name what stays."""
@@ -172,11 +171,13 @@ class Settling(Aborting):
             yield from self._tidy()
             yield from self._until_finished(attempt, txn)
             return
-        left_over = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
-        for effect in left_over:
-            effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
-            effect.note = f"not run: {because or cause}"
-        self._finish(attempt, txn, left_over)
+        held = [e for e in attempt.in_order() if e.held]
+        for effect in held:
+            if effect.outcome is Outcome.QUEUED:
+                effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
+                effect.note = f"not run: {because or cause}"
+        # All of them: what has left may be what could not be recorded.
+        self._finish(attempt, txn, held)
 
     def _stopped_midway(self, attempt: Attempt, txn: Txn, effect: Effect | None = None) -> SettlemarkError:
         if txn.state is State.ABORTED:
@@ -197,7 +198,6 @@ class Settling(Aborting):
     def _release(self, attempt: Attempt, effect: Effect, *, wait: bool) -> Program:
         handler = effect.declaration.release
         run = effect.run
-        recorded: Future[Any] | None = None
         if handler is not None:
             arguments = handler.bind(effect.for_handlers(), result=None, key=effect.key)
 
@@ -212,15 +212,14 @@ class Settling(Aborting):
                 with self.step as protocol:
                     for call in effect.calls:
                         protocol.released(call)
-                recorded = self._write([attempt.outcome(effect, self._clock())])
         if wait:
-            yield from self._answer(recorded)
+            yield from self._answer(self._write([attempt.outcome(effect, self._clock())]))
 
-    def _finish(self, attempt: Attempt, txn: Txn, left_over: Iterable[Effect] = ()) -> None:
-        """Note that nothing more will leave: the transaction is committed."""
+    def _finish(self, attempt: Attempt, txn: Txn, untold: Iterable[Effect] = ()) -> None:
+        """Note that nothing more will leave: it is committed, and recorded in one write with the outcomes untold."""
         at = self._clock()
         changes: list[Change] = [
-            attempt.outcome(e, at) for e in attempt.in_order() if e.tag not in (None, Tag.CLEAN) or e in left_over
+            attempt.outcome(e, at) for e in attempt.in_order() if e.tag not in (None, Tag.CLEAN) or e in untold
         ]
         with self.step as protocol:
             for effect in attempt.in_order():

@@ -110,6 +110,11 @@ class _Face:
             raise StateError(
                 f"{self.name} is committed: it can no longer be undone", transaction=self.name, state=self.state
             )
+        if self.state is State.RELEASING:
+            raise StateError(
+                f"{self.name} is still releasing: whether it commits is not known yet; look at its state again",
+                transaction=self.name, state=self.state,
+            )  # fmt: skip
 
     def _read_effect(self, scope: str | Scope, fetch: Callable[[], Any] | None) -> Effect:
         declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
@@ -186,7 +191,7 @@ class Transaction(_Face):
         """Undo everything now. A settled transaction stays as it is.
 
         Raises:
-            StateError: it is committed, so there is nothing to abort; nothing moved.
+            StateError: it is committed, or still releasing after its wait; nothing moved.
         """
         run_sync(self._aborting(reason))
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from settlemark import Cancelled, LateAppend, LedgerError, Tag, Wounded, effect
+from settlemark import Cancelled, LateAppend, LedgerError, Tag, Wounded, current_call, effect
 from settlemark._errors import SettlemarkError
 from settlemark._states import State
 from settlemark.ledger import EffectRow
@@ -307,3 +307,44 @@ def test_a_held_call_whose_transaction_was_aborted_meanwhile_is_told_and_recorde
     assert isinstance(told[0], Cancelled)
     assert (tx.state, world.log) == (State.ABORTED, [])
     assert recorded(settlement, "trip") == [("aborted", [("send", "dropped", "clean")])]
+
+
+def test_a_run_that_is_wounded_while_its_call_runs_and_then_fails_leaves_its_place_to_nobody(
+    settlement, world, someone_waits, recorded
+):
+    begun, go = threading.Event(), threading.Event()
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: world.act("cancel", room))
+    def book(room):
+        if current_call().transaction == "trip":
+            begun.set()
+            assert go.wait(PATIENCE)
+        world.act("book", room)
+
+    def calling(tx):
+        with pytest.raises(Wounded):
+            tx.call(book, room="a")
+
+    threads = []
+
+    def body(tx):
+        threads.append(threading.Thread(target=calling, args=(tx,)))
+        threads[0].start()
+        assert begun.wait(PATIENCE)
+        waits = someone_waits(settlement)
+        threads.append(threading.Thread(target=older.call, args=(book,), kwargs={"room": "a"}))
+        threads[1].start()
+        assert waits.wait(PATIENCE)
+        raise Boom
+
+    opening = settlement.transaction("older", may_touch=["room:/a"])
+    older = opening.__enter__()
+    with pytest.raises(Boom):
+        settlement.run("trip", body, wait=0)
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    opening.__exit__(None, None, None)
+    assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
+    assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._names) == ([], {}, {})

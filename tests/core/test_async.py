@@ -305,3 +305,29 @@ async def test_the_victim_of_a_wound_is_told_at_its_next_call(settlement, world,
         with pytest.raises(Wounded):
             await opening.__aexit__(None, None, None)
     assert world.rooms == {"a"}
+
+
+async def test_a_cancellation_that_a_tools_failure_hides_is_raised_at_the_next_wait_or_end(settlement, world, recorded):
+    loop, begun, go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: world.act("cancel", room))
+    def book(room):
+        loop.call_soon_threadsafe(begun.set)
+        assert go.wait(20)
+        raise Boom(room)
+
+    async def body():
+        async with settlement.transaction("trip") as tx:
+            await tx.call(book, room="a")
+            raise AssertionError("not reached")
+
+    task = asyncio.create_task(body())
+    await begun.wait()
+    task.cancel()
+    loop.call_soon(go.set)
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await task
+    assert isinstance(cancelled.value.__cause__, Boom)
+    assert (world.log, task.cancelled()) == ([], True)
+    assert recorded(settlement, "trip") == [("aborted", [("book", "failed", "clean")])]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})

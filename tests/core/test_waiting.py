@@ -229,3 +229,79 @@ def test_closing_a_settlement_refuses_what_comes_later_and_says_what_to_do(tmp_p
         with settlement.transaction("trip") as tx:
             tx.call(tools.book, room="a")
     assert world.log == []
+
+
+# ---- what is over is not shown
+
+
+def test_a_wait_that_is_over_is_neither_listed_nor_shown(settlement, world, tools, holder, someone_waits):
+    waits = someone_waits(settlement)
+    opening = settlement.transaction("late")
+    late = opening.__enter__()
+    late.call(tools.book, room="b")
+    thread = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})
+    thread.start()
+    assert waits.wait(PATIENCE)
+    assert [t.reason for t in settlement.transactions()] == [None, "waiting for holder, which holds room:/a"]
+    holder.commit()
+    thread.join(PATIENCE)
+    assert (late.state, settlement.waiting()) == (State.OPEN, [])
+    assert [t.reason for t in settlement.transactions()] == [None, None]
+    assert "waiting" not in settlement.show()
+    opening.__exit__(None, None, None)
+    assert world.log == [("book", "a"), ("book", "b"), ("book", "a")]
+
+
+def test_a_commit_waits_for_a_call_of_its_own_that_still_waits(settlement, world, tools, holder):
+    both = Countdown(2)
+    settlement.driver.waiting = both
+    late = settlement.transaction("late").__enter__()
+    late.call(tools.book, room="b")
+    calling = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})
+    calling.start()
+    assert both.first.wait(PATIENCE)
+    committing = threading.Thread(target=late.commit)
+    committing.start()
+    assert both.all.wait(PATIENCE)
+    assert late.state is State.OPEN
+    assert ("late", "a call of its own that has not returned,", "room:/b") in settlement.waiting()
+    holder.commit()
+    calling.join(PATIENCE)
+    committing.join(PATIENCE)
+    assert late.state is State.COMMITTED
+    assert world.log == [("book", "a"), ("book", "b"), ("book", "a")]
+    assert (settlement.waiting(), settlement.protocol.live) == ([], {})
+
+
+class Countdown(dict):
+    """Says when the first has begun to wait, and when this many have."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.left = count
+        self.first, self.all = threading.Event(), threading.Event()
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.left -= 1
+        self.first.set()
+        if not self.left:
+            self.all.set()
+
+
+def test_a_ledger_that_is_slow_to_hand_out_epochs_keeps_nobody_elses_step(settlement, tools):
+    driver, reserve, epochs = settlement.driver, settlement.ledger.reserve_epochs, []
+
+    def slow(count):
+        step = threading.Thread(target=lambda: epochs.append(settlement.epoch_for("superstep")), daemon=True)
+        step.start()
+        step.join(PATIENCE)
+        assert not step.is_alive()
+        return reserve(count)
+
+    settlement.ledger.reserve_epochs = slow
+    settlement.protocol.next_epoch = last = driver._epoch_limit - 10
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        assert (epochs, tx.epoch > last) == ([last], True)
+    assert driver._epoch_limit > last + 10

@@ -256,8 +256,8 @@ class Run:
         def read() -> None:
             seen: list[tuple[int, Value]] = []
             for cell in CELLS[name]:
-                staged = [e.arguments["value"] for e in attempt.in_order() if _stages(e, cell)]
-                seen.append((cell, tuple(staged[-1]) if staged else world.values[cell]))
+                staged = [e.arguments["step"] for e in attempt.in_order() if _stages(e, cell)]
+                seen.append((cell, (*value[:2], staged[-1]) if staged else world.values[cell]))
             task.reads.append((len(self.order), tuple(seen)))
 
         def write() -> Value:
@@ -281,7 +281,7 @@ class Run:
             tool=op, kind=_CLASSES[kind], undo=Handler(undo, op) if reversible else None,
             probe=Handler(probe, op) if kind == "u" else None,
         )  # fmt: skip
-        arguments = {"value": value, "scope": name} if kind != "r" else {}
+        arguments = {"step": step, "scope": name} if kind != "r" else {}
         effect = Effect(declaration, (SCOPES[name],), arguments, read if kind == "r" else write)
         attempt.place(effect)
         yield from self.driver.call(attempt, effect)
@@ -343,12 +343,15 @@ class Run:
     def _watch(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
 
-    def _observe(self) -> None:
+    def check_floors(self) -> None:
+        """Hold the floors to their law: none ever goes back."""
         for name, scope in SCOPES.items():
             floor = self.protocol.floor(scope)
             if floor < self._floors[name]:
                 raise _Violated("a floor went back")
             self._floors[name] = floor
+
+    def _observe(self) -> None:
         if self.protocol.next_epoch > _MAX_EPOCHS:
             raise _Violated("restamps without end")
         if self.world.acted_late:
@@ -493,11 +496,10 @@ def explore(
         schedule = branches.pop()
         run = fresh()
         try:
-            for number in schedule[:-1]:
+            for number in schedule:
                 run.move(number)
-            if schedule:
-                run.move(schedule[-1])
             while True:
+                run.check_floors()
                 signature = run.signature()
                 if signature in seen:
                     break

@@ -1,0 +1,188 @@
+"""A fence stops a run wherever it stands: before it begins, between two releases, and after its process ended."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from settlemark import Cancelled, PartialCommit, Tag, UsageError, effect
+from settlemark._states import State
+from settlemark.ledger._contract import Fence, StateChange
+
+PATIENCE = 20
+
+
+@pytest.fixture
+def cancelling():
+    """Cancel a run from another thread; the fence stands when this returns, `join` waits for the rest."""
+    threads = []
+
+    def cancel(settlement, run, then):
+        stands, write = threading.Event(), settlement.ledger.write
+
+        def watched(changes):
+            pending = write(changes)
+            if any(isinstance(change, Fence) for change in changes):
+                stands.set()
+            return pending
+
+        def target():
+            settlement.cancel(run)
+            then()
+
+        settlement.ledger.write = watched
+        thread = threading.Thread(target=target)
+        threads.append(thread)
+        thread.start()
+        assert stands.wait(PATIENCE)
+
+    yield cancel
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_a_cancel_stops_between_two_releases_and_returns_when_nothing_acts_any_more(
+    settlement, world, cancelling, recorded
+):
+    seen, returned = [], threading.Event()
+
+    def cancelled():
+        seen.append((tx.state, list(world.log)))
+        returned.set()
+
+    @effect("irreversible", scope="mail:/{to}")
+    def send(to):
+        cancelling(settlement, "trip", cancelled)
+        assert not returned.is_set()
+        world.act("send", to)
+
+    with pytest.raises(PartialCommit, match="its run was cancelled after 1 other") as partial:
+        with settlement.transaction("trip") as tx:
+            tx.call(send, to="a")
+            tx.call(send, to="b")
+    assert returned.wait(PATIENCE)
+    assert (partial.value.released, partial.value.failed) == (["trip#1/0"], ["trip#1/1"])
+    assert seen == [(State.COMMITTED, [("send", "a")])]
+    assert world.log == [("send", "a")]
+    assert recorded(settlement, "trip") == [
+        ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
+    ]
+    assert [(r.key, r.note) for r in settlement.residue()] == [("trip#1/1", "not run: the run was cancelled")]
+    assert settlement.protocol.live == {}
+
+
+def test_a_cancel_before_the_first_release_undoes_what_was_decided(settlement, world, tools, cancelling, recorded):
+    write = settlement.ledger.write
+
+    def cancel_at_the_decision(changes):
+        if any(isinstance(change, StateChange) and change.state is State.RELEASING for change in changes):
+            settlement.ledger.write = write
+            cancelling(settlement, "trip", lambda: None)
+        return write(changes)
+
+    settlement.ledger.write = cancel_at_the_decision
+    with pytest.raises(Cancelled, match="trip was cancelled"), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="ada")
+    assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
+    assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean"), ("send", "dropped", "clean")])]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+def test_a_call_may_cancel_its_own_run_and_is_undone_when_it_has_returned(settlement, world, recorded):
+    @effect("reversible", scope="room:/{room}", undo=lambda room: world.act("cancel", room))
+    def book(room):
+        settlement.cancel("trip")
+        world.act("book", room)
+
+    with pytest.raises(Cancelled), settlement.transaction("trip/1", wait=0) as tx:
+        tx.call(book, room="a")
+    assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
+    assert recorded(settlement, "trip/1") == [("aborted", [("book", "undone", "clean")])]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+@pytest.mark.parametrize("names_a_run", [False, True], ids=["a slash in the name", "run="])
+def test_a_transactions_name_is_no_run_and_puts_up_no_fence(settlement, world, tools, names_a_run):
+    name, run = ("book", "job") if names_a_run else ("trip/book", "trip")
+    with settlement.transaction(name, run=run if names_a_run else None) as tx:
+        tx.call(tools.book, room="a")
+        before = settlement.protocol.freeze()
+        with pytest.raises(UsageError, match=f"{name} is a transaction of the run {run}: .*cancel '{run}'"):
+            settlement.cancel(name)
+        assert (settlement.protocol.freeze(), settlement.ledger.fences()) == (before, [])
+    assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
+
+
+# ---- what an earlier process left
+
+
+@pytest.fixture
+def left_open(tmp_path, open_settlement):
+    """Run the first part of a transaction in a settlement that ends before it settles; return the next one."""
+
+    def leave(name, *calls, **options):
+        url = f"sqlite:///{tmp_path / 'ledger.db'}"
+        first = open_settlement(url)
+        tx = first.transaction(name).__enter__()
+        for function, arguments in calls:
+            tx.call(function, **arguments)
+        first.close()
+        return open_settlement(url, **options)
+
+    return leave
+
+
+def test_a_cancel_undoes_what_an_earlier_process_left_of_the_run(left_open, world, tools, recorded):
+    after = left_open("trip/1", (tools.book, {"room": "a"}), (tools.send, {"to": "ada"}))
+    after.cancel("trip")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert recorded(after, "trip/1") == [("aborted", [("book", "undone", "clean"), ("send", "dropped", "clean")])]
+    assert (after.residue(), after.protocol.live) == ([], {})
+    with pytest.raises(Cancelled, match="start again under another run id"), after.transaction("trip/1"):
+        raise AssertionError("not reached")
+
+
+def test_a_cancel_names_what_an_earlier_process_left_and_cannot_be_undone(left_open, world, recorded):
+    told = []
+
+    @effect("opaque", scope="desk:/{desk}")
+    def hire(desk):
+        world.act("hire", desk)
+
+    after = left_open("trip", (hire, {"desk": "a"}), on_residue=told.append)
+    after.cancel("trip")
+    assert (world.log, told) == ([("hire", "a")], ["trip"])
+    assert recorded(after, "trip") == [("aborted", [("hire", "confirmed", "unresolved")])]
+    assert [(r.key, r.tag) for r in after.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
+    assert after.protocol.live == {}
+
+
+def test_a_cancel_of_another_run_leaves_what_an_earlier_process_left(left_open, world, tools, recorded):
+    after = left_open("trip", (tools.book, {"room": "a"}))
+    after.cancel("tour")
+    assert (world.log, recorded(after, "trip")) == ([("book", "a")], [("open", [("book", "confirmed", None)])])
+    with after.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+    assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
+
+
+def test_a_cancel_that_cannot_reach_what_an_earlier_process_left_keeps_it_for_the_next_cancel(
+    left_open, world, tools, recorded, monkeypatch
+):
+    after = left_open("trip", (tools.book, {"room": "a"}))
+    before = recorded(after, "trip")
+    with monkeypatch.context() as patch:
+        patch.setattr(after.driver, "_claim_again", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            after.cancel("trip")
+    assert (world.log, recorded(after, "trip"), after.protocol.live) == ([("book", "a")], before, {})
+    after.cancel("trip")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert recorded(after, "trip") == [("aborted", [("book", "undone", "clean")])]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt

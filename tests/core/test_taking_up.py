@@ -1,0 +1,344 @@
+"""What a process left behind and the next takes up: claims are held again, and what was decided is carried out.
+
+This file is its own child program: `python test_taking_up.py FOLDER SCENE LINE` plays a scene in which
+the counterparty kills its caller before or after it logs a line.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from settlemark import (
+    DeclarationError,
+    InDoubt,
+    PartialCommit,
+    Retries,
+    Settlement,
+    Tag,
+    WaitTimeout,
+    effect,
+)
+from settlemark._batch import open_batch
+from settlemark._recovery import is_running
+from settlemark._runners import run_sync
+from settlemark._states import State
+
+
+class Boom(Exception):
+    """A failure of the caller's own."""
+
+
+class Office:
+    """A counterparty whose log is a file, so that it outlives its callers; one of them it may kill."""
+
+    def __init__(self, folder, die_at=None):
+        self.folder = Path(folder)
+        self.url = f"sqlite:///{self.folder / 'ledger.db'}"
+        self.die_at = die_at
+        self.flush = None
+
+    @property
+    def log(self):
+        path = self.folder / "log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def act(self, line):
+        self.die(f"before {line}")
+        with (self.folder / "log").open("a") as log:
+            log.write(line + "\n")
+        self.die(f"after {line}")
+
+    def die(self, here):
+        if here == self.die_at:
+            if self.flush is not None:
+                self.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def asked(self, to):
+        known = f"mail {to}" in self.log
+        self.act(f"asked {to}")
+        return True if known else None
+
+    def tools(self):
+        @effect("reversible", scope="room:/{room}", undo=lambda room: self.act(f"cancel {room}"))
+        def book(room):
+            self.act(f"book {room}")
+
+        @effect("reversible", scope="flight:/{to}", undo=lambda to: self.act(f"return {to}"), cost="a fee of 50")
+        def fly(to):
+            self.act(f"fly {to}")
+
+        @effect("irreversible", scope="mail:/{to}", probe=self.asked)
+        def mail(to):
+            self.act(f"mail {to}")
+            return to
+
+        @effect("irreversible", scope="post:/{to}")
+        def post(to):
+            self.act(f"post {to}")
+
+        @effect("opaque", scope="desk:/{desk}")
+        def hire(desk):
+            self.act(f"hire {desk}")
+
+        return SimpleNamespace(book=book, fly=fly, mail=mail, post=post, hire=hire)
+
+
+# ---- the scenes a child plays
+
+
+def mails(office, settlement):
+    tools = office.tools()
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        for to in ("x", "y", "z"):
+            tx.call(tools.mail, to=to)
+
+
+def posts(office, settlement):
+    tools = office.tools()
+    with settlement.transaction("trip") as tx:
+        for to in ("x", "y", "z"):
+            tx.call(tools.post, to=to)
+
+
+def wires(office, settlement):
+    @effect("irreversible", scope="wire:/{to}")
+    def wire_known_to_the_child(to):
+        office.act(f"wire {to}")
+
+    with settlement.transaction("trip") as tx:
+        tx.call(office.tools().mail, to="x")
+        tx.call(wire_known_to_the_child, to="y")
+        tx.call(wire_known_to_the_child, to="z")
+
+
+def failing(office, settlement):
+    tools = office.tools()
+    office.flush = settlement.transactions  # what was undone so far is on record when it dies
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.fly, to="rome")
+        raise Boom
+
+
+def hiring(office, settlement):
+    with settlement.transaction("trip") as tx:
+        tx.call(office.tools().hire, desk="d")
+
+
+def second_try(office, settlement):
+    batch, call, hire = hiring_batch(office, settlement)
+    with pytest.raises(Boom):
+        run_sync(batch.perform(call, boom, {"desk": "d"}))
+    run_sync(batch.perform(call, lambda: hire("d"), {"desk": "d"}))
+
+
+def hiring_batch(office, settlement):
+    hire = office.tools().hire
+    batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True))
+    return batch, batch.seat(settlement.declaration(hire), {"desk": "d"}, call_id="1"), hire
+
+
+def boom():
+    raise Boom
+
+
+@pytest.fixture
+def office(tmp_path):
+    return Office(tmp_path)
+
+
+@pytest.fixture
+def killed(office):
+    """Play a scene in a process that is killed there."""
+
+    def play(scene, die_at):
+        child = subprocess.run(
+            [sys.executable, __file__, str(office.folder), scene.__name__, die_at],
+            capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )  # fmt: skip
+        assert child.returncode == -signal.SIGKILL, child.stderr
+
+    return play
+
+
+@pytest.fixture
+def after(office, open_settlement):
+    """Open the settlement of the process that comes next."""
+    return lambda **options: open_settlement(office.url, **options)
+
+
+def stand(settlement, name="trip"):
+    """What is on record of a name: (state, reason, [(tool, outcome, tag)])."""
+    return [
+        (r.state.value, r.reason, [(e.row.tool, e.outcome.value, e.tag and e.tag.value) for e in r.effects])
+        for r in settlement.transactions()
+        if r.row.name == name
+    ]
+
+
+# ---- a decision is carried out
+
+
+ALL_LEFT = ("committed", None, [("book", "confirmed", None), *[("mail", "confirmed", None)] * 3])
+
+
+@pytest.mark.parametrize("body", ["makes its calls again", "raises", "does nothing"])
+@pytest.mark.parametrize("die_at", ["before mail y", "after mail y"])
+def test_a_decision_on_record_is_carried_out_and_only_the_first_of_the_rest_is_asked_about(
+    office, killed, after, die_at, body
+):
+    killed(mails, die_at)
+    settlement = after()
+    assert [state for state, *_ in stand(settlement)] == ["releasing"]
+    if body == "makes its calls again":
+        mails(office, settlement)
+    else:
+        office.tools()
+        try:
+            with settlement.transaction("trip") as tx:
+                if body == "raises":
+                    raise Boom
+        except Boom:
+            assert body == "raises"
+        assert tx.state is State.COMMITTED
+    rest = ["asked y", "mail y"] if die_at == "before mail y" else ["mail y", "asked y"]
+    assert office.log == ["book a", "mail x", *rest, "mail z"]
+    assert stand(settlement) == [ALL_LEFT]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+def test_a_release_nobody_can_ask_about_is_in_doubt_and_what_was_behind_it_is_named(office, killed, after):
+    killed(posts, "before post y")
+    settlement = after()
+    office.tools()
+    with pytest.raises(PartialCommit) as partial, settlement.transaction("trip"):
+        raise AssertionError("not reached")
+    assert (partial.value.released, partial.value.failed) == (["trip#1/0"], ["trip#1/1", "trip#1/2"])
+    assert isinstance(partial.value.__cause__, InDoubt)
+    assert office.log == ["post x"]
+    tags = [("post", "confirmed", None), ("post", "unknown", "unresolved"), ("post", "dropped", "partial_commit")]
+    assert stand(settlement) == [("committed", None, tags)]
+    assert settlement.protocol.live == {}
+
+
+def test_what_still_has_to_leave_and_is_not_declared_is_named_and_nothing_changed(office, killed, after):
+    killed(wires, "before wire y")
+    settlement = after()
+    office.tools()
+    before, log = stand(settlement), office.log
+    with pytest.raises(DeclarationError, match="wire_known_to_the_child still has to leave") as missing:
+        with settlement.transaction("trip"):
+            raise AssertionError("not reached")
+    assert missing.value.tool == "wire_known_to_the_child"
+    assert (stand(settlement), office.log, settlement.residue()) == (before, log, [])
+    assert (settlement.protocol.live, settlement.driver._names) == ({}, {})
+    settlement.declare(
+        "wire_known_to_the_child", "irreversible", scope="wire:/{to}",
+        function=lambda to: office.act(f"wired {to}"), probe=lambda to: None,
+    )  # fmt: skip
+    with settlement.transaction("trip") as tx:
+        pass
+    assert (office.log, tx.state) == (["mail x", "wired y", "wired z"], State.COMMITTED)
+
+
+def test_a_decision_that_has_to_wait_to_be_carried_out_stays_decided_on_record(office, killed, after):
+    killed(mails, "before mail y")
+    settlement = after(wait=0)
+    tools, before = office.tools(), stand(settlement)
+    with settlement.transaction("other") as other:
+        other.call(tools.book, room="a")
+        with pytest.raises(WaitTimeout, match="waiting for other"), settlement.transaction("trip"):
+            raise AssertionError("not reached")
+        assert stand(settlement) == before
+    mails(office, settlement)
+    assert stand(settlement) == [ALL_LEFT]
+    assert office.log == ["book a", "mail x", "book a", "asked y", "mail y", "mail z"]
+
+
+# ---- what was open, or being undone
+
+
+def test_taking_up_that_fails_leaves_the_record_as_it_was_and_forgets_nothing(office, after):
+    tools = office.tools()
+    first = after()
+    tx = first.transaction("trip").__enter__()
+    tx.call(tools.book, room="a")
+    tx.call(tools.book, room="b")
+    first.close()
+    settlement = after(wait=0)
+    before = stand(settlement)
+    with settlement.transaction("other") as other:
+        other.call(tools.book, room="b")
+        with pytest.raises(WaitTimeout, match="waiting for other, which holds room:/b"):
+            with settlement.transaction("trip"):
+                raise AssertionError("not reached")
+        assert [txn.name for txn in settlement.protocol.live.values()] == ["other"]
+        assert (stand(settlement), settlement.residue()) == (before, [])
+    with pytest.raises(Boom), settlement.transaction("trip"):
+        raise Boom
+    assert office.log == ["book a", "book b", "book b", "cancel b", "cancel a"]
+    assert [state for state, *_ in stand(settlement)] == ["aborted"]
+
+
+def test_an_undo_that_was_cut_off_goes_on_and_what_it_had_left_stays_on_record(office, killed, after):
+    killed(failing, "before cancel a")
+    settlement = after()
+    before = settlement.residue()
+    assert [(r.tool, r.tag, r.note) for r in before] == [
+        ("fly", Tag.UNRESOLVED, "undone, but a cost stays: a fee of 50")
+    ]
+    office.tools()
+    with settlement.transaction("trip") as tx:
+        pass
+    assert (tx.attempt, tx.state, settlement.residue()) == (2, State.COMMITTED, before)
+    assert office.log == ["book a", "fly rome", "return rome", "cancel a"]
+    undone = [("book", "undone", "clean"), ("fly", "undone", "unresolved")]
+    assert stand(settlement) == [("aborted", "abandoned: its process ended while it was being undone", undone)]
+
+
+def test_an_outcome_nobody_knows_is_named_also_when_its_call_does_not_come_again(office, killed, after):
+    told = []
+    killed(hiring, "after hire d")
+    settlement = after(on_residue=told.append)
+    office.tools()
+    with settlement.transaction("trip") as tx:
+        pass
+    assert (office.log, tx.state, told) == (["hire d"], State.COMMITTED, ["trip"])
+    assert stand(settlement) == [("committed", None, [("hire", "unknown", "unresolved")])]
+    assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
+
+
+def test_a_second_try_is_intended_on_record_before_it_acts(office, killed, after):
+    killed(second_try, "after hire d")
+    settlement = after()
+    assert stand(settlement) == [("open", None, [("hire", "intended", None)])]
+    batch, call, hire = hiring_batch(office, settlement)
+    with pytest.raises(InDoubt, match="the outcome of hire on desk:/d is unknown") as doubt:
+        run_sync(batch.perform(call, lambda: hire("d"), {"desk": "d"}))
+    run_sync(batch.leave(call, error=doubt.value))
+    assert office.log == ["hire d"]
+
+
+def test_a_settlement_that_was_dropped_unclosed_runs_nothing_any_more():
+    settlement = Settlement("memory:")
+    worker = settlement._worker
+    assert is_running(worker)
+    del settlement
+    gc.collect()
+    assert not is_running(worker)
+
+
+if __name__ == "__main__":
+    here = Office(sys.argv[1], sys.argv[3])
+    globals()[sys.argv[2]](here, Settlement(here.url, retries=Retries(first=0, most=0)))
