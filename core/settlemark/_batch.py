@@ -243,6 +243,10 @@ class Batch:
             return self._control
         if self.broken is not None:
             return self.broken
+        seat = next((call.seat for call in self.calls if effect in call.effects), None)
+        if seat is not None and self.attempt.txn is not None and self._turn.stopped(seat):
+            # Whether it had been queued by then is a matter of timing, and of no account to the model.
+            return self._driver.why_stopped(self.attempt, self._turn, seat)
         tool, reason = effect.declaration.tool, effect.error or effect.note or self.because()
         return Refused(
             f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"

@@ -119,7 +119,7 @@ class Calling(Aborting):
             attempt.entering.discard(effect)
             if turn is not None and seat is not None and turn.stopped(seat):
                 self._drop(attempt, effect)
-                raise self._stopped(attempt, turn, seat)
+                raise self.why_stopped(attempt, turn, seat)
             return effect
         return (yield from self._act(attempt, txn, effect, let_through))
 
@@ -147,7 +147,7 @@ class Calling(Aborting):
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
                     raise protocol.refusal(attempt.live)
                 if turn.stopped(seat):
-                    raise self._stopped(attempt, turn, seat)
+                    raise self.why_stopped(attempt, turn, seat)
                 earlier = turn.before(seat)
                 if earlier is None:
                     return
@@ -160,7 +160,8 @@ class Calling(Aborting):
             yield from self._await(attempt, ticket, blocked, deadline, sibling, limit)
 
     @staticmethod
-    def _stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
+    def why_stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
+        """Return the error that tells a call of a turn which failure before it stopped it."""
         assert turn.failed is not None
         tool, failed = seat.declaration.tool, turn.failed.declaration.tool
         return Refused(
