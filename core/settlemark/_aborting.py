@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from settlemark._acting import Program, undo
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
+from settlemark._errors import LedgerError
 from settlemark._program import Programs
+from settlemark._requests import Recorded
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Txn
 
@@ -77,20 +80,12 @@ class Aborting(Programs):
             self._write([attempt.state_change(self._clock())])
         interrupted: BaseException | None = None
         for effect in reversed(attempt.in_order()):
-            calls = effect.calls if effect.executed or effect.outcome is Outcome.SUSPENDED else []
-            clean = effect.tag is Tag.CLEAN
-            if effect.tag is None:
-                try:
-                    clean = yield from self._take_back(attempt, effect)
-                except GeneratorExit:
-                    raise
-                except BaseException as error:
-                    interrupted = error
-                    effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {error!r}"
-            with self.step as protocol:
-                for call in () if effect.held else calls:
-                    protocol.undone(call, clean=clean)
-            self._write([attempt.outcome(effect, self._clock())])
+            try:
+                yield from self._conclude_effect(attempt, effect)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                interrupted = interrupted or error  # an interrupt from the keyboard: the rest is undone first
         with self.step as protocol:
             if not txn.finished:
                 protocol.finish_abort(txn)
@@ -100,6 +95,31 @@ class Aborting(Programs):
         if attempt.written:
             self._write([attempt.state_change(self._clock())])
         self._tell_residue(attempt)
+        if interrupted is not None:
+            raise interrupted
+
+    def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program:
+        acted = effect.executed and effect.tag is None
+        calls = effect.calls if effect.executed or effect.outcome is Outcome.SUSPENDED else []
+        clean = effect.tag is Tag.CLEAN
+        interrupted: BaseException | None = None
+        if effect.tag is None:
+            try:
+                clean = yield from self._take_back(attempt, effect)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                interrupted = error
+                effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {error!r}"
+        with self.step as protocol:
+            for call in () if effect.held else calls:
+                protocol.undone(call, clean=clean)
+        recorded = self._write([attempt.outcome(effect, self._clock())])
+        if acted and recorded is not None:
+            # On record before the next is undone: a crash repeats one undo, not many. That the write
+            # failed has been told, and stops nobody's undo.
+            with suppress(LedgerError):
+                yield Recorded(recorded)
         if interrupted is not None:
             raise interrupted
 

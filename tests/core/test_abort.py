@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from concurrent.futures import Future
+from contextlib import closing
 
 import pytest
 
-from settlemark import Cancelled, LateAppend, LedgerError, Tag, Wounded, current_call, effect
+from settlemark import Cancelled, LateAppend, LedgerError, Settlement, Tag, Wounded, current_call, effect
 from settlemark._errors import SettlemarkError
 from settlemark._states import State
 from settlemark.ledger import EffectRow
@@ -348,3 +350,27 @@ def test_a_run_that_is_wounded_while_its_call_runs_and_then_fails_leaves_its_pla
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
     assert (settlement.residue(), settlement.protocol.live, settlement.driver._names) == ([], {}, {})
+
+
+def test_each_undo_is_on_record_before_the_next_one_begins(tmp_path):
+    file = tmp_path / "ledger.db"
+    seen = []
+
+    def outcomes():
+        with closing(sqlite3.connect(file)) as connection:
+            return [row[0] for row in connection.execute("SELECT outcome FROM settlemark_effect ORDER BY position")]
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: seen.append((room, outcomes())))
+    def book(room):
+        return room
+
+    with Settlement(f"sqlite:///{file}") as settlement:
+        with pytest.raises(ValueError, match="no"), settlement.transaction("trip") as tx:
+            for room in "abc":
+                tx.call(book, room=room)
+            raise ValueError("no")
+    assert seen == [
+        ("c", ["confirmed", "confirmed", "confirmed"]),
+        ("b", ["confirmed", "confirmed", "undone"]),
+        ("a", ["confirmed", "undone", "undone"]),
+    ]
