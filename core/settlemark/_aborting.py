@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -76,9 +77,15 @@ class Aborting(Programs):
         attempt = self._attempts.get(txn)
         if attempt is None:
             return
-        if attempt.written and txn.state is State.ABORTING:
-            self._write([attempt.state_change(self._clock())])
         interrupted: BaseException | None = None
+        if attempt.written and txn.state is State.ABORTING:
+            # On record before anything is undone: whoever comes after a crash must not go on with it.
+            try:
+                yield from self._recorded(self._write([attempt.state_change(self._clock())]))
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                interrupted = error
         for effect in reversed(attempt.in_order()):
             try:
                 yield from self._conclude_effect(attempt, effect)
@@ -115,13 +122,18 @@ class Aborting(Programs):
             for call in () if effect.held else calls:
                 protocol.undone(call, clean=clean)
         recorded = self._write([attempt.outcome(effect, self._clock())])
-        if acted and recorded is not None:
-            # On record before the next is undone: a crash repeats one undo, not many. That the write
-            # failed has been told, and stops nobody's undo.
-            with suppress(LedgerError):
-                yield Recorded(recorded)
+        if acted:
+            # On record before the next is undone: a crash repeats one undo, not many.
+            yield from self._recorded(recorded)
         if interrupted is not None:
             raise interrupted
+
+    @staticmethod
+    def _recorded(pending: Future[Any] | None) -> Program:
+        """Wait until a write is on record; that it failed has been told, and stops nobody's undo."""
+        if pending is not None:
+            with suppress(LedgerError):
+                yield Recorded(pending)
 
     def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
         """Undo one effect as far as it can be, tag it, and return whether nothing of it stays."""
