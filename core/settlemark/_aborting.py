@@ -35,10 +35,6 @@ class Aborting(Programs):
         if txn.state in (State.ABORTING, State.RELEASING):
             yield from self._until_finished(attempt, txn)
 
-    def nothing(self) -> Program:
-        """Do nothing, as a program."""
-        yield from ()
-
     def suspend(self, attempt: Attempt) -> None:
         """Leave a transaction open: entering its name again goes on where it stopped."""
         with self.step as protocol:

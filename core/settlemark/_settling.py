@@ -121,11 +121,10 @@ class Settling(Aborting):
             if txn.state is State.RELEASING:
                 # Not durable means not decided: what has not begun to leave is undone.
                 yield from self._stop(attempt, txn, f"{type(error).__name__}: {error}")
-            raise
-        finally:
             if txn.finished:
                 with self.step:
                     self._leave(attempt, txn)
+            raise
 
     def _let_leave(self, attempt: Attempt, txn: Txn) -> Program:
         over = (Outcome.CONFIRMED, Outcome.DROPPED)
@@ -230,7 +229,8 @@ class Settling(Aborting):
             self._leave(attempt, txn)
         if attempt.written:
             changes.append(attempt.state_change(at))
-        self._write(changes)
+        if changes:  # a turn that only read has nothing to record
+            self._write(changes)
         self._tell_residue(attempt)
 
 

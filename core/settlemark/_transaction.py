@@ -230,10 +230,13 @@ class TurnFace:
     """
 
     def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
-        self._transaction = transaction
+        self._awaited = isinstance(transaction, AsyncTransaction)
         self._because = because
-        continues = transaction._attempt.on_failure == "continue"  # noqa: SLF001 - one class in two faces
-        self._turn = Turn(order=order, stop_on_failure=not continues)
+        # A turn is a part of its transaction, whichever face that has.
+        self._driver = transaction._settlement.driver  # noqa: SLF001
+        self._attempt = transaction._attempt  # noqa: SLF001
+        self._effect = transaction._effect  # noqa: SLF001
+        self._turn = Turn(order=order, stop_on_failure=self._attempt.on_failure != "continue")
 
     def __enter__(self) -> Self:
         return self
@@ -243,23 +246,21 @@ class TurnFace:
 
     def plan(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PlannedCall:
         """Give a call the next place in the turn, and return it to be run."""
-        if isinstance(self._transaction, Transaction):
+        if not self._awaited:
             _refuse_async(function)
-        effect = self._transaction._effect(function, args, kwargs)  # noqa: SLF001
-        return self.seat(effect)
+        return self.seat(self._effect(function, args, kwargs))
 
     def seat(self, effect: Effect) -> PlannedCall:
         """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
         effect.rationale = effect.rationale or self._because
-        face = self._transaction
-        with face._settlement.driver.step:  # noqa: SLF001
+        with self._driver.step:
             seat = self._turn.take(effect.declaration, *effect.scopes)
-        return PlannedCall(face._settlement.driver, face._attempt, effect, self._turn, seat)  # noqa: SLF001
+        return PlannedCall(self._driver, self._attempt, effect, self._turn, seat)
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Plan a call and run it at once; awaitable in an async transaction."""
         planned = self.plan(function, *args, **kwargs)
-        return planned.arun() if isinstance(self._transaction, AsyncTransaction) else planned.run()
+        return planned.arun() if self._awaited else planned.run()
 
 
 class PlannedCall:

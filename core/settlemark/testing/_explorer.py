@@ -70,6 +70,7 @@ class _Task:
     number: int
     program: tuple[str, ...]
     generator: Generator[Any, Any, Any]
+    begins: bool = True
     attempt: Attempt | None = None
     step: int = 0
     request: Any = _POINT
@@ -143,7 +144,7 @@ class Run:
         for task in self.tasks:
             task.generator = self._transaction(task)
         for owner, program in siblings.items():
-            late = _Task(len(self.tasks), program, self._nothing())
+            late = _Task(len(self.tasks), program, self._nothing(), begins=False)
             late.generator = self._sibling(late, self.tasks[owner])
             self.tasks.append(late)
         for number in sorted(cancelled):
@@ -233,7 +234,7 @@ class Run:
                 yield _POINT
             yield from meddle(owner)
 
-        return _Task(len(self.tasks), (), waits_its_time())
+        return _Task(len(self.tasks), (), waits_its_time(), begins=False)
 
     def _cancel(self, owner: _Task) -> Generator[Any, Any, Any]:
         yield from self.driver.cancel(f"T{owner.number}")
@@ -302,7 +303,7 @@ class Run:
 
     def _begun(self, number: int) -> bool:
         task = self.tasks[number]
-        return task.attempt is not None or task.done or task.generator.gi_code is not self._transaction.__code__  # type: ignore[attr-defined]
+        return task.attempt is not None or task.done or not task.begins
 
     def move(self, number: int) -> None:
         """Let one task do its next act or step, up to its next choice."""
