@@ -1,8 +1,12 @@
-"""What every test run tells at its end: how much the explorer visited."""
+"""What all tests share: a PostgreSQL, and what a run tells at its end: how much the explorer visited."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+
+import pytest
+from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -15,3 +19,33 @@ def pytest_terminal_summary(terminalreporter):
     if explored:
         counts = ", ".join(f"{count:,} {name}" for name, count in explored.items())
         terminalreporter.write_line(f"explored: {counts}")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The PostgreSQL server of the run: not to be stopped, since all tests share it."""
+    if url := os.environ.get(VARIABLE):
+        require_driver()
+        yield Postgres(url)
+    else:
+        require_own_server()
+        with PostgresServer() as server:
+            yield server
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """The URL of an empty database."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def private_postgres():
+    """A PostgreSQL server for one test, which may stop it and start it again."""
+    if os.environ.get(VARIABLE):
+        pytest.skip(f"this test stops its server, which the one named in {VARIABLE} is not for: unset it")
+    require_own_server()
+    with PostgresServer() as server:
+        yield server

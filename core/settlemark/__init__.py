@@ -11,11 +11,15 @@ from settlemark._current import CurrentCall, current_call
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome, effect, inverse
 from settlemark._errors import (
     Cancelled,
+    ContractViolation,
     DeclarationError,
+    Entangled,
+    Forgotten,
     InDoubt,
     InternalError,
     KeyConflict,
     LateAppend,
+    LeaseLost,
     LedgerError,
     OutsideDeclared,
     PartialCommit,
@@ -31,26 +35,40 @@ from settlemark._errors import (
     WouldBlock,
     Wounded,
 )
+from settlemark._holding import Hold
+from settlemark._logs import json_logs
+from settlemark._resolving import Doubt
+from settlemark._retention import Pruned
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._settlement import Residue, Settlement
 from settlemark._settling import Footprint
 from settlemark._states import State, Tag
 from settlemark._transaction import AsyncTransaction, Opening, PlannedCall, Queued, Transaction, TurnFace
+from settlemark.ledger._encryption import Encryption, new_key
+from settlemark.ledger._unreadable import Erased
 
 __all__ = [
     "UNKNOWN",
     "AsyncTransaction",
     "Cancelled",
+    "ContractViolation",
     "CurrentCall",
     "Declaration",
     "DeclarationError",
+    "Doubt",
     "Effect",
     "EffectClass",
+    "Encryption",
+    "Entangled",
+    "Erased",
     "Footprint",
+    "Forgotten",
+    "Hold",
     "InDoubt",
     "InternalError",
     "KeyConflict",
     "LateAppend",
+    "LeaseLost",
     "LedgerError",
     "Opening",
     "Outcome",
@@ -58,6 +76,7 @@ __all__ = [
     "PartialCommit",
     "PayloadError",
     "PlannedCall",
+    "Pruned",
     "Queued",
     "Refused",
     "Residue",
@@ -81,4 +100,6 @@ __all__ = [
     "current_call",
     "effect",
     "inverse",
+    "json_logs",
+    "new_key",
 ]

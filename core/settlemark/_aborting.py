@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from settlemark._acting import Program, undo
+from settlemark._acting import NOBODY_KNOWS, Program, no_undo, undo
+from settlemark._asking import Asking, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import LedgerError
-from settlemark._program import Programs
-from settlemark._requests import Recorded
+from settlemark._freshness import Freshening
+from settlemark._protocol import Protocol
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Txn
+from settlemark._txn import DETACHED, Txn, fire
+from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
-_UNKNOWN = "nobody can tell whether it happened: ask the counterparty"
+TO_UNDO = "it happened after its transaction was undone, and is to be undone"
+"""How the note of such an effect begins, until that is done."""
 
 
-class Aborting(Programs):
+class Aborting(Asking, Freshening):
     """The part of a driver that aborts and undoes."""
 
     def abort(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
@@ -29,25 +31,33 @@ class Aborting(Programs):
         txn = attempt.txn
         if txn is None:
             return
-        with self.step as protocol:
-            protocol.abort(txn, reason, **detail)
+        detail = attempt.cause(detail)
+        # While the store fails this stays queued, and whoever tends concludes it when the store works again.
+        yield from self._surely(lambda protocol, _book: protocol.abort(txn, reason, **detail))
         yield from self._tidy()
-        if txn.state in (State.ABORTING, State.RELEASING):
+        if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
             yield from self._until_finished(attempt, txn)
 
-    def suspend(self, attempt: Attempt) -> None:
+    def doom(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
+        """Abort a transaction from within one of its calls: it is undone when that has returned."""
+        txn, detail = attempt.live, attempt.cause(detail)
+        yield from self._step(lambda protocol, _book: protocol.abort(txn, reason, **detail))
+        yield from self._tidy()
+
+    def suspend(self, attempt: Attempt) -> Program:
         """Leave a transaction open: entering its name again goes on where it stopped."""
-        with self.step as protocol:
+        txn = attempt.live
+        yield from self._step(lambda protocol, _book: protocol.park(txn, parked=True))
+        with self.local as protocol:
             attempt.suspended = True
-            protocol.nudge(attempt.live)
+            protocol.nudge(txn)
 
     def _abandon(self, attempt: Attempt) -> Program:
         """Give up the place that an aborted attempt's retry has taken, or would take: nobody will use it."""
         txn = attempt.txn
         if txn is None:
             return
-        with self.step as protocol:
-            protocol.unretry(txn)
+        yield from self._step(lambda protocol, _book: protocol.unretry(txn))
         again = self._attempts.get(txn.successor) if txn.successor is not None else None
         if again is not None:
             yield from self.abort(again, Reason.ABANDONED)
@@ -56,7 +66,7 @@ class Aborting(Programs):
         """Conclude whatever this program's last step aborted, its own transaction or another's."""
         interrupted: BaseException | None = None
         while self._protocol.has_aborted:
-            with self.step as protocol:
+            with self.local as protocol:
                 aborted = protocol.take_aborted()
             for txn in aborted:
                 try:
@@ -72,32 +82,43 @@ class Aborting(Programs):
     def _conclude(self, txn: Txn) -> Program:
         attempt = self._attempts.get(txn)
         if attempt is None:
-            return
+            return  # another worker's, or one that recovery takes up
         interrupted: BaseException | None = None
         if attempt.written and txn.state is State.ABORTING:
-            # On record before anything is undone: whoever comes after a crash must not go on with it.
+            # On disk before anything is undone: whoever comes after a crash must not go on with it.
             try:
-                yield from self._recorded(self._write([attempt.state_change(self._clock())]))
+                yield from self._recorded(attempt)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 interrupted = error
         for effect in reversed(attempt.in_order()):
+            if txn.id == DETACHED:
+                return  # another worker goes on with it
             try:
                 yield from self._conclude_effect(attempt, effect)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 interrupted = interrupted or error  # an interrupt from the keyboard: the rest is undone first
-        with self.step as protocol:
+
+        def finish(protocol: Protocol, book: Book) -> None:
             if not txn.finished:
                 protocol.finish_abort(txn)
-            self._leave(attempt, txn)
+            if attempt.written or attempt.effects:  # whoever wrote the first intent may not know yet that it has
+                attempt.put(book, [attempt.state_change(self._clock())])
+            self._attempts.pop(txn, None)
             if txn.successor is not None:
-                self._enter(attempt.next(txn.successor), txn.successor)
-        if attempt.written:
-            self._write([attempt.state_change(self._clock())])
+                self._attempts[txn.successor] = attempt.next(txn.successor)
+
+        yield from self._surely(finish)
+        self._keep_plan(attempt, txn)
+        with self.local:
+            waiters, attempt.waiters = attempt.waiters, []
+        self._tell_ended(attempt, None if txn.successor is None else self._attempts.get(txn.successor))
+        fire(waiters)
         self._tell_residue(attempt)
+        attempt.forget_secrets()
         if interrupted is not None:
             raise interrupted
 
@@ -105,6 +126,7 @@ class Aborting(Programs):
         acted = effect.executed and effect.tag is None
         calls = effect.calls if effect.executed or effect.outcome is Outcome.SUSPENDED else []
         clean = effect.tag is Tag.CLEAN
+        unsure = effect.outcome in (Outcome.UNKNOWN, Outcome.FAILED)
         interrupted: BaseException | None = None
         if effect.tag is None:
             try:
@@ -114,22 +136,36 @@ class Aborting(Programs):
             except BaseException as error:
                 interrupted = error
                 effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {error!r}"
-        with self.step as protocol:
+        told = attempt.outcome(effect, self._clock())
+
+        def undone(protocol: Protocol, book: Book) -> None:
             for call in () if effect.held else calls:
                 protocol.undone(call, clean=clean)
-        recorded = self._write([attempt.outcome(effect, self._clock())])
+            attempt.put(book, [self._told_meanwhile(book, effect, told) if unsure else told])
+
         if acted:
-            # On record before the next is undone: a crash repeats one undo, not many.
-            yield from self._recorded(recorded)
+            # On disk before the next is undone: a crash repeats one undo, not many.
+            yield from self._surely(undone, durable=True)
+        else:
+            self.ledger.later(undone)
         if interrupted is not None:
             raise interrupted
 
-    @staticmethod
-    def _recorded(pending: Future[Any] | None) -> Program:
-        """Wait until a write is on record; that it failed has been told, and stops nobody's undo."""
-        if pending is not None:
+    def _recorded(self, attempt: Attempt) -> Program:
+        """Have it on disk that a transaction aborts, with all that was queued before."""
+        yield from self._surely(
+            lambda _protocol, book: attempt.put(book, [attempt.state_change(self._clock())]), durable=True
+        )
+
+    def _surely(self, step: Step[Any], *, durable: bool = False) -> Program:
+        """Take a step that must not be lost: while the store fails it stays queued, and stops nobody's undo."""
+        if self.ledger.immediate:
             with suppress(LedgerError):
-                yield Recorded(pending)
+                self.ledger.now(step)
+            return
+        self.ledger.later(step)
+        with suppress(LedgerError):
+            yield from self._step(lambda _protocol, _book: None, durable=durable)
 
     def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
         """Undo one effect as far as it can be, tag it, and return whether nothing of it stays."""
@@ -142,11 +178,44 @@ class Aborting(Programs):
             effect.tag = Tag.LEAKED
             effect.note = "it had left, or may have, before the abort: ask the counterparty"
             return False
-        return (yield from undo(effect, attempt.current(effect), attempt.retries))
+        current = attempt.current(effect)
+        undoing = undo(effect, current, attempt.retries, self)
+        if self.observer is not None:
+            undoing = self._observed(attempt, effect, "undo", current, undoing)
+        return (yield from undoing)
 
-    def _name_unknown(self, attempt: Attempt) -> None:
+    @staticmethod
+    def _told_meanwhile(book: Book, effect: Effect, change: OutcomeChange) -> OutcomeChange:
+        """Return what to record of an undone effect: what was told of it meanwhile goes before not knowing."""
+        if change.outcome not in (Outcome.UNKNOWN, Outcome.FAILED):
+            return change
+        known = told_of(book, effect.key)
+        if known is None or known.outcome is change.outcome:
+            return change
+        effect.outcome = known.outcome
+        if known.outcome is Outcome.FAILED:
+            effect.tag, effect.note = Tag.CLEAN, known.note
+        elif effect.held:
+            effect.tag, effect.note = Tag.LEAKED, f"it had left before the abort ({known.note})"
+        else:
+            undoable = effect.declaration.undo is not None or effect.missing is not None
+            why = f"{TO_UNDO} ({known.note})" if undoable else f"it happened, and {no_undo(effect)} ({known.note})"
+            effect.tag, effect.note = Tag.UNRESOLVED, why
+        return change._replace(
+            outcome=effect.outcome, result=known.result, error=None, tag=effect.tag, note=effect.note
+        )
+
+    def _unknown(self, attempt: Attempt, book: Book) -> list[Change]:
         """Tag what a commit would leave in doubt: nothing whose outcome nobody knows is swallowed."""
-        for effect in attempt.in_order():
-            if effect.outcome is Outcome.UNKNOWN and not effect.held and effect.tag is None:
-                effect.tag, effect.note = Tag.UNRESOLVED, _UNKNOWN
-                self._write([attempt.outcome(effect, self._clock())])
+        found = [
+            e
+            for e in attempt.in_order()
+            if e.outcome is Outcome.UNKNOWN and not e.held and e.tag in (None, Tag.UNRESOLVED)
+        ]
+        for effect in found:
+            known = told_of(book, effect.key)
+            if known is None:
+                effect.tag, effect.note = Tag.UNRESOLVED, NOBODY_KNOWS
+            else:
+                effect.outcome, effect.tag, effect.note = known.outcome, known.tag, known.note
+        return [attempt.outcome(e, self._clock()) for e in found if e.outcome is Outcome.UNKNOWN]

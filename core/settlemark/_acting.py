@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from settlemark._current import CurrentCall
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome
-from settlemark._errors import InDoubt, PartialCommit, SettlemarkError
+from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
 from settlemark._requests import Act, Request, Sleep
 from settlemark._states import Tag
 
@@ -20,6 +20,9 @@ Program = Generator[Request, Any, Any]
 # A final act is never cancelled from outside: a CancelledError is the handler's own, as is sys.exit().
 _NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
+
+CUT_OFF = "its process ended before the answer was recorded"
+NOBODY_KNOWS = "nobody can tell whether it happened: ask the counterparty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,18 @@ class Retries:
         return min(self.first * self.factor ** (failures - 1), self.most)
 
 
+class Inquiry(Protocol):
+    """How a program learns what became of an effect: a driver's part."""
+
+    def ask(self, effect: Effect, current: CurrentCall, retries: Retries | None, *, final: bool) -> Program:
+        """Return its result, None for absent, or `UNKNOWN`; with `retries` asked again while nobody can tell."""
+        ...
+
+    def is_forgotten(self, effect: Effect) -> bool:
+        """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""
+        ...
+
+
 def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     """Whether an exception leaves open if the effect happened: timeouts, lost connections, cancellation.
 
@@ -58,6 +73,7 @@ def perform(
     run: Callable[[], Any],
     current: CurrentCall,
     retries: Retries,
+    inquiry: Inquiry,
     *,
     retry_failures: bool,
     final: bool,
@@ -67,22 +83,21 @@ def perform(
 
     One whose outcome is unknown from before (its process ended in between) is resolved first.
 
-    A failure is retried when asked; an unknown outcome is probed, else re-issued under the same key
-    where the counterparty honours it. `effect.outcome` says what came of it, also when this raises.
+    A failure is retried when asked; an unknown outcome is asked about, else re-issued under the same key
+    where the counterparty honours it, and while it remembers it. `effect.outcome` says what came of it,
+    also when this raises.
 
     Raises:
         InDoubt: nobody can tell whether it happened.
+        Refused: it did not happen before its process ended, and its key is too old to send it now.
         BaseException: whatever the tool raised, when it did not happen.
     """
     failures = 0
-    declaration = effect.declaration
+    doubt = False  # that a later try fails says nothing of an earlier one that may have happened
     if effect.outcome is Outcome.UNKNOWN:
-        found = yield from probe(effect, current)
-        if found is not UNKNOWN and found is not None:
-            effect.confirm(found)
+        doubt = yield from _ask_first(effect, current, retries, inquiry, final=final)
+        if doubt is None:
             return effect.result
-        if found is UNKNOWN and not declaration.keyed:
-            raise in_doubt(effect)
     while True:
         try:
             result = yield Act(run, {}, current, final)
@@ -92,45 +107,129 @@ def perform(
             raise
         except BaseException as error:
             failures += 1
-            # A read leaves nothing in the world that could be in doubt.
-            unknown = declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration)
-            found = yield from probe(effect, current)
-            if found is not UNKNOWN and found is not None:
-                effect.confirm(found)
-                if not isinstance(error, Exception):
-                    raise
+            tries = _Tries(failures, retries, retry_failures)
+            doubt = yield from _look_into(error, effect, current, tries, inquiry, doubt=doubt, final=final)
+            if doubt is None:
                 return effect.result
-            absent = unknown and found is None
-            unknown = unknown and found is UNKNOWN
-            effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
-            effect.error = f"{type(error).__name__}: {error}"
-            if not isinstance(error, Exception):
-                raise
-            may_retry = declaration.keyed if unknown else (retry_failures or absent)
-            if may_retry and failures < retries.tries:
-                yield Sleep(retries.pause(failures), final)
-                continue
-            if unknown:
-                raise in_doubt(effect) from error
-            raise
         else:
             effect.outcome, effect.result, effect.error = Outcome.CONFIRMED, result, None
             return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Tries:
+    """How often a call has failed by now, and whether a failure alone is a reason to try again."""
+
+    failed: int
+    retries: Retries
+    retry_failures: bool
+
+
+def _look_into(
+    error: BaseException,
+    effect: Effect,
+    current: CurrentCall,
+    tries: _Tries,
+    inquiry: Inquiry,
+    *,
+    doubt: bool,
+    final: bool,
+) -> Program:
+    """Find out what a call that raised has done; return None when it happened after all.
+
+    When it is to be tried again, pause, and return whether an earlier try may have happened. Else raise.
+    """
+    declaration, retries = effect.declaration, tries.retries
+    # A read leaves nothing in the world that could be in doubt.
+    unknown = doubt or (declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration))
+    # Known before it is asked about: who is cancelled while asking leaves it so.
+    effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
+    effect.error = f"{type(error).__name__}: {error}"
+    found = yield from inquiry.ask(
+        effect, current, retries if unknown and isinstance(error, Exception) else None, final=final
+    )
+    if found is not UNKNOWN and found is not None:
+        _confirm(effect, found)
+        if not isinstance(error, Exception):
+            raise error
+        return None
+    absent = unknown and found is None
+    unknown = unknown and found is UNKNOWN
+    effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
+    if not isinstance(error, Exception):
+        raise error
+    may_retry = declaration.keyed if unknown else (tries.retry_failures or absent)
+    if may_retry and inquiry.is_forgotten(effect):
+        effect.error = f"{effect.error}; {_forgotten(effect)}"
+    elif may_retry and tries.failed < retries.tries:
+        yield Sleep(retries.pause(tries.failed), final)
+        return unknown
+    if unknown:
+        raise in_doubt(effect) from error
+    raise error
+
+
+def _ask_first(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry, *, final: bool) -> Program:
+    """Find out about an effect that is unknown from before; return None when it happened.
+
+    When it may be sent again, return whether it may have happened. Else raise.
+    """
+    found = yield from inquiry.ask(effect, current, retries, final=final)
+    if found is not UNKNOWN and found is not None:
+        _confirm(effect, found)
+        return None
+    doubt = found is UNKNOWN
+    effect.error = effect.error or CUT_OFF
+    forgotten = inquiry.is_forgotten(effect)
+    if doubt and (forgotten or not effect.declaration.keyed):
+        if forgotten and effect.declaration.keyed:
+            effect.error = f"{effect.error}; {_forgotten(effect)}"
+        raise in_doubt(effect)
+    if forgotten:
+        raise _too_late(effect, current)
+    return doubt
+
+
 def in_doubt(effect: Effect) -> InDoubt:
     """Return the error that says an outcome is unknown and must not be repeated blindly."""
+    declaration = effect.declaration
+    if declaration.probe is not None:
+        advice = "settlemark goes on asking its counterparty"
+    elif effect.missing is not None:
+        advice = f"declare {effect.missing} in this process, so that settlemark can ask"
+    else:
+        advice = "ask the counterparty, or declare probe= so that settlemark can"
     return InDoubt(
-        f"the outcome of {effect.declaration.tool} on {effect.scope_text} is unknown ({effect.error}):"
-        " do not repeat it; ask the counterparty, or declare probe= or keyed=True so that settlemark can",
-        key=effect.key, tool=effect.declaration.tool, scope=effect.scope_text,
+        f"the outcome of {declaration.tool} on {effect.scope_text} is unknown ({effect.error or CUT_OFF}):"
+        f" do not repeat it; {advice}; tell what you know with settlement.resolve({effect.key!r}, …)",
+        key=effect.key, tool=declaration.tool, scope=effect.scope_text,
     )  # fmt: skip
+
+
+def _forgotten(effect: Effect) -> str:
+    return f"not sent again: its counterparty remembers a key for {effect.declaration.window:g} s, and they are over"
+
+
+def _too_late(effect: Effect, current: CurrentCall) -> Refused:
+    """Note that an effect is absent and stays so, and return the error that says why it is not sent now."""
+    effect.outcome = Outcome.FAILED
+    effect.error = f"{effect.error}; it did not happen, and is {_forgotten(effect)}"
+    return Refused(
+        f"{effect.declaration.tool} on {effect.scope_text} did not happen, and is {_forgotten(effect)};"
+        " decide anew: a new call has a new key",
+        transaction=current.transaction, epoch=current.epoch, key=effect.key,
+    )  # fmt: skip
+
+
+def _confirm(effect: Effect, found: Any) -> None:
+    effect.confirm(found)
+    effect.error = None
 
 
 def probe(effect: Effect, current: CurrentCall) -> Program:
     """Ask the counterparty: return the effect's result, None for absent, `UNKNOWN` when it cannot tell."""
     handler = effect.declaration.probe
-    if handler is None:
+    if handler is None or "probe" in effect.withheld:
         return UNKNOWN
     try:
         arguments = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
@@ -141,14 +240,15 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
         return UNKNOWN
 
 
-def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
+def undo(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry) -> Program:
     """Undo one executed effect as far as possible; return True when nothing of it stays.
 
     `effect.outcome`, `tag` and `note` say what became of it. Never raises for the world's faults.
     """
     declaration = effect.declaration
-    if effect.outcome is Outcome.UNKNOWN or declaration.kind is EffectClass.IDEMPOTENT:
-        found = yield from probe(effect, current)
+    unknown = effect.outcome is Outcome.UNKNOWN
+    if unknown or declaration.kind is EffectClass.IDEMPOTENT:
+        found = yield from inquiry.ask(effect, current, retries if unknown else None, final=True)
         if found is None:
             effect.outcome, effect.tag = Outcome.FAILED, Tag.CLEAN
             return True
@@ -156,12 +256,12 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
             effect.confirm(found)
     if effect.outcome is Outcome.UNKNOWN:
         effect.tag = Tag.UNRESOLVED
-        effect.note = "nobody can tell whether it happened: ask the counterparty"
+        effect.note = NOBODY_KNOWS
         return False
     handler = declaration.undo
-    if handler is None:
-        effect.tag = Tag.UNRESOLVED
-        effect.note = f"it happened, and {declaration.kind} effects of {declaration.tool} have no undo"
+    if handler is None or "undo" in effect.withheld:
+        joined = ": " if "undo" in effect.withheld else ", and "
+        effect.tag, effect.note = Tag.UNRESOLVED, f"it happened{joined}{no_undo(effect)}"
         return False
     failures = 0
     while True:
@@ -184,3 +284,22 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries) -> Program:
             return True
         effect.tag, effect.note = Tag.UNRESOLVED, f"undone, but a cost stays: {declaration.cost}"
         return False
+
+
+def refuse_withheld(effect: Effect, role: str) -> None:
+    """Return when a handler may run on what the record has.
+
+    Raises:
+        LedgerError: it would be given a marker in place of what was taken out.
+    """
+    if role in effect.withheld:
+        raise LedgerError(effect.withheld[role], key=effect.key)
+
+
+def no_undo(effect: Effect) -> str:
+    """Return why an effect cannot be undone here."""
+    if "undo" in effect.withheld:
+        return effect.withheld["undo"]
+    if effect.missing is not None:
+        return f"its undo is not known here: declare {effect.missing}"
+    return f"{effect.declaration.kind} effects of {effect.declaration.tool} have no undo"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
 from settlemark._acting import Retries
 from settlemark._current import CurrentCall
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._errors import KeyConflict, StateError
+from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
+from settlemark._events import Began
+from settlemark._logs import about
+from settlemark._nesting import Inside, Numbering, Path
 from settlemark._scope import Scope
 from settlemark._states import State
-from settlemark._txn import Txn
+from settlemark._txn import DETACHED, Ticket, Txn
 from settlemark.ledger._contract import (
+    Book,
     Change,
     EffectRow,
     OutcomeChange,
@@ -23,6 +27,11 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
+from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
+
+if TYPE_CHECKING:
+    from settlemark._freshness import LiveRead
 
 log = logging.getLogger("settlemark")
 
@@ -36,7 +45,10 @@ _told: set[str] = set()
 def _tell_once(tool: str, kind: str) -> None:
     if tool not in _told:
         _told.add(tool)
-        log.warning("%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind)
+        log.warning(
+            "%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind,
+            extra=about(tool=tool),
+        )  # fmt: skip
 
 
 class Attempt:
@@ -47,8 +59,9 @@ class Attempt:
     """
 
     __slots__ = (
-        "effects", "entering", "held_scopes", "hooks", "name", "number", "on_failure", "prefix", "recorded", "replay",
-        "retries", "run", "started", "suspended", "told_waiting", "txn", "wait", "written",
+        "began", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
+        "on_failure", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "suspended",
+        "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +72,7 @@ class Attempt:
         number: int,
         *,
         prefix: str,
+        payloads: Payloads,
         wait: float,
         hooks: tuple[Hook, ...],
         on_failure: OnFailure,
@@ -69,19 +83,24 @@ class Attempt:
         self.run = run
         self.number = number
         self.prefix = prefix
+        self.payloads = payloads
         self.wait = wait
         self.hooks = hooks
         self.on_failure: OnFailure = on_failure
         self.retries = retries
         self.replay: RecordedTransaction | None = None
-        self.recorded: dict[int, RecordedEffect] = {}
-        self.effects: dict[int, Effect] = {}
+        self.recorded: dict[Path, RecordedEffect] = {}
+        self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
         self.held_scopes: dict[Scope, None] = {}
-        self.started = 0
+        self.live_reads: dict[Hashable, LiveRead] = {}
+        self.numbering = Numbering()
+        self.placed = 0
         self.written = False
         self.suspended = False
         self.told_waiting = False
+        self.waiters: list[Ticket] = []
+        self.began: Began | None = None  # what an observer was told of it
 
     @property
     def live(self) -> Txn:
@@ -101,38 +120,56 @@ class Attempt:
 
     def in_flight(self) -> bool:
         """Whether a call of an open transaction runs, or is on its way to run or to be held."""
-        txn = self.live
-        return txn.state is State.OPEN and bool(txn.running or txn.reading or self.entering)
+        return self.live.state is State.OPEN and bool(self.entering)
 
     def become_replay(self, recorded: RecordedTransaction) -> None:
         """Answer from what has committed, from now on."""
         self.txn = None
         self.number = recorded.row.attempt
         self.replay = recorded
-        self.recorded = {effect.row.position: effect for effect in recorded.effects}
+        self.recorded = {self._path_of(effect.row.key): effect for effect in recorded.effects}
+
+    def restart(self) -> None:
+        """Expect its decisions anew, from the first: what was decided before is recalled."""
+        self.numbering = Numbering()
+        self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
 
     def next(self, txn: Txn) -> Attempt:
         """Return the attempt that comes after this one, on another transaction."""
         return Attempt(
-            txn, self.name, self.run, self.number + 1, prefix=self.prefix, wait=self.wait, hooks=self.hooks,
-            on_failure=self.on_failure, retries=self.retries,
+            txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries,
         )  # fmt: skip
 
-    def place(self, effect: Effect) -> None:
-        """Give an effect the number of the next decision, in issuance order; a read decides nothing."""
-        if effect.declaration.kind is not EffectClass.READ:
-            effect.position = self.started
-            self.started += 1
+    def place(self, effect: Effect, numbering: Numbering | None = None) -> None:
+        """Give an effect the name of the next decision, in issuance order; a read decides nothing.
 
-    def key(self, position: int, call_id: str | None) -> str:
+        Raises:
+            DeclarationError: it has an effect inside a call that is declared a read.
+        """
+        if effect.declaration.kind is EffectClass.READ:
+            return
+        effect.path = (numbering or self.numbering).next(effect.declaration.tool)
+        known = self.effects.get(effect.path)
+        if known is not None:
+            effect.position = known.position
+        else:
+            effect.position = self.placed
+            self.placed += 1
+
+    def key(self, path: Path, call_id: str | None) -> str:
         """Return the idempotency key of a decision: it names the decision, not its values."""
-        key = f"{self.prefix}{self.name}#{self.number}/{position}"
+        key = f"{self.prefix}{self.name}#{self.number}/{'.'.join(map(str, path))}"
         return key if call_id is None else f"{key}:{call_id}"
+
+    def _path_of(self, key: str) -> Path:
+        named = key.removeprefix(f"{self.prefix}{self.name}#{self.number}/").partition(":")[0]
+        return tuple(int(number) for number in named.split("."))
 
     def current(self, effect: Effect) -> CurrentCall:
         """Return what a tool sees as its current call."""
         txn = self.txn
-        return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, self.staged)
+        return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, Inside(self, effect))
 
     def staged(self, scope: Scope) -> list[dict[str, Any]]:
         """Return the requests held in the staging area on a scope, in issuance order."""
@@ -151,14 +188,18 @@ class Attempt:
         Raises:
             KeyConflict: the decision was recorded with another tool or other arguments.
             StateError: the transaction has committed without this decision.
+            Forgotten: it is on record, and its result is not.
         """
         if self.replay is None:
             return None
-        found = self.recorded.get(effect.position)
+        found = self.recorded.get(effect.path)
         if found is None:
             _ = self.live  # says why nothing new can run
             return None
-        self._compare(effect, found.row.key, found.row.tool, found.row.arguments)
+        row = found.row
+        self._compare(effect, row.key, row.tool, row.arguments, row.fingerprint)
+        if isinstance(found.result, Unreadable):
+            raise self._unreadable("result", found.result, row.key, row.tool, found.outcome)
         return found
 
     def resume(self, effect: Effect) -> Effect | None:
@@ -167,10 +208,17 @@ class Attempt:
         Raises:
             KeyConflict: the decision was made with another tool or other arguments.
         """
-        earlier = self.effects.get(effect.position)
+        earlier = self.effects.get(effect.path)
         if earlier is not None:
-            self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload)
-            earlier.run, earlier.declaration = effect.run, effect.declaration
+            self._compare(effect, earlier.key, earlier.declaration.tool, earlier.payload, earlier.fingerprint)
+            if earlier.stored:
+                # The record may lack what redact= took out of it: the new call has it.
+                self.payloads.learn(effect.payload, effect_key=earlier.key, tool=effect.declaration.tool)
+                earlier.arguments, earlier.given, earlier.payload = effect.arguments, effect.given, effect.payload
+                earlier.withheld = {}
+            earlier.run = effect.run
+            if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
+                earlier.declaration, earlier.missing = effect.declaration, None
             earlier.pack, earlier.unpack = effect.pack, effect.unpack
             if earlier.stored and earlier.unpack is not None and earlier.result is not None:
                 earlier.result, earlier.stored = earlier.unpack(earlier.result), False
@@ -182,7 +230,9 @@ class Attempt:
 
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
-        self.effects[effect.position] = effect
+        effect.path = effect.path or self._path_of(effect.key)
+        self.effects[effect.path] = effect
+        self.placed = max(self.placed, effect.position + 1)
         if effect.held:
             for scope in effect.scopes:
                 self.held_scopes[scope] = None
@@ -193,26 +243,63 @@ class Attempt:
             return False
         return any(ours.overlaps(held) for ours in effect.scopes for held in self.held_scopes)
 
-    def _compare(self, effect: Effect, key: str, tool: str, payload: str) -> None:
-        given = effect.declaration.tool
-        if tool == given and payload == effect.payload:
-            return
+    def _compare(self, effect: Effect, key: str, tool: str, payload: str, fingerprint: str) -> None:
+        given, payloads = effect.declaration.tool, self.payloads
+        if isinstance(payload, Unreadable) and not isinstance(payload, Outdated):
+            raise self._unreadable("arguments", payload, key, tool, effect.outcome)
+        if tool == given or tool in effect.declaration.aliases:
+            if payloads.plain and payload == effect.payload:
+                return
+            if payloads.same(effect.payload, fingerprint, effect_key=key):
+                return
+        before, now = payloads.redact(payload, tool=tool), payloads.redact(effect.payload, tool=given)
         raise KeyConflict(
-            f"call {effect.position + 1} of {self.name} was {tool}({payload}) before and is {given}({effect.payload})"
+            f"call {'.'.join(str(n + 1) for n in effect.path)} of {self.name} was {tool}({before}) before and is"
+            f" {given}({now})"
             " now: nothing was run; use a new name for a new decision",
             key=key,
-            recorded={"tool": tool, "arguments": _codec.decode(payload)},
-            given={"tool": given, "arguments": _codec.decode(effect.payload)},
+            recorded={"tool": tool, "arguments": _codec.decode(before)},
+            given={"tool": given, "arguments": _codec.decode(now)},
         )
+
+    def _unreadable(self, what: str, text: Unreadable, key: str, tool: str, outcome: Outcome) -> LedgerError:
+        if not isinstance(text, GONE):
+            return LedgerError(f"the {what} of {key} cannot be read: {text.why}; nothing was run", key=key, field=what)
+        how = "pruned" if isinstance(text, Outdated) else "erased"
+        return Forgotten(
+            f"{tool} was decided in {self.name} before, and its {what} {'was' if what == 'result' else 'were'} {how}"
+            f" ({text.why}): nothing was run; use a new name for new work",
+            key=key, tool=tool, outcome=outcome,
+        )  # fmt: skip
 
     # ---- what the ledger is told
 
-    def intent(self, effect: Effect, *, owner: str, fence: int, at: float) -> list[Change]:
+    def put(self, book: Book, changes: list[Change]) -> None:
+        """Write what is this attempt's to say: nothing once another worker has its transaction."""
+        if self.txn is None or self.txn.id != DETACHED:
+            book.write(changes)
+
+    def prepare(self, effect: Effect) -> None:
+        """Make of an effect's payloads what is recorded of them, before the step that records it.
+
+        Raises:
+            LedgerError: they cannot be recorded, so nothing may run.
+        """
+        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
+        effect.fingerprint = payloads.fingerprint(effect.payload, effect_key=key)
+        if not payloads.plain:
+            arguments = payloads.packed(effect.payload, effect_key=key, tool=tool, field="arguments") or ""
+            because = payloads.packed(effect.rationale, effect_key=key, tool=tool, field="rationale")
+            effect.packed = arguments, because
+
+    def intent(self, effect: Effect, *, owner: str, at: float) -> list[Change]:
         """Return the changes that record an effect before it acts, with its transaction's row at the first."""
         changes: list[Change] = []
         if not self.written:
-            changes.append(self.opening(owner=owner, fence=fence, at=at))
+            changes.append(self.opening(owner=owner, at=at))
+        effect.at = at
         declaration = effect.declaration
+        arguments, rationale = effect.packed or (effect.payload, effect.rationale)
         changes.append(
             EffectRow(
                 effect.key,
@@ -224,23 +311,22 @@ class Attempt:
                 _codec.encode_texts([scope.text for scope in effect.scopes]),
                 effect.held,
                 effect.call_id,
-                effect.payload,
-                effect.rationale,
+                arguments,
+                rationale,
                 declaration.handlers,
                 declaration.version,
                 effect.outcome,
                 at,
+                effect.fingerprint,
+                declaration.window,
             )
         )
         return changes
 
-    def opening(self, *, owner: str, fence: int, at: float) -> TransactionRow:
+    def opening(self, *, owner: str, at: float) -> TransactionRow:
         """Return this attempt's own row."""
-        self.written = True
         epoch, ordinal = self.live.position
-        return TransactionRow(
-            self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, fence, at
-        )  # fmt: skip
+        return TransactionRow(self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, at)
 
     def state_change(self, at: float, *, waiting: str | None = None) -> StateChange:
         """Return the change that records its present state, and for whom it waits."""
@@ -257,7 +343,37 @@ class Attempt:
         except Exception as error:  # a result that cannot be told must not keep its outcome from the record
             result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
         text = None if result is None else _codec.encode_result(result)
+        if effect.unread is not None and effect.result is effect.unread[0]:
+            text = effect.unread[1]
         if text is not None and text.startswith('{"$repr"'):
             _tell_once(effect.declaration.tool, type(result).__name__)
-        told, note = _codec.printable(effect.error), _codec.printable(effect.note)
-        return OutcomeChange(effect.key, effect.outcome, text, told, effect.tag, note, at)
+        told, note = _printable(effect.error), _printable(effect.note)
+        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
+        if not payloads.plain:
+            text = payloads.packed(text, effect_key=key, tool=tool, field="result")
+            told = payloads.packed(told, effect_key=key, tool=tool, field="error")
+            note = payloads.packed(note, effect_key=key, tool=tool, field="note")
+        return OutcomeChange(key, effect.outcome, text, told, effect.tag, note, at, tool)
+
+    def cause(self, detail: dict[str, Any]) -> dict[str, Any]:
+        """Return the detail of an abort as all processes may know it: what was taken out of payloads is not in it."""
+        if self.payloads.plain:
+            return detail
+        keys = [effect.key for effect in self.effects.values()]
+        return {
+            name: self.payloads.cause(value, keys) if isinstance(value, str) and name in _QUOTES else value
+            for name, value in detail.items()
+        }
+
+    def forget_secrets(self) -> None:
+        """Let go of the secrets of its effects: nothing more will be told of them."""
+        if not self.payloads.plain:
+            for effect in self.effects.values():
+                self.payloads.forget(effect.key)
+
+
+_QUOTES = ("cause", "verdict")
+
+
+def _printable(text: str | None) -> str | None:
+    return text if isinstance(text, Unreadable) else _codec.printable(text)

@@ -10,35 +10,28 @@ Methods that may wait are programs for a runner.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
-from settlemark._attempt import Attempt
-from settlemark._current import current_call
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._index import Position
-from settlemark._program import fire
+from settlemark._nesting import Part
 from settlemark._requests import Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
 from settlemark._settlement import Settlement
 from settlemark._states import Reason, State, Tag
 from settlemark._transaction import Queued
-from settlemark._txn import Ticket
+from settlemark._txn import Ticket, fire
 
 Control = tuple[type[BaseException], ...]
 
 _NO_DEADLINE = 1e6  # a sibling may run as long as it likes; each of its own waits has a deadline
 _UNSETTLED = (State.OPEN, State.SEALED)
-
-_here: ContextVar[Batch | None] = ContextVar("settlemark_batch", default=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +42,7 @@ class BatchCall:
     arguments: Mapping[str, Any]
     call_id: str | None
     seat: Seat
-    position: int
+    placed: Effect
     effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
     over: bool = False
@@ -66,7 +59,7 @@ class Batch:
 
     Attributes:
         calls: in issuance order.
-        joined: it is a part of another batch's call, and settles with that.
+        joined: it is a part of another transaction's call, and settles with that.
         refusal: why it did not commit as a whole, or None.
         suspended: a framework's control flow stopped it, and entering its name again goes on.
         undoes: it settles; else it keeps order and deduplicates, and that is all.
@@ -75,16 +68,15 @@ class Batch:
     def __init__(
         self,
         settlement: Settlement,
-        attempt: Attempt,
+        part: Part,
         *,
         order: Order,
         undoes: bool,
-        joined: bool,
         resumable: bool,
         let_through: Control,
     ) -> None:
         self.settlement = settlement
-        self.attempt = attempt
+        self.attempt = attempt = part.attempt
         self.calls: list[BatchCall] = []
         self.refusal: SettlemarkError | None = None
         self.broken: BaseException | None = None
@@ -92,7 +84,8 @@ class Batch:
         self.settled = False
         self._driver = settlement.driver
         self.undoes = undoes
-        self.joined = joined
+        self.joined = part.joined
+        self._numbering = part.numbering
         self._resumable = resumable
         self._let_through = let_through
         self._turn = Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
@@ -115,15 +108,6 @@ class Batch:
         undone = txn is not None and txn.state is State.ABORTED and txn.reason is Reason.WOUNDED
         return not self.joined and (undone or isinstance(self.refusal, Wounded))
 
-    @contextmanager
-    def entered(self) -> Generator[None]:
-        """Be the batch that a batch opened inside one of its calls joins."""
-        token = _here.set(self)
-        try:
-            yield
-        finally:
-            _here.reset(token)
-
     # ---- calls
 
     def seat(
@@ -144,11 +128,11 @@ class Batch:
             effect = self._filled(declaration, arguments, given, call_id)
         except ScopeError:
             effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
-        with self._driver.step:
+        with self._driver.local:
             seat = self._turn.take(declaration, *effect.scopes)
-            self.attempt.place(effect)
+            self.attempt.place(effect, self._numbering)
             self._expected += 1
-        call = BatchCall(declaration, arguments, call_id, seat, effect.position)
+        call = BatchCall(declaration, arguments, call_id, seat, effect)
         self.calls.append(call)
         return call
 
@@ -174,14 +158,14 @@ class Batch:
         for earlier in call.effects:
             if earlier.arguments == effect.arguments and earlier.outcome is not Outcome.DROPPED:
                 return earlier
-        effect.position = call.position
-        before = self.attempt.effects.get(effect.position)
+        effect.path, effect.position = call.placed.path, call.placed.position
+        before = self.attempt.effects.get(effect.path)
         if before is not None and before.arguments == effect.arguments:
             before.given = effect.given  # a new process knows only what was recorded
         if call.effects or (before is not None and before.outcome is Outcome.DROPPED):
             # A wrapper asks for something else in the same place, or again for what it gave up: a decision of its own.
-            with self._driver.step:
-                self.attempt.place(effect)
+            with self._driver.local:
+                self.attempt.place(effect, self._numbering)
         call.effects.append(effect)
         return effect
 
@@ -200,7 +184,7 @@ class Batch:
         """Run a call's effect when its place has come, and return the tool's result.
 
         Again with the same arguments: the recorded result, or another try under the same key if it
-        failed. With `may_wait=False`, or inside another batch's call, a held one returns a `Queued`. One
+        failed. With `may_wait=False`, or inside another's call, a held one returns a `Queued`. One
         that is cancelled while it is held does not leave, unless it was leaving already.
 
         Raises:
@@ -324,16 +308,16 @@ class Batch:
         if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
         elif (self._control is not None) is self.undoes and (self._control or self._escaped) and self._resumable:
-            self._suspend()
+            yield from self._suspend()
         elif self._control is not None and self.undoes:
             cause = "it was interrupted, and nothing can resume it"
             yield from self._driver.abort(self.attempt, Reason.ABANDONED, cause=cause)
         else:
             yield from self._driver.commit(self.attempt)
 
-    def _suspend(self) -> None:
+    def _suspend(self) -> Program:
         self.suspended = True
-        self._driver.suspend(self.attempt)
+        yield from self._driver.suspend(self.attempt)
 
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
@@ -346,7 +330,7 @@ class Batch:
             cause = f"the step was stopped by {type(error).__name__}"
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
         elif self._resumable:
-            self._suspend()
+            yield from self._suspend()
         elif self.attempt.live.state in _UNSETTLED:
             yield from self._driver.commit(self.attempt)
 
@@ -355,7 +339,7 @@ class Batch:
         txn = self.attempt.txn
         if txn is None or txn.state not in (State.ABORTING, State.ABORTED) or self.suspended or not call.effects:
             return None
-        effect = self.attempt.effects.get(call.effects[-1].position)
+        effect = self.attempt.effects.get(call.effects[-1].path)
         if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
             return None
         because = self.because()
@@ -403,14 +387,8 @@ def open_batch(
     Raises:
         Refused: its run was cancelled, or its name is in use.
     """
-    outer, here = _here.get(), current_call()
-    build = partial(Batch, settlement, order=order, undoes=undoes, resumable=resumable, let_through=let_through)
-    if outer is not None and outer.settlement is settlement and here is not None:
-        txn = outer.attempt.txn
-        if txn is not None and txn.state is State.OPEN and here.transaction == outer.attempt.name:
-            return build(outer.attempt, joined=True)
-    attempt = yield from settlement.begin(name, run=run, position=position)
-    return build(attempt, joined=False)
+    part = yield from settlement.begin(name, run=run, position=position)
+    return Batch(settlement, part, order=order, undoes=undoes, resumable=resumable, let_through=let_through)
 
 
 __all__ = ["Batch", "BatchCall", "open_batch"]

@@ -7,17 +7,18 @@ from typing import Any
 from settlemark import _codec
 from settlemark._aborting import Aborting
 from settlemark._acting import Program, in_doubt, perform
+from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LedgerError, Refused, SettlemarkError
-from settlemark._program import fire, scope_of
+from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import State, Tag
-from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
-from settlemark.ledger._contract import RecordedEffect
+from settlemark._txn import Blocked, Call, Mode, Ticket, Txn, fire
+from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0
 
@@ -68,18 +69,18 @@ class Calling(Aborting):
         """Note that a call is no longer on its way: a commit that waits for it may go on."""
         attempt.entering.discard(effect)
         if attempt.txn is not None and attempt.txn.watchers:
-            with self.step as protocol:
+            with self.local as protocol:
                 protocol.nudge(attempt.txn)
 
     def leave(self, turn: Turn, seat: Seat, *, failed: bool) -> None:
         """Say that a call of a turn is over, whether it ran or not: who waited for it goes on."""
-        with self.step:
+        with self.local:
             tickets = turn.leave(seat, failed=failed)
         fire(tickets)
 
     def interrupt(self, turn: Turn, seat: Seat, control: BaseException) -> None:
         """Say that a framework suspended a call of a turn: who waited for it is suspended alike."""
-        with self.step:
+        with self.local:
             tickets = turn.interrupt(seat, control)
         fire(tickets)
 
@@ -95,7 +96,7 @@ class Calling(Aborting):
         if not reads:
             effect.payload = _codec.encode(effect.arguments)
             effect.arguments = _codec.snapshot(effect.arguments)
-            effect.key = attempt.key(effect.position, effect.call_id)
+            effect.key = attempt.key(effect.path, effect.call_id)
             recorded = attempt.recall(effect)
             if recorded is not None:
                 return self._replayed(effect, recorded)
@@ -143,7 +144,7 @@ class Calling(Aborting):
         limit = max(attempt.wait, TURN_SECONDS)
         deadline = self._monotonic() + limit
         while True:
-            with self.step as protocol:
+            with self.local as protocol:
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
                     raise protocol.refusal(attempt.live)
                 if turn.stopped(seat):
@@ -171,8 +172,9 @@ class Calling(Aborting):
 
     def _drop(self, attempt: Attempt, *effects: Effect) -> None:
         """Take back queued effects that a failure before them has stopped."""
-        for effect in effects:
-            with self.step as protocol:
+
+        def drop(protocol: Protocol, book: Book) -> None:
+            for effect in effects:
                 if effect.outcome is not Outcome.QUEUED or attempt.live.state is not State.OPEN:
                     continue
                 if effect in attempt.entering:
@@ -180,40 +182,52 @@ class Calling(Aborting):
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
                 for call in effect.calls:
                     protocol.unhold(call)
-            if effect.position in attempt.effects:
-                self._write([attempt.outcome(effect, self._clock())])
+                if effect.path in attempt.effects:
+                    attempt.put(book, [attempt.outcome(effect, self._clock())])
+
+        if effects:
+            self.ledger.later(drop)
 
     def _read(
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
     ) -> Program:
-        calls = yield from self._admit_all(attempt, txn, effect, Mode.READ)
+        calls = yield from self._admit(attempt, txn, effect, Mode.READ)
         try:
-            return (yield from self._perform(attempt, effect, let_through))
+            live = yield from self._look(effect)
+            result = yield from self._perform(attempt, effect, let_through)
+            if live is not None:
+                attempt.live_reads.setdefault(live.what, live)
+            return result
         finally:
-            with self.step as protocol:
-                for call in calls:
-                    protocol.acted(call, happened=True)
+            self.ledger.later(lambda protocol, _book: _returned(protocol, calls, happened=True))
 
-    @staticmethod
-    def _perform(attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
-        return perform(
-            effect, effect.run, attempt.current(effect), attempt.retries,
+    def _perform(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
+        current = attempt.current(effect)
+        performing = perform(
+            effect, effect.run, current, attempt.retries, self,
             retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
         )  # fmt: skip
+        if self.observer is not None:
+            performing = self._observed(attempt, effect, "call", current, performing)
+        try:
+            return (yield from performing)
+        finally:
+            current._end()  # noqa: SLF001 - its own
 
     def _hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         effect.outcome = Outcome.QUEUED
-        effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
-        yield from self._record_intent(attempt, txn, effect)
+        yield from self._admit(attempt, txn, effect, Mode.HELD, intends=True)
         return effect
 
     def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
-        if effect.position not in attempt.effects:
-            effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
-            yield from self._record_intent(attempt, txn, effect)
+        if attempt.live_reads:
+            yield from self._before_writing(attempt, txn, effect)
+        if effect.path not in attempt.effects:
+            yield from self._admit(attempt, txn, effect, mode, intends=True)
         else:
             yield from self._intend_again(attempt, txn, effect, mode)
+        yield from self._still_ours(txn)
         try:
             result = yield from self._perform(attempt, effect, let_through)
             refined = _refined(effect)
@@ -222,9 +236,10 @@ class Calling(Aborting):
         except BaseException as error:
             if isinstance(error, let_through):
                 effect.outcome = Outcome.SUSPENDED
-            yield from self._returned(attempt, effect, [])
+            yield from self._come_back(attempt, txn, effect, [])
             raise
-        yield from self._returned(attempt, effect, refined)
+        self._after_writing(attempt, effect)
+        yield from self._come_back(attempt, txn, effect, refined)
         if txn.state is not State.OPEN and txn.state in (State.ABORTING, State.ABORTED):
             raise self._protocol.refusal(txn)
         return result
@@ -232,120 +247,135 @@ class Calling(Aborting):
     def _intend_again(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
         """Make it durable that an effect which failed, or was suspended, acts again under its key."""
         if effect.outcome is Outcome.FAILED or not effect.calls:
-            effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
+            effect.calls = yield from self._admit(attempt, txn, effect, mode)
         else:
-            with self.step as protocol:
-                protocol.resumed(effect.calls)
+            calls = effect.calls
+            yield from self._step(lambda protocol, _book: protocol.resumed(calls))
         if effect.outcome is Outcome.UNKNOWN:
             return  # the counterparty is asked before anything acts
         before, effect.outcome = effect.outcome, Outcome.INTENDED
-        try:
-            yield from self._answer(self._write([attempt.outcome(effect, self._clock())]))
+        effect.at = self._clock()  # nothing of it is out there: its key is as good as new
+        told = attempt.outcome(effect, effect.at)
+
+        def intend(protocol: Protocol, book: Book) -> None:
             if txn.state is not State.OPEN:
-                raise self._protocol.refusal(txn)
+                raise protocol.refusal(txn)
+            attempt.put(book, [told])
+
+        try:
+            yield from self._step(intend, durable=True)
         except GeneratorExit:
             raise
         except BaseException:
             effect.outcome = before
-            with self.step as protocol:
-                for call in effect.calls:
-                    protocol.acted(call, happened=before is not Outcome.FAILED)
+            calls, happened = effect.calls, before is not Outcome.FAILED
+            yield from self._step(lambda protocol, _book: _returned(protocol, calls, happened=happened))
             yield from self._tidy()
             raise
 
-    def _returned(self, attempt: Attempt, effect: Effect, refined: list[Scope]) -> Program:
-        with self.step as protocol:
-            for call in effect.calls:
-                protocol.acted(call, happened=effect.outcome is not Outcome.FAILED)
-        self._write([attempt.outcome(effect, self._clock())])
-        try:
-            if refined:
-                with self.step as protocol:
-                    effect.calls = _narrowed(protocol, effect, refined)
-        finally:
-            yield from self._tidy()
+    def _come_back(self, attempt: Attempt, txn: Txn, effect: Effect, refined: list[Scope]) -> Program:
+        """Note what came of an act; who waits for that is this program alone when the transaction was undone."""
+        calls, happened = effect.calls, effect.outcome is not Outcome.FAILED
+        told = attempt.outcome(effect, self._clock())
 
-    def _admit_all(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
-        calls: list[Call] = []
-        try:
-            for scope in effect.scopes:
-                call = self._protocol.request(txn, scope, mode)
-                calls.append(call)
-                yield from self._admit(attempt, call)
-        except GeneratorExit:
-            raise
-        except BaseException:
-            admitted = [call for call in calls if call.admitted]
-            if admitted:
-                with self.step as protocol:
-                    for call in admitted:
-                        if mode is Mode.HELD:
-                            protocol.unhold(call)
-                        else:
-                            protocol.acted(call, happened=False)
-                yield from self._tidy()
-            raise
-        return calls
+        def back(protocol: Protocol, book: Book) -> None:
+            _returned(protocol, calls, happened=happened)
+            attempt.put(book, [told] if told.outcome is not Outcome.UNKNOWN else unless_told(book, [told]))
 
-    def _admit(self, attempt: Attempt, call: Call) -> Program:
+        def refine(protocol: Protocol, _book: Book) -> list[Call]:
+            return _narrowed(protocol, effect, refined)
+
+        self.ledger.later(back)
+        outside: SettlemarkError | None = None
+        if refined:
+            try:
+                effect.calls = yield from self._step(refine)
+            except SettlemarkError as error:
+                outside = error
+        elif txn.state is not State.OPEN:
+            yield from self._step(lambda _protocol, _book: None)  # it is noted by then
+        yield from self._tidy()
+        if told.outcome is Outcome.UNKNOWN:
+            self._doubt()
+        if outside is not None:
+            raise outside
+
+    def _admit(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode, *, intends: bool = False) -> Program:
+        """Wait until an effect may touch its scopes; with `intends`, have its intent on disk in the same step.
+
+        When this raises, nothing of the effect will act.
+        """
+        if intends:
+            attempt.prepare(effect)
+        calls = [Call(txn, scope, mode, -1 if mode is Mode.READ else effect.position) for scope in effect.scopes]
         deadline: float | None = None
-        while True:
-            ticket: Ticket | None = None
-            try:
-                with self.step as protocol:
-                    blocked = protocol.admit(call)
-                    if blocked is not None:
-                        ticket = protocol.watch(blocked.holder, call.txn)
-            except SettlemarkError:
-                yield from self._tidy()
-                raise
-            yield from self._tidy()
-            if blocked is None or ticket is None:
-                if attempt.told_waiting:
-                    attempt.told_waiting = False
-                    self._write([attempt.state_change(self._clock())])  # it waits no more
-                return
-            if deadline is None:
-                deadline = self._monotonic() + attempt.wait
-            try:
-                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
-            except BaseException:
-                with self.step as protocol:
-                    protocol.withdraw(call)
-                raise
 
-    def _record_intent(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
-        """Make an intent durable; when this raises, nothing of the effect will act."""
-        written = attempt.written
-        try:
-            with self.step as protocol:
-                if attempt.live.state is not State.OPEN:
+        def admit(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | None:
+            for call in calls:
+                blocked = None if call.admitted else protocol.admit(call)
+                if blocked is not None:
+                    return blocked, protocol.watch(blocked.holder, txn)
+            if intends:
+                if txn.state is not State.OPEN:
                     raise protocol.refusal(txn)
+                effect.calls = calls
                 attempt.add(effect)
-                changes = attempt.intent(effect, owner=self._worker, fence=0, at=self._clock())
-                pending = self.ledger.write(changes)
-            yield from self._answer(pending)
-            if txn.state is not State.OPEN:
-                with self.step as protocol:
-                    raise protocol.refusal(txn)
+                attempt.put(book, attempt.intent(effect, owner=self.ledger.worker, at=self._clock()))
+            return None
+
+        try:
+            while True:
+                found = yield from self._step(admit, durable=intends)
+                yield from self._tidy()
+                if found is None:
+                    break
+                blocked, ticket = found
+                if deadline is None:
+                    deadline = self._monotonic() + attempt.wait
+                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+            if intends:
+                attempt.written = True
+                if txn.state is not State.OPEN:
+                    raise self._protocol.refusal(txn)
         except GeneratorExit:
             raise
         except BaseException as error:
-            effect.outcome = Outcome.DROPPED
-            if isinstance(error, LedgerError):
-                attempt.effects.pop(effect.position, None)
-                attempt.written = written
-            elif effect.position in attempt.effects:
-                effect.tag = Tag.CLEAN
-                self._write([attempt.outcome(effect, self._clock())])
-            with self.step as protocol:
-                for call in effect.calls:
-                    if effect.held:
-                        protocol.unhold(call)
-                    else:
-                        protocol.acted(call, happened=False)
-            yield from self._tidy()
+            yield from self._take_out(attempt, effect, calls, mode, unrecorded=isinstance(error, LedgerError))
             raise
+        if attempt.told_waiting:
+            attempt.told_waiting = False
+            self._tell_waiting(attempt, None)
+        return calls
+
+    def _take_out(
+        self, attempt: Attempt, effect: Effect, calls: list[Call], mode: Mode, *, unrecorded: bool
+    ) -> Program:
+        """Give up a call that was not admitted everywhere, or was and must not act after all."""
+        if effect.calls is calls:
+            effect.outcome = Outcome.DROPPED
+            if unrecorded:
+                attempt.effects.pop(effect.path, None)
+            else:
+                effect.tag = Tag.CLEAN
+                self._note(attempt, [attempt.outcome(effect, self._clock())])
+
+        def give_up(protocol: Protocol, _book: Book) -> None:
+            for call in calls:
+                if not call.admitted:
+                    protocol.withdraw(call)
+                elif mode is Mode.HELD:
+                    protocol.unhold(call)
+                else:
+                    protocol.acted(call, happened=False)
+
+        self.ledger.later(give_up)
+        yield from self._tidy()
+
+
+def _returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
+    for call in calls:
+        if call.admitted and call.hold is not None:
+            protocol.acted(call, happened=happened)
 
 
 def _refined(effect: Effect) -> list[Scope]:

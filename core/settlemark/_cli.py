@@ -7,118 +7,21 @@ they are run: so the help lists them all, whatever extras are installed.
 from __future__ import annotations
 
 import importlib.metadata
-import json
-import os
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from settlemark._errors import LedgerError
-from settlemark.ledger import RecordedTransaction, open_ledger
+from settlemark._commands._doctor import doctor
+from settlemark._commands._doubts import in_doubt, resolve
+from settlemark._commands._export import export
+from settlemark._commands._migrate import migrate
+from settlemark._commands._prune import prune
+from settlemark._commands._recover import recover
+from settlemark._commands._show import residue, show
+from settlemark._commands._waiting import waiting
 
 GROUP = "settlemark.commands"
-_SQLITE = "sqlite:///"
-
-_Ledger = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[LEDGER]",
-        help="A file or a URL; by default $SETTLEMARK_URL, else settlemark.db in this folder.",
-        show_default=False,
-    ),
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, with every field the ledger has.")]
-_Table = Annotated[bool, typer.Option("--table", help="Print tables instead of sentences.")]
-_Namespace = Annotated[str, typer.Option(help="The namespace the ledger was written under.")]
-
-
-def ledger_url(given: str | None) -> str:
-    """Return the URL of the ledger a user named: a path becomes one of SQLite.
-
-    >>> ledger_url("trip.db"), ledger_url("postgresql+psycopg://db/trips")
-    ('sqlite:///trip.db', 'postgresql+psycopg://db/trips')
-    """
-    from settlemark._settlement import DEFAULT_URL
-
-    text = given or os.environ.get("SETTLEMARK_URL") or DEFAULT_URL
-    return text if "://" in text or text == "memory:" else f"{_SQLITE}{text}"
-
-
-def read_ledger(given: str | None, *, namespace: str = "default") -> list[RecordedTransaction]:
-    """Return every transaction of a ledger that exists; nothing is created and nothing changed.
-
-    Raises:
-        LedgerError: there is no ledger of that name; the message says what to do.
-    """
-    url = ledger_url(given)
-    if url == "memory:":
-        raise LedgerError("a memory: ledger ends with its process: name a file or a URL", url=url)
-    ledger = open_ledger(url, namespace=namespace, readonly=True)
-    try:
-        return ledger.transactions()
-    finally:
-        ledger.close()
-
-
-def _read(given: str | None, namespace: str) -> list[RecordedTransaction]:
-    try:
-        return read_ledger(given, namespace=namespace)
-    except LedgerError as error:
-        typer.echo(f"settlemark: {error}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _print(values: Any) -> None:
-    typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
-
-
-def show(
-    ledger: _Ledger = None,
-    *,
-    as_json: _Json = False,
-    as_table: _Table = False,
-    run: Annotated[str | None, typer.Option(help="Only the transactions of this run.", show_default=False)] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Only the last so many.", show_default=False)] = None,
-    namespace: _Namespace = "default",
-) -> None:
-    """Tell what became of every call, who waits for whom, and what is left to mend."""
-    from settlemark import _show
-
-    found: Sequence[RecordedTransaction] = _read(ledger, namespace)
-    if run is not None:
-        found = [recorded for recorded in found if recorded.row.run == run]
-    if last is not None:
-        found = found[-last:]
-    if as_json:
-        _print([_show.as_values(recorded) for recorded in found])
-    elif as_table:
-        from rich.console import Console
-
-        Console().print(_show.tables(found))
-    elif run is not None and not found:
-        typer.echo(f"Nothing of the run {run} is on record.")
-    else:
-        typer.echo(_show.account(found))
-
-
-def residue(
-    ledger: _Ledger = None, *, as_json: _Json = False, as_table: _Table = False, namespace: _Namespace = "default"
-) -> None:
-    """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some."""
-    from settlemark import _show
-
-    found = _read(ledger, namespace)
-    values = _show.residue_values(found)
-    if as_json:
-        _print(values)
-    elif as_table:
-        from rich.console import Console
-
-        Console().print(_show.residue_table(found))
-    else:
-        typer.echo(_show.left_account(found))
-    raise typer.Exit(1 if values else 0)
+COMMANDS = (show, waiting, residue, in_doubt, resolve, recover, export, doctor, migrate, prune)
 
 
 def _version(asked: bool) -> None:
@@ -176,8 +79,8 @@ def build() -> typer.Typer:
     """Return the whole command, with what other packages add to it."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_options)
-    app.command()(show)
-    app.command()(residue)
+    for command in COMMANDS:
+        app.command(command.__name__.replace("_", "-"))(command)
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: entry.name):
         _add(app, entry)
     return app

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from settlemark._scope import Scope
 
-
-def _nothing_staged(_scope: Scope) -> list[dict[str, Any]]:
-    return []
+if TYPE_CHECKING:
+    from settlemark._nesting import Inside
 
 
 @dataclass(slots=True)
@@ -29,11 +29,23 @@ class CurrentCall:
     transaction: str
     epoch: int
     attempt: int
-    _staged: Callable[[Scope], list[dict[str, Any]]] = field(default=_nothing_staged, repr=False, compare=False)
+    _inside: Inside | None = field(default=None, repr=False, compare=False)
+    _around: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False, compare=False)
 
     def staged(self, scope: str) -> list[dict[str, Any]]:
         """Return the requests this transaction has staged on a scope and not yet applied, in order."""
-        return self._staged(Scope.parse(scope))
+        return [] if self._inside is None else self._inside.attempt.staged(Scope.parse(scope))
+
+    def _end(self) -> None:
+        """Note that the call is over: what is begun from here on, in a thread it left behind, is no part of it."""
+        if self._inside is not None:
+            self._inside.over = True
+
+    def _begun(self) -> CurrentCall:
+        """Return it as it is when its tool begins: what joined an earlier try joins again under the same names."""
+        if self._inside is not None:
+            self._inside.joined = 0
+        return self
 
 
 _current: ContextVar[CurrentCall | None] = ContextVar("settlemark_current_call", default=None)

@@ -11,40 +11,58 @@ last step before them, so that nobody waits for a thread that is away thinking.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
-from settlemark._calling import Calling
-from settlemark._effect import Effect, Outcome
-from settlemark._errors import (
-    DeclarationError,
-    InDoubt,
-    PartialCommit,
-    Refused,
-    Stale,
-    StateError,
-    UsageError,
-    WaitTimeout,
-    Wounded,
-)
-from settlemark._index import Position
-from settlemark._program import EPOCH_BLOCK
-from settlemark._recovery import is_running, revive
+from settlemark._current import current_call
+from settlemark._entangled import refuse_own_name
+from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, Wounded
+from settlemark._logs import about_txn
+from settlemark._nesting import Inside, Part
+from settlemark._protocol import Protocol
+from settlemark._recovering import Recovered
 from settlemark._requests import Act, Wait
+from settlemark._resolving import Resolving
 from settlemark._scope import Scope
-from settlemark._settling import Settling
 from settlemark._states import Reason, State
-from settlemark._txn import Mode, Ticket, Txn
-from settlemark.ledger._contract import Fence, RecordedTransaction
+from settlemark._txn import Placing, Ticket, Txn
+from settlemark.ledger._contract import Book, Fence
+
+log = logging.getLogger("settlemark")
+
+CANCEL_SECONDS = 30.0
 
 
-class Driver(Calling, Settling):
-    """Runs transactions over a protocol and a ledger: begins, recalls and repeats them.
+class Driver(Resolving):
+    """Runs transactions over a ledger: begins, recalls and repeats them.
 
-    Making calls, settling and aborting are its bases' parts.
+    Making calls, settling, aborting, taking up what was left and resolving what is in doubt are its bases' parts.
     """
+
+    def enter(self, *, independent: bool, **options: Any) -> Program:
+        """Return a part: what joins the call that this is asked in, or a transaction of its own; see `begin`."""
+        inside = self._outer()
+        outer = None if inside is None else inside.attempt.txn
+        if inside is not None and outer is not None and outer.state is State.OPEN and not independent:
+            part = inside.join()
+            inside.attempt.hooks += tuple(hook for hook in options["hooks"] if hook not in inside.attempt.hooks)
+            footprint = list(options["declared"])
+            if footprint:
+                yield from self._step(lambda protocol, _book: protocol.declare(outer, footprint))
+            return part
+        attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
+        return Part(attempt, attempt.numbering)
+
+    def _outer(self) -> Inside | None:
+        """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
+        call = current_call()
+        inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
+        if inside is None or inside.over or inside.attempt.txn is None:
+            return None
+        return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 
     def begin(
         self,
@@ -58,7 +76,7 @@ class Driver(Calling, Settling):
         on_failure: OnFailure,
         retries: Retries,
         retry: bool,
-        position: Position | None = None,
+        **placing: Unpack[Placing],
     ) -> Program:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
 
@@ -66,157 +84,76 @@ class Driver(Calling, Settling):
 
         Raises:
             Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
+            Entangled: it declares what its parent holds, or has its parent's name.
+            StateError: the hold it was to work under has been dropped.
         """
-        self._reserve_epochs()
         deadline = self._monotonic() + wait
+        footprint = list(declared)
+
+        def build(txn: Txn | None, number: int) -> Attempt:
+            return Attempt(
+                txn, name, run, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=hooks,
+                on_failure=on_failure, retries=retries,
+            )  # fmt: skip
+
+        def enter(protocol: Protocol, book: Book) -> Attempt | Ticket:
+            protocol.refuse_fenced(name, run)
+            same = protocol.named.get(name)
+            if same is not None:
+                refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same)
+                return self._enter_again(protocol, book, same, build)
+            recorded = book.load(name) if known else None
+            if recorded is not None and recorded.state is State.COMMITTED:
+                replay = build(None, recorded.row.attempt)
+                replay.become_replay(recorded)
+                return replay
+            if recorded is not None and recorded.state is not State.ABORTED:
+                self._record_ends(protocol, book, {(name, recorded.row.attempt): recorded})
+            number = 1 if recorded is None else recorded.row.attempt + 1
+            txn = protocol.begin(
+                name, run, attempt=number, declared=footprint, retry=retry, owner=self.ledger.worker, **placing
+            )  # fmt: skip
+            attempt = self._attempts[txn] = build(txn, number)
+            return attempt
+
         while True:
-            ticket: Ticket | None = None
-            with self.step as protocol:
-                same = self._names.get(name)
-                if same is None:
-                    txn = protocol.begin(name, run, declared=declared, position=position, retry=retry)
-                    attempt = Attempt(
-                        txn, name, run, 1, prefix=self._prefix, wait=wait, hooks=hooks, on_failure=on_failure,
-                        retries=retries,
-                    )  # fmt: skip
-                    self._enter(attempt, txn)
-                    break
-                if same.suspended:
-                    same.suspended = False
-                    same.started = 0
-                    return same
-                ticket = protocol.watch(same.live)
+            found = yield from self._step(enter)
+            if isinstance(found, Attempt):
+                if self.observer is not None:
+                    self._tell_began(found, "taken up" if found.effects else "begun")
+                return found
+            # What an ended process left under this name is ended first.
+            report: Recovered = yield from self.take_up(name)
+            if name in report.stuck:
+                missing = ", ".join(report.stuck[name])
+                raise DeclarationError(
+                    f"{name} was left unfinished by a process that ended, and nothing called {missing} is declared in"
+                    " this one: import or declare it, then enter the name again",
+                    tool=report.stuck[name][0],
+                )
             seconds = deadline - self._monotonic()
-            if seconds <= 0 or not (yield Wait(ticket, seconds, name, name)):
+            if seconds <= 0 or not (yield from self._listen(Wait(found, seconds, name, name))):
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {name} is in use by another caller and has not finished;"
                     " give this work a name of its own, or raise wait=",
                     transaction=name, epoch=None, holder=name, scope=None, waited=wait,
                 )  # fmt: skip
-        if known:
-            yield from self._recall(attempt, txn)
-        return attempt
 
-    def _reserve_epochs(self) -> None:
-        if self._protocol.next_epoch <= self._epoch_limit - EPOCH_BLOCK // 2:
-            return
-        first = self.ledger.reserve_epochs(EPOCH_BLOCK)
-        with self.step as protocol:
-            protocol.next_epoch = max(protocol.next_epoch, first)
-            self._epoch_limit = first + EPOCH_BLOCK
-
-    def _recall(self, attempt: Attempt, txn: Txn) -> Program:
-        """Become what the ledger knows of this name: a replay, the next attempt, or the one that was cut off."""
-        try:
-            recorded: RecordedTransaction | None = yield from self._answer(self.ledger.load(attempt.name))
-            if recorded is None:
-                return
-            if recorded.state is State.ABORTED:
-                attempt.number = txn.attempt = recorded.row.attempt + 1
-                return
-            if recorded.state is not State.COMMITTED:
-                yield from self._adopt(attempt, txn, recorded)
-                if recorded.state is not State.RELEASING:
-                    return
-                recorded = yield from self._answer(self.ledger.load(attempt.name))
-                assert recorded is not None
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from self._shelve(attempt)
-            raise
-        yield from self._shelve(attempt)
-        attempt.become_replay(recorded)
-
-    def _shelve(self, attempt: Attempt) -> Program:
-        """Let go of an attempt in this process; what the ledger says of it stays as it is."""
-        txn = attempt.txn
-        if txn is None or txn.finished:
-            return
-        with self.step as protocol:
-            protocol.unretry(txn)
-            self._leave(attempt, txn)
-            for effect in attempt.effects.values():
-                for call in effect.calls:
-                    if not effect.held and call.admitted:
-                        protocol.undone(call, clean=True)
-            protocol.abort(txn, Reason.ABANDONED)
-        yield from self._tidy()
-
-    def _adopt(self, attempt: Attempt, txn: Txn, recorded: RecordedTransaction) -> Program:
-        """Go on with an attempt that the end of its process cut off: under the same keys, nothing anew.
-
-        Its effects take their claims again. One with an intent and no outcome is unknown until its
-        call comes again and the counterparty is asked. What was decided is finished at once; what was
-        being undone is undone to the end, and the next attempt takes its place.
-        """
-        if recorded.row.owner != self._worker and is_running(recorded.row.owner):
-            raise StateError(
-                f"{attempt.name} is being run by another worker ({recorded.row.owner}):"
-                " wait for it, or use another name",
-                transaction=attempt.name, state=recorded.state,
-            )  # fmt: skip
-        attempt.number = txn.attempt = recorded.row.attempt
-        effects = [revive(found, self._declaration(found.row.tool)) for found in recorded.effects]
-        if recorded.state is State.RELEASING:
-            self._check_handlers(attempt, effects)
-        for effect in effects:
-            yield from self._claim_again(attempt, txn, effect)
-            attempt.add(effect)
-        # Until here, and until a decision is taken again, a wait must not write over the recorded state.
-        attempt.written = recorded.state is not State.RELEASING
-        if recorded.state is State.RELEASING:
-            yield from self._finish_decided(attempt, txn)
-        elif recorded.state is State.ABORTING:
-            yield from self.abort(attempt, Reason.ABANDONED, cause="its process ended while it was being undone")
-            with self.step as protocol:
-                again = protocol.begin(
-                    attempt.name, attempt.run, attempt=attempt.number + 1, retry=txn.retry, fenced=True
-                )
-                attempt.txn, attempt.number = again, attempt.number + 1
-                attempt.effects, attempt.held_scopes, attempt.written = {}, {}, False
-                self._enter(attempt, again)
-
-    def _claim_again(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
-        if effect.held:
-            effect.calls = yield from self._admit_all(attempt, txn, effect, Mode.HELD)
-        elif effect.executed or effect.outcome is Outcome.SUSPENDED:
-            mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL
-            effect.calls = yield from self._admit_all(attempt, txn, effect, mode)
-            with self.step as protocol:
-                for call in effect.calls:
-                    protocol.acted(call, happened=True)
-
-    @staticmethod
-    def _check_handlers(attempt: Attempt, effects: list[Effect]) -> None:
-        missing = sorted(
-            {e.declaration.tool for e in effects if e.outcome is Outcome.QUEUED and e.declaration.function is None}
-        )
-        if missing:
-            raise DeclarationError(
-                f"{attempt.name} has committed and {', '.join(missing)} still has to leave, but nothing of that name is"
-                " declared in this process: import or declare it, then enter the name again",
-                tool=missing[0],
-            )
-
-    def _finish_decided(self, attempt: Attempt, txn: Txn) -> Program:
-        """Carry out a commit decision that was durable before its process ended."""
-        queued = [effect for effect in attempt.in_order() if effect.outcome is Outcome.QUEUED]
-        if queued:
-            queued[0].outcome = Outcome.UNKNOWN  # each outcome was on record before the next was let go
-        txn.released = any(effect.held and effect.executed for effect in attempt.effects.values())
-        deadline = self._monotonic() + attempt.wait
-        with self.step as protocol:
-            protocol.seal(txn)
-        while True:
-            with self.step as protocol:
-                blocked = protocol.decide(txn, lasting=True)
-                ticket = protocol.watch(blocked.holder, txn) if blocked is not None else None
-            if blocked is None or ticket is None:
-                break
-            yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
-        attempt.written = True
-        yield from self._release_all(attempt, txn)
+    def _enter_again(
+        self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt]
+    ) -> Attempt | Ticket:
+        """Return the attempt under a name in use, if it is anybody's to go on with; else a ticket to wait with."""
+        attempt = self._attempts.get(same)
+        if attempt is not None and attempt.suspended:
+            attempt.suspended = False
+            attempt.restart()
+            protocol.park(same, parked=False)
+            return attempt
+        if attempt is None and same.state is State.OPEN and self._is_nobodys(same) and same not in self._coming():
+            attempt = self._revived(protocol, book, same, build(same, same.attempt))
+            protocol.park(same, parked=False)
+            return attempt
+        return protocol.watch(same)
 
     def cancel(self, run: str) -> Program:
         """Put up a fence before a run, durably, and end what of it has not settled, in this process or before it.
@@ -224,55 +161,64 @@ class Driver(Calling, Settling):
         Raises:
             UsageError: this names a transaction, not a run; there is no fence.
         """
-        with self.step as protocol:
-            known = next((a.run for a in self._attempts.values() if a.name == run and a.run != run), None)
-            if known is not None:
-                raise UsageError(f"{run} is a transaction of the run {known}: nothing was cancelled; cancel {known!r}")
+        at = self._clock()
+
+        def cancel(protocol: Protocol, book: Book) -> list[Txn]:
+            known = protocol.named.get(run)
+            if known is not None and known.run != run:
+                raise UsageError(
+                    f"{run} is a transaction of the run {known.run}: nothing was cancelled; cancel {known.run!r}"
+                )
             found = protocol.cancel(run)
-            pending = self.ledger.write([Fence(run, self._clock())])
-        yield from self._answer(pending)
+            book.write([Fence(run, at)])
+            return found
+
+        found = yield from self._step(cancel, durable=True)
         yield from self._tidy()
+        yield from self.take_up()
+        began = self._monotonic()
         for txn in found:
             attempt = self._attempts.get(txn)
-            if attempt is not None:
-                yield from self._until_finished(attempt, txn)
-        left: list[RecordedTransaction] = yield from self._answer(self.ledger.unfinished(run))
-        for recorded in left:
-            if recorded.row.name not in self._names and not is_running(recorded.row.owner):
-                yield from self._end_cut_off(recorded)
+            patience = CANCEL_SECONDS if attempt is None else min(attempt.wait, CANCEL_SECONDS)
+            yield from self._until_over(txn, began + patience)
 
-    def _end_cut_off(self, recorded: RecordedTransaction) -> Program:
-        """Undo, or finish releasing, what an ended process left of a run that is now fenced."""
-        row = recorded.row
-        with self.step as protocol:
-            txn = protocol.begin(row.name, row.run, attempt=row.attempt, fenced=True)
-            attempt = Attempt(
-                txn, row.name, row.run, row.attempt, prefix=self._prefix, wait=30.0, hooks=(), on_failure="abort",
-                retries=Retries(),
-            )  # fmt: skip
-            self._enter(attempt, txn)
-        try:
-            yield from self._adopt(attempt, txn, recorded)
-            yield from self.abort(attempt, Reason.CANCELLED)
-        except (Refused, PartialCommit, InDoubt):
-            pass  # it ended as it could, and what is left is named
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from self._shelve(attempt)
-            raise
+    def advance(self, scope: Scope, epoch: int) -> Program:
+        """Raise the floor of a scope, durably.
 
-    def run(self, begin: Program, body: Callable[[Attempt], Callable[[], Any]], *, tries: int) -> Program:
+        Raises:
+            ContractViolation: work at or below it may still come; nothing moved.
+        """
+        yield from self._step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
+
+    def _until_over(self, txn: Txn, deadline: float) -> Program:
+        """Wait until a transaction is finished, whoever finishes it."""
+        while not txn.finished:
+            with self.local as protocol:
+                ticket = protocol.watch(txn)
+            seconds = deadline - self._monotonic()
+            if not (yield from self._listen(Wait(ticket, seconds, txn.name, "its own"))):
+                log.warning(
+                    "%s is cancelled, and %s: it ends when its call returns", txn.name, txn.state,
+                    extra=about_txn(txn, state=txn.state.value),
+                )  # fmt: skip
+                return
+
+    def run(self, enter: Program, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program:
         """Begin, call the body, commit, and return the body's value; again on fresh state when it lost a race.
+
+        A part of another is called once: it is its caller that commits, or begins again.
 
         Raises:
             Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
         """
-        attempt: Attempt = yield from begin
+        part: Part = yield from enter
+        if part.joined:
+            return (yield Act(body(part), {}, None))
+        attempt = part.attempt
         while True:
             tries -= 1
             try:
-                value = yield Act(body(attempt), {}, None)
+                value = yield Act(body(Part(attempt, attempt.numbering)), {}, None)
                 yield from self.commit(attempt)
             except (Stale, Wounded):
                 again = yield from self._retry(attempt, last=tries <= 0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
 from settlemark._errors import DeclarationError
+from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
 
@@ -41,7 +42,7 @@ UNKNOWN = object()
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__settlemark_declaration__"
 _EXTRAS = frozenset({"result", "key"})
-_declared: dict[str, Declaration] = {}
+_declared = Registry()
 
 
 class Outcome(StrEnum):
@@ -78,6 +79,10 @@ class Handler:
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         required = tuple(p.name for p in parameters if p.name in named and p.default is p.empty)
         return named, takes_all, required
+
+    def takes(self, name: str) -> bool:
+        """Whether it asks for this name."""
+        return name in self._parameters[0]
 
     def required(self) -> tuple[str, ...]:
         """Return the names it cannot be called without, `result` and `key` apart."""
@@ -131,6 +136,11 @@ class Declaration:
     refine: Callable[..., Any] | None = None
     version: str = "1"
     unknown: tuple[type[BaseException], ...] = ()
+    window: float | None = None
+    aliases: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    live: Handler | None = None
+    valid_for: float | None = None
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -142,6 +152,15 @@ class Declaration:
     def undoable(self) -> bool:
         """Whether an abort can undo it and leave nothing behind."""
         return self.kind is EffectClass.REVERSIBLE and self.cost is None
+
+    @property
+    def asks_by_key(self) -> bool:
+        """Whether its probe looks for the key: where that is forgotten, finding nothing proves nothing."""
+        return self.probe is not None and self.probe.takes("key")
+
+    def speaks_for(self, version: str) -> bool:
+        """Whether its handlers may act for an effect of this version."""
+        return version == self.version or version in self.versions
 
     @cached_property
     def handlers(self) -> str:
@@ -192,6 +211,11 @@ class Effect:
     `run` calls the tool; `pack` turns its result into plain data and `unpack` turns that back, for
     tools whose results are objects of a framework. `given` are the arguments as the tool gets them,
     where a framework makes them of the recorded ones. `stored` says that `result` still is that JSON.
+    `path` names its decision in its transaction, `position` is only its number in the record.
+    `at` is since when its counterparty may know its key (seconds since 1970); `missing` is what would have
+    to be declared here to undo it or to ask about it; `withheld` says by role which handlers must not run,
+    since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
+    where that is not as they are; `unread` is a result that could not be read, and its recorded text.
     """
 
     declaration: Declaration
@@ -206,6 +230,7 @@ class Effect:
     key: str = ""
     payload: str = "{}"
     position: int = 0
+    path: tuple[int, ...] = ()
     held: bool = False
     calls: list[Call] = field(default_factory=list["Call"])
     outcome: Outcome = Outcome.INTENDED
@@ -214,6 +239,12 @@ class Effect:
     error: str | None = None
     tag: Tag | None = None
     note: str | None = None
+    at: float = 0.0
+    missing: str | None = None
+    fingerprint: str = ""
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str])
+    packed: tuple[str, str | None] | None = None
+    unread: tuple[Any, str] | None = None
 
     @property
     def executed(self) -> bool:
@@ -290,6 +321,11 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     refine: Callable[..., Any] | None = None,
     version: str = "1",
     unknown: tuple[type[BaseException], ...] = (),
+    window: float | None = None,
+    aliases: tuple[str, ...] | str = (),
+    versions: tuple[str, ...] | str = (),
+    live: Callable[..., Any] | None = None,
+    valid_for: float | None = None,
     function: Callable[..., Any] | None = None,
 ) -> Declaration:
     """Return a checked declaration; see `effect` for what each argument means.
@@ -319,6 +355,11 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         refine=refine,
         version=version,
         unknown=unknown,
+        window=window,
+        aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
+        versions=(versions,) if isinstance(versions, str) else tuple(versions),
+        live=_handler("live", live, tool, names),
+        valid_for=valid_for,
         function=function,
     )
     _check(declaration, names)
@@ -354,6 +395,13 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
         raise DeclarationError(f"{tool} is {kind}, which is never held: drop release=", tool=tool)
     if declaration.cost is not None and kind is not EffectClass.REVERSIBLE:
         raise DeclarationError(f"{tool} is {kind}: cost= says what undoing a reversible effect leaves", tool=tool)
+    if declaration.window is not None and not _is_duration(declaration.window):
+        raise DeclarationError(
+            f"window={declaration.window!r} of {tool}: give the seconds for which its counterparty remembers a key,"
+            " or leave it out when it never forgets one",
+            tool=tool,
+        )
+    _check_freshness(declaration)
     templates = [t for t in (declaration.scope, *declaration.may_touch) if t is not None]
     for template in templates:
         unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
@@ -365,7 +413,29 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             )
 
 
-def effect(
+def _check_freshness(declaration: Declaration) -> None:
+    kind, tool = declaration.kind, declaration.tool
+    if declaration.live is None and declaration.valid_for is None:
+        return
+    if kind is not EffectClass.READ:
+        raise DeclarationError(f"{tool} is {kind}: live= and valid_for= say how long a read holds", tool=tool)
+    if declaration.scope is None and not declaration.may_touch:
+        raise DeclarationError(
+            f'{tool} is to be looked at again but names no scope: say what it reads, as in scope="price:/{{item}}"',
+            tool=tool,
+        )
+    if declaration.valid_for is not None and not _is_duration(declaration.valid_for):
+        raise DeclarationError(
+            f"valid_for={declaration.valid_for!r} of {tool}: give the seconds for which its answer may be acted on",
+            tool=tool,
+        )
+
+
+def _is_duration(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+
+
+def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     kind: EffectName | EffectClass,
     *,
     scope: str | None = None,
@@ -379,6 +449,11 @@ def effect(
     name: str | None = None,
     version: str = "1",
     unknown: tuple[type[BaseException], ...] = (),
+    window: float | None = None,
+    aliases: tuple[str, ...] | str = (),
+    versions: tuple[str, ...] | str = (),
+    live: Callable[..., Any] | None = None,
+    valid_for: float | None = None,
 ) -> Callable[[_F], _F]:
     """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
 
@@ -395,8 +470,16 @@ def effect(
         may_touch: broader scopes to hold until `refine` says which were meant.
         refine: called with the result, returns the scope (or scopes) really touched.
         name: the tool's name in the ledger; the function's by default.
-        version: the handlers' version, stored beside each effect.
+        version: the handlers' version, stored beside each effect: after a restart it is undone, asked about
+            and released by handlers of its own version, never by another's.
         unknown: exception types that leave the outcome unknown, beside timeouts and lost connections.
+        window: seconds for which the counterparty remembers a key; for good when left out. Past it a call is
+            never sent again, and a probe that looks for the `key` and finds nothing proves nothing.
+        aliases: names that the tool had before: effects recorded under them are its own.
+        versions: earlier versions whose effects these handlers also speak for.
+        live: for `read`: returns an ETag or digest of what it reads, from the arguments it asks for. It is called
+            before the read, and again before anything settles on it: `Stale` when it differs.
+        valid_for: for `read`: seconds after which nothing settles on it any more.
 
     Raises:
         DeclarationError: the class is unknown, or the parts contradict each other.
@@ -419,13 +502,14 @@ def effect(
         tool = name or str(getattr(function, "__name__", repr(function)))
         declaration = declare(
             tool, kind, scope=scope, undo=undo, probe=probe, release=release, cost=cost, keyed=keyed,
-            may_touch=may_touch, refine=refine, version=version, unknown=unknown, function=function,
+            may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
+            versions=versions, live=live, valid_for=valid_for, function=function,
         )  # fmt: skip
         try:
             setattr(function, _ATTRIBUTE, declaration)
         except (AttributeError, ValueError):
             raise _misplaced(function) from None
-        _declared[tool] = declaration
+        _declared.add(declaration)
         return function
 
     return decorate
@@ -440,9 +524,9 @@ def _misplaced(function: object) -> DeclarationError:
     )
 
 
-def declared_as(tool: str) -> Declaration | None:
-    """Return what this process declared last, with `effect`, of a tool of this name, or None."""
-    return _declared.get(tool)
+def declared_as(tool: str, version: str | None = None) -> Declaration | None:
+    """Return what this process declared, with `effect`, of a tool, by its name or a former one; see `Registry`."""
+    return _declared.find(tool, version)
 
 
 def declaration_of(function: object) -> Declaration | None:

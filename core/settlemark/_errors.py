@@ -10,16 +10,20 @@ SettlemarkError
 │   ├── StateError        the transaction is not in a state that allows this
 │   ├── LateAppend        a call arrived after the seal: refused, and its transaction aborted
 │   ├── OutsideDeclared   a call touched what its transaction had not declared
+│   ├── ContractViolation an orchestrator said that work is over which may still come
+│   ├── Entangled         a call needs what its own caller, or a sibling branch, holds until it has ended
 │   └── WouldBlock        a synchronous call would have to wait inside an event loop
 ├── Refused               the settlement said no: undone, never released
 │   ├── Stale             what the plan was read from has changed
 │   ├── Wounded           an older transaction needed a resource this one had claimed
 │   ├── Vetoed            a pre-commit hook said no
 │   ├── Cancelled         the run was cancelled: a fence stands
+│   ├── LeaseLost         this process was thought dead: another one ends the transaction
 │   └── WaitTimeout       the deadline passed while another held the resource
 ├── InDoubt               an outcome nobody can tell: recorded, not guessed
 ├── PartialCommit         some irreversible effects left and a later one failed for good
 ├── LedgerError           the durable record could not be read or written
+│   └── Forgotten         a decision is on record and its result is not: it is not run again
 └── InternalError         our own bug
 ```
 
@@ -96,6 +100,20 @@ class OutsideDeclared(UsageError):
     """A call touched what its transaction had not declared. Attributes: `scope`, `declared`."""
 
 
+class ContractViolation(UsageError):
+    """An orchestrator said that work is over which may still come: nothing moved.
+
+    Attributes: `scope`, `epoch`, `holder` (a transaction's name, or None), `frontier` (the first epoch that may move).
+    """
+
+
+class Entangled(UsageError):
+    """A call needs what its own caller, or a sibling branch, holds until it has ended: neither could go on.
+
+    Attributes: `transaction`, `holder` (a transaction's name), `scope`.
+    """
+
+
 class WouldBlock(UsageError):
     """A synchronous call would have to wait inside an event loop. Attributes: `holder`, `scope`."""
 
@@ -123,6 +141,10 @@ class Cancelled(Refused):
     """The run was cancelled: a fence stands, and nothing of this run acts any more."""
 
 
+class LeaseLost(Refused):
+    """This process hung for longer than its lease: another worker ends its transaction, and nothing acts here."""
+
+
 class WaitTimeout(Refused):
     """The deadline passed while another held the resource; nothing was run.
 
@@ -146,6 +168,13 @@ class PartialCommit(SettlemarkError):
 
 class LedgerError(SettlemarkError):
     """The durable record could not be read or written. Attribute `url`."""
+
+
+class Forgotten(LedgerError):
+    """A decision is on record and its result is not: pruned, or its key was dropped. It is not run again.
+
+    Attributes: `key`, `tool`, `outcome`.
+    """
 
 
 class InternalError(SettlemarkError):

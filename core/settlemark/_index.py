@@ -11,7 +11,7 @@ that one, and a departure wakes one waiter instead of all (10,000 waiters drain 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, MutableSequence
+from collections.abc import MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sortedcontainers import SortedList
@@ -273,8 +273,8 @@ class ScopeIndex:
         least = [found.items[0] for found in candidates if found is not None and found.items]
         return min(least, default=None)
 
-    def holds(self, match: Match, layer: int) -> Iterable[Hold]:
-        """Return the overlapping holds of one of the sets."""
+    def holds(self, match: Match, layer: int) -> Sequence[Hold]:
+        """Return the overlapping holds of one of the sets, the oldest holder's first, whatever came before."""
         found: list[Hold] | None = None
         for node in match.ways:
             own = node.own_sets[layer]
@@ -284,7 +284,11 @@ class ScopeIndex:
             below = node.all_sets[layer]
             if below:
                 found = [*found, *below] if found else list(below)
-        return found or ()
+        if found is None:
+            return ()
+        if len(found) > 1:
+            found.sort(key=lambda hold: (hold.txn.position, hold.since))
+        return found
 
     # ---- floors and versions: high-water marks
 

@@ -19,6 +19,7 @@ from settlemark._versions import Versions
 def picture(index: ScopeIndex, versions: Versions, live: Mapping[Position, Txn], fenced: set[str]) -> tuple[Any, ...]:
     """Return the picture of these parts of a protocol."""
     positions = sorted(live)
+    names = {txn.id: txn.name for txn in live.values()}
     ticks = sorted({t for txn in live.values() for h in txn.holds.values() for t in (h.since, h.granted)})
     rank = {tick: number for number, tick in enumerate(ticks)}
     floors = sorted(
@@ -26,7 +27,7 @@ def picture(index: ScopeIndex, versions: Versions, live: Mapping[Position, Txn],
     )
     plans = sorted((run, *_read(index, scope, seen)) for run, scope, seen in versions.planned())
     return (
-        tuple(_transaction(index, live[position], rank) for position in positions),
+        tuple(_transaction(index, live[position], rank, names) for position in positions),
         tuple(floors),
         tuple(plans),
         tuple(sorted(fenced)),
@@ -46,11 +47,12 @@ def _read(index: ScopeIndex, scope: Scope, seen: int) -> tuple[str, bool]:
     return scope.text, index.version(index.match(scope)) > seen
 
 
-def _transaction(index: ScopeIndex, txn: Txn, rank: Mapping[int, int]) -> tuple[Any, ...]:
+def _transaction(index: ScopeIndex, txn: Txn, rank: Mapping[int, int], names: Mapping[int, str]) -> tuple[Any, ...]:
     holds = sorted(
         (h.scope.text, rank[h.since], rank[h.granted], h.declared, h.claims, h.held, h.wants, h.readings)
         for h in txn.holds.values()
     )
     reads = sorted(_read(index, scope, seen) for known in (txn.reads, txn.plan) for scope, seen in known.items())
     flags = (txn.state, txn.reason, txn.wrote, txn.released, txn.retry, txn.running)
-    return (txn.name, txn.attempt, *flags, tuple(holds), tuple(reads))
+    ties = (names.get(txn.parent), names.get(txn.group), txn.role)
+    return (txn.name, txn.attempt, *ties, *flags, tuple(holds), tuple(reads))

@@ -3,109 +3,115 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections import OrderedDict
+from collections.abc import Callable
+from math import inf
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._effect import Declaration, declared_as
-from settlemark._errors import LedgerError, WaitTimeout
+from settlemark._errors import WaitTimeout
+from settlemark._logs import about, about_effect, about_txn
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
 from settlemark._states import State, Tag
-from settlemark._txn import Blocked, Ticket, Txn
-from settlemark.ledger._contract import Change, Ledger
+from settlemark._telling import Telling
+from settlemark._txn import DETACHED, Blocked, Ticket, Txn, fire
+from settlemark.ledger._contract import Book, Change, Ledger, Step
 
 log = logging.getLogger("settlemark")
 
-EPOCH_BLOCK = 1 << 20
 
+class _Local:
+    """A look at what is this process's own: seats, tickets, its replica; who it woke is woken after."""
 
-class _Step:
-    """One step of the protocol: the lock is held inside, and who it woke is woken after."""
+    __slots__ = ("_ledger",)
 
-    __slots__ = ("_lock", "_protocol")
-
-    def __init__(self, protocol: Protocol) -> None:
-        self._protocol = protocol
-        self._lock = threading.Lock()
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
 
     def __enter__(self) -> Protocol:
-        self._lock.acquire()
-        return self._protocol
+        self._ledger.lock.acquire()
+        return self._ledger.protocol
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        woken = self._protocol.take_woken()
-        self._lock.release()
+        woken = self._ledger.protocol.take_woken()
+        self._ledger.lock.release()
         if woken:
             fire(woken)
 
 
-def fire(tickets: Iterable[Ticket]) -> None:
-    """Wake whoever waits on these tickets, or will."""
-    for ticket in tickets:
-        ticket.fired = True
-        if ticket.wake is not None:
-            ticket.wake()
-
-
-class Programs:
-    """The parts of a driver: a protocol that decides, a ledger that remembers, and who waits for whom.
+class Programs(Telling):
+    """The parts of a driver: a ledger whose protocol decides and which remembers, and who waits for whom.
 
     Args:
-        protocol: decides.
-        ledger: remembers.
+        ledger: takes the steps.
         clock: returns seconds since 1970, for the record.
         monotonic: returns seconds, for deadlines.
-        worker: this process's name in the ledger.
-        declaration: finds what was declared of a tool by its name.
+        declaration: finds what was declared of a tool by its name and version.
+        prefix: of every key.
         on_residue: told of every transaction that left something, once.
     """
 
     def __init__(
         self,
-        protocol: Protocol,
         ledger: Ledger,
         *,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
-        worker: str,
-        declaration: Callable[[str], Declaration | None] = declared_as,
+        declaration: Callable[[str, str | None], Declaration | None] = declared_as,
         prefix: str = "",
         on_residue: Callable[[str], None] | None = None,
     ) -> None:
         self.ledger = ledger
-        self.step = _Step(protocol)
-        self._protocol = protocol
+        self.local = _Local(ledger)
         self._clock = clock
         self._monotonic = monotonic
-        self._worker = worker
         self._prefix = prefix
         self._declaration = declaration
         self._on_residue = on_residue
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
-        self._names: dict[str, Attempt] = {}
-        protocol.next_epoch = ledger.reserve_epochs(EPOCH_BLOCK)
-        self._epoch_limit = protocol.next_epoch + EPOCH_BLOCK
-        protocol.fenced.update(ledger.fences())
+        self._live_plans: OrderedDict[str, list[Any]] = OrderedDict()
+        self._first_seen: dict[int, float] = {}
+        self._stuck_since: dict[str, float | None] = {}
+        self._asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
+        self._looked = -inf
 
-    def _enter(self, attempt: Attempt, txn: Txn) -> None:
-        self._attempts[txn] = attempt
-        self._names[attempt.name] = attempt
+    @property
+    def _protocol(self) -> Protocol:
+        return self.ledger.protocol
 
-    def _leave(self, attempt: Attempt, txn: Txn) -> None:
-        self._attempts.pop(txn, None)
-        if self._names.get(attempt.name) is attempt:
-            del self._names[attempt.name]
+    # ---- steps
+
+    def _step(self, step: Step[Any], *, durable: bool = False) -> Program:
+        """Take a step and return its answer, when it (with `durable` on disk) is taken."""
+        ledger = self.ledger
+        if ledger.immediate:
+            return ledger.now(step)
+        return (yield Recorded(ledger.submit(step, durable=durable)))
+
+    def _note(self, attempt: Attempt, changes: list[Change]) -> None:
+        """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""
+        self.ledger.later(lambda _protocol, book: attempt.put(book, changes))
+
+    def _still_ours(self, txn: Txn) -> Program:
+        """Return when this worker may act for a transaction: it surely has its lease, and nobody has taken it over.
+
+        Raises:
+            LeaseLost: another worker has it.
+        """
+        if not self.ledger.is_fresh():
+            yield from self._step(lambda _protocol, _book: None)
+        if txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
 
     # ---- waiting
 
@@ -119,20 +125,18 @@ class Programs:
         limit: float | None = None,
     ) -> Program:
         woken = False
+        since = 0.0 if self.observer is None else self._monotonic()
         attempt.told_waiting = attempt.told_waiting or attempt.written
         self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
-            told = f"waiting for {holder}, which holds {blocked.scope}"
-            # Under the lock, so that it cannot be recorded after the end of a transaction aborted just now.
-            with self.step:
-                if attempt.live.state in (State.OPEN, State.SEALED):
-                    self._write([attempt.state_change(self._clock(), waiting=told)])
+            self._tell_waiting(attempt, f"waiting for {holder}, which holds {blocked.scope}")
         try:
-            woken = yield Wait(ticket, deadline - self._monotonic(), holder, blocked.scope.text)
+            woken = yield from self._listen(Wait(ticket, deadline - self._monotonic(), holder, blocked.scope.text))
         finally:
             self.waiting.pop(ticket, None)
+            self._tell_waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
             if not woken:
-                with self.step as protocol:
+                with self.local as protocol:
                     protocol.unwatch(ticket, blocked.holder, attempt.live)
         if not woken:
             waited = attempt.wait if limit is None else limit
@@ -143,59 +147,71 @@ class Programs:
                 waited=waited,
             )  # fmt: skip
 
+    def _listen(self, wait: Wait) -> Program:
+        """Wait, while the ledger looks for what other processes do."""
+        self.ledger.listen(1)
+        try:
+            return (yield wait)
+        finally:
+            self.ledger.listen(-1)
+
+    def _tell_waiting(self, attempt: Attempt, told: str | None) -> None:
+        """Have it on record for whom a transaction waits, or with None that it waits no more."""
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            # Not behind the end of a transaction that was aborted just now.
+            if attempt.live.state in (State.OPEN, State.SEALED):
+                attempt.put(book, [attempt.state_change(self._clock(), waiting=told)])
+
+        self.ledger.later(tell)
+
     def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
         deadline = self._monotonic() + attempt.wait
         while not txn.finished:
-            with self.step as protocol:
+            with self.local as protocol:
                 ticket = protocol.watch(txn)
-            woken = yield Wait(ticket, deadline - self._monotonic(), "a call that has not returned", "its own")
+            seconds = deadline - self._monotonic()
+            woken = yield from self._listen(Wait(ticket, seconds, "a call that has not returned", "its own"))
             if not woken:
                 log.warning(
                     "%s is %s, but a call of it has not returned yet: it ends when that does",
                     txn.name,
                     txn.state,
+                    extra=about_txn(txn, state=txn.state.value),
                 )
                 return
+        yield from self._until_concluded(attempt, txn)
 
-    # ---- the ledger
-
-    def _write(self, changes: list[Change]) -> Future[Any] | None:
-        """Queue what a crash may lose, because recovery asks the counterparty anyway."""
-        pending: Future[Any] | None
-        try:
-            pending = self.ledger.write(changes)
-        except LedgerError as error:
-            pending = Future[Any]()
-            pending.set_exception(error)
-        if pending is not None:
-            pending.add_done_callback(_log_failure)
-        return pending
-
-    @staticmethod
-    def _answer(value: Any) -> Program:
-        if isinstance(value, Future):
-            value = yield Recorded(cast("Any", value))
-        return value
+    def _until_concluded(self, attempt: Attempt, txn: Txn) -> Program:
+        """Wait until whoever concludes an abort has done so: its end may come before its record."""
+        if txn.id == DETACHED:
+            self._tell_ended(attempt)
+        with self.local:
+            if txn.id == DETACHED:
+                self._attempts.pop(txn, None)  # another worker concludes it, or there is nothing to conclude
+            if txn.state is not State.ABORTED or txn not in self._attempts:
+                return
+            ticket = Ticket()
+            attempt.waiters.append(ticket)
+        yield Wait(ticket, attempt.wait, txn.name, "its own")
 
     def _tell_residue(self, attempt: Attempt) -> None:
         left = [e for e in attempt.effects.values() if e.tag not in (None, Tag.CLEAN)]
         if not left:
             return
         for effect in left if self.warns else ():
-            note = _codec.printable(effect.note)
-            log.warning("%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note)
+            note = attempt.payloads.scrub(_codec.printable(effect.note) or "", [effect.key])
+            log.warning(
+                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note,
+                extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),
+            )  # fmt: skip
         if self._on_residue is None:
             return
         try:
             self._on_residue(attempt.name)
         except Exception:  # a listener's own fault must not reach whoever settled
-            log.exception("on_residue failed for %s", attempt.name)
+            log.exception("on_residue failed for %s", attempt.name, extra=about(transaction=attempt.name))
 
 
 def scope_of(run: str) -> Scope:
     return Scope.parse(f"run:/{escape(run)}")
-
-
-def _log_failure(pending: Future[Any]) -> None:
-    if not pending.cancelled() and pending.exception() is not None:
-        log.error("an outcome could not be recorded: %s", pending.exception())

@@ -25,19 +25,55 @@ transaction whose first release is refused for good can still be undone whole (s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from settlemark._errors import Cancelled, InternalError, LateAppend, OutsideDeclared, SettlemarkError, StateError
+from settlemark._entangled import are_siblings, refuse_callers, refuse_circle, refuse_siblings, siblings
+from settlemark._errors import (
+    Cancelled,
+    ContractViolation,
+    Entangled,
+    InternalError,
+    LateAppend,
+    OutsideDeclared,
+    SettlemarkError,
+    StateError,
+)
 from settlemark._index import ACTIVE, BUSY, HOLDS, READING, Match, Node, Position, Positions, ScopeIndex
 from settlemark._picture import picture
 from settlemark._refusals import refusal
 from settlemark._scope import Scope
 from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
-from settlemark._txn import AT_ONCE, Blocked, Call, Hold, Mode, Ticket, Txn
-from settlemark._versions import Versions
+from settlemark._txn import AT_ONCE, Blocked, Call, Hold, Mode, Role, Ticket, Txn
+from settlemark._versions import LAST, Versions
+
+NOBODY = ""
+"""The owner of a transaction whose worker is gone."""
 
 _UNSETTLED = (State.OPEN, State.SEALED)
+
+Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def step(method: _Method) -> _Method:
+    """Mark a method as one that moves the protocol: with a journal, a call from outside is noted in it."""
+    name = method.__name__
+
+    @wraps(method)
+    def noted(self: Protocol, *args: Any, **kwargs: Any) -> Any:
+        journal = self.journal
+        if journal is None:
+            return method(self, *args, **kwargs)
+        self.journal = None  # what it calls is part of it
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.journal = journal
+            journal.append((name, args, kwargs))
+
+    return cast("_Method", noted)
 
 
 class Protocol:
@@ -58,17 +94,24 @@ class Protocol:
 
     def __init__(self, *, first_epoch: int = 1, plans: int = 10_000) -> None:
         self.next_epoch = first_epoch
+        self.time = 0
         self.index = ScopeIndex()
         self.live: dict[Position, Txn] = {}
         self.fenced: set[str] = set()
+        self.by_id: dict[int, Txn] = {}
+        self.named: dict[str, Txn] = {}
+        self.journal: list[Step] | None = None
         self._order = Positions()
+        self._tied: set[int] = set()
         self._tick = 0
+        self._serial = 0
         self._woken: list[Ticket] = []
         self._aborted: list[Txn] = []
         self.versions = Versions(self.index, plans=plans)
 
     # ---- beginning
 
+    @step
     def begin(
         self,
         name: str,
@@ -78,53 +121,114 @@ class Protocol:
         declared: Iterable[Scope] = (),
         position: Position | None = None,
         retry: bool = False,
-        fenced: bool = False,
+        owner: str = NOBODY,
+        parent: int = 0,
+        group: int = 0,
+        role: Role = "",
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
 
-        `fenced` lets one begin behind a fence: to end what the run's earlier process left.
+        `owner` names the worker that brings it to its end. `parent` is the number (`Txn.id`) of the one in
+        whose call it runs, `group` that of the hold it works under, before which it takes its place.
 
         Raises:
-            Cancelled: a fence stands on its run.
+            Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
+            StateError: the hold has been dropped.
         """
         run = run or name.split("/", 1)[0]
-        if run in self.fenced and not fenced:
-            raise Cancelled(
-                f"{run} was cancelled: nothing of it acts any more; start again under another run id",
-                transaction=name, epoch=None,
-            )  # fmt: skip
+        self.refuse_fenced(name, run)
+        declared = list(declared)
+        for scope in declared:
+            refuse_callers(self.by_id, name, parent, scope)
+        serial = self._serial + 1
+        if group:
+            epoch, ordinal = self._open_hold(name, group).position
+            position = (epoch, f"{ordinal.removesuffix(LAST)}{serial:012d}")
         if position is None or position in self.live:
             position = self._fresh()
-        txn = Txn(name, run, attempt, position, retry=retry)
-        self.live[position] = txn
+        if role:
+            position = (position[0], position[1] + LAST)  # behind all that is to work under it
+        self._serial = serial
+        txn = Txn(
+            serial, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group, role=role
+        )  # fmt: skip
+        txn.since = self.time
+        self._enter(txn)
+        self._join_group(txn)
         self._order.add(position)
         self.versions.take_plan(txn)
         for scope in declared:
             self._hold(txn, scope, declared=True)
         return txn
 
-    def _fresh(self) -> Position:
+    def refuse_fenced(self, name: str, run: str) -> None:
+        """Return when no fence stands before a run.
+
+        Raises:
+            Cancelled: one does.
+        """
+        if run in self.fenced:
+            raise Cancelled(
+                f"{run} was cancelled: nothing of it acts any more; start again under another run id",
+                transaction=name, epoch=None,
+            )  # fmt: skip
+
+    def _open_hold(self, name: str, group: int) -> Txn:
+        hold = self.by_id.get(group)
+        if hold is None or hold.state is not State.OPEN:
+            raise StateError(
+                f"{name} was to work under a hold that has been dropped: nothing was run; place another",
+                transaction=name, state=None if hold is None else hold.state,
+            )  # fmt: skip
+        return hold
+
+    def _join_group(self, txn: Txn) -> None:
+        if txn.group and txn.group in self.by_id:
+            self.by_id[txn.group].members[txn.id] = txn
+
+    def _leave_group(self, txn: Txn) -> None:
+        if txn.group and txn.group in self.by_id:
+            self.by_id[txn.group].members.pop(txn.id, None)
+
+    def _next_serial(self) -> int:
+        self._serial += 1
+        return self._serial
+
+    def _enter(self, txn: Txn) -> None:
+        self.live[txn.position] = txn
+        self.by_id[txn.id] = txn
+        self.named[txn.name] = txn
+        if txn.parent or txn.group:
+            self._tied.add(txn.id)
+
+    def _fresh(self, ordinal: str = "") -> Position:
         epoch = self.next_epoch
         self.next_epoch = epoch + 1
-        return (epoch, "")
+        return (epoch, ordinal)
 
     # ---- touching
 
-    def request(self, txn: Txn, scope: Scope, mode: Mode) -> Call:
-        """Return a request, to be admitted; nothing has moved yet."""
-        return Call(txn, scope, mode)
+    def request(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1) -> Call:
+        """Return a request, to be admitted; nothing has moved yet. `place` is its decision's, in its transaction."""
+        return Call(txn, scope, mode, place)
 
+    @step
     def admit(self, call: Call) -> Blocked | None:
         """Admit a request and return None, or return whom it waits for; ask again when they moved.
 
         Raises:
             LateAppend: the transaction was sealed; it is aborted as a protocol violation.
             Refused: it was aborted, or its plan turned out stale just now.
-            StateError: it has settled.
+            Entangled: whom it would wait for cannot end before it. StateError: it has settled.
         """
         txn, scope, mode = call.txn, call.scope, call.mode
         if txn.state is not State.OPEN:
             self._refuse_append(txn, scope)
+        if txn.parent or txn.group:
+            refuse_callers(self.by_id, txn.name, txn.parent, scope)
+            refuse_siblings(self.by_id, call)
+        if not call.number:
+            self._number(call)
         if mode in AT_ONCE:
             changed = self.versions.changed(txn, planned=True)
             if changed is not None:
@@ -137,11 +241,37 @@ class Protocol:
         blocked = None if mode is Mode.HELD else self._blocked(txn, mode, match, scope)
         if (blocked is not None) is not call.wanting:
             call.wanting = blocked is not None
+            call.since = call.since or self.time
             hold.wants += 1 if call.wanting else -1
+            if call.wanting and self._tied:
+                self._wake(txn)  # who waits for it may have come into a circle
         if blocked is None:
             self._grant(call, hold)
         self._refresh(hold)
+        if blocked is not None and (txn.parent or txn.group):
+            self._refuse_circle(call, blocked)
         return blocked
+
+    def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
+        try:
+            refuse_circle(self.by_id, self.live, self.index, call.txn, blocked)
+        except Entangled:
+            self.withdraw(call)
+            raise
+
+    @step
+    def declare(self, txn: Txn, scopes: Iterable[Scope]) -> None:
+        """Hold what an open transaction may touch; one that is past that holds nothing new."""
+        if txn.state is State.OPEN:
+            for scope in scopes:
+                self._touch(txn, scope, declared=True)
+
+    @staticmethod
+    def _number(call: Call) -> None:
+        txn = call.txn
+        txn.numbered += 1
+        call.number = txn.numbered
+        txn.calls[call.number] = call
 
     def _refuse_append(self, txn: Txn, scope: Scope) -> None:
         if txn.state is State.SEALED:
@@ -158,7 +288,7 @@ class Protocol:
             transaction=txn.name, scope=scope,
         )  # fmt: skip
 
-    def _touch(self, txn: Txn, scope: Scope) -> Hold:
+    def _touch(self, txn: Txn, scope: Scope, *, declared: bool = False) -> Hold:
         path = self.index.enter(scope)
         # No floor of the whole type reaches it: the common case, told by one look.
         reached = self.versions.base >= txn.position or path[0].all_floor >= txn.position
@@ -166,7 +296,7 @@ class Protocol:
             match = self.index.match(scope) if self.index.wildcards else Match(path[:-1], path[-1:])
             if max(self.index.floor(match), self.versions.base) >= txn.position:
                 self._restamp(txn)
-        return self._hold_at(txn, scope, path, declared=False)
+        return self._hold_at(txn, scope, path, declared=declared)
 
     def _covered(self, txn: Txn, scope: Scope) -> bool:
         match = self.index.match(scope)
@@ -201,10 +331,16 @@ class Protocol:
             rival = other.txn
             if rival is txn or rival.state not in _UNSETTLED or rival.position < txn.position or not other.claims:
                 continue
-            if txn.claims or self._held_before(txn, other):
+            if txn.group and are_siblings(self.by_id, txn, rival):
+                continue
+            if txn.claims or self._held_before(txn, other) or self._holds_for(txn):
                 self.abort(rival, Reason.WOUNDED, scope=other.scope, holder=txn.name)
             else:
                 self._restamp(txn)
+
+    def _holds_for(self, txn: Txn) -> bool:
+        """Whether the hold a transaction works under stands for it on some scope: that moves with it, as claims do."""
+        return bool(txn.group and txn.group in self.by_id and self.by_id[txn.group].holds)
 
     @staticmethod
     def _held_before(txn: Txn, claim: Hold) -> bool:
@@ -213,10 +349,9 @@ class Protocol:
     def _blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
         if mode is not Mode.READ:
             # The nearest older one: waiters form a chain, and a departure wakes one of them.
-            layer = HOLDS if mode is Mode.FINAL else ACTIVE
-            older = self.index.below(match, layer, txn.position)
+            older = self._older(txn, match, HOLDS if mode is Mode.FINAL else ACTIVE)
             if older is not None:
-                return Blocked(self.live[older], scope)
+                return Blocked(older, scope)
         for hold in self.index.holds(match, BUSY):
             if hold.txn is not txn:
                 return Blocked(hold.txn, scope)
@@ -224,6 +359,15 @@ class Protocol:
             for hold in self.index.holds(match, READING):
                 if hold.txn is not txn:
                     return Blocked(hold.txn, scope)
+        return None
+
+    def _older(self, txn: Txn, match: Match, layer: int) -> Txn | None:
+        position = self.index.below(match, layer, txn.position)
+        while position is not None:
+            older = self.live[position]
+            if not (txn.group and older.state in _UNSETTLED and are_siblings(self.by_id, txn, older)):
+                return older
+            position = self.index.below(match, layer, position)
         return None
 
     def _grant(self, call: Call, hold: Hold) -> None:
@@ -244,12 +388,14 @@ class Protocol:
         txn.claims += 1
         txn.running += 1
 
+    @step
     def withdraw(self, call: Call) -> None:
         """Take back a request that is still waiting; a hold that served nothing else is dropped with it."""
         hold = call.hold
         if not call.wanting or hold is None:
             return
         call.wanting = False
+        self._close(call)
         if call.txn.state is not State.OPEN:
             return
         hold.wants -= 1
@@ -258,12 +404,15 @@ class Protocol:
             self._drop_hold(hold)
             self._wake(call.txn)
 
+    @step
     def acted(self, call: Call, *, happened: bool) -> None:
         """Note that an admitted read or effect has returned; an effect that did not happen frees its claim."""
         txn, hold = call.txn, call.hold
         if hold is None or not call.admitted:
             raise InternalError(f"{txn.name}: {call.scope} returned without having been admitted")
+        call.returned = True
         if call.mode is Mode.READ:
+            self._close(call)
             txn.reading -= 1
             if txn.state is State.OPEN:
                 hold.readings -= 1
@@ -273,10 +422,18 @@ class Protocol:
         if not txn.running:
             self._wake(txn)
         if not happened:
+            self._close(call)
             self._drop_claim(hold)
         if txn.state is State.ABORTING and not txn.running:
             self._conclude(txn)
 
+    @staticmethod
+    def _close(call: Call) -> None:
+        """Note that nothing more will be said of a call."""
+        call.hold = None
+        call.txn.calls.pop(call.number, None)
+
+    @step
     def resumed(self, calls: Iterable[Call]) -> None:
         """Note that a suspended effect, whose claims are still held, runs again.
 
@@ -287,28 +444,37 @@ class Protocol:
             if call.txn.state is not State.OPEN:
                 self._refuse_append(call.txn, call.scope)
             call.txn.running += 1
+            call.returned = False
 
+    @step
     def released(self, call: Call) -> None:
         """Note that a held effect has left, or may have: from here on there is no way back."""
         hold = call.hold
-        assert hold is not None
+        if hold is None:
+            return
         hold.txn.released = True
         hold.held -= 1
         self._refresh(hold)
 
+    @step
     def unhold(self, call: Call) -> None:
         """Note that a held effect will never leave (it was refused, or could not be recorded)."""
         hold = call.hold
-        assert hold is not None
+        if hold is None:
+            return
+        self._close(call)
         # After an abort the hold may be a retry's: what that one holds is not ours to drop.
         if hold.held and hold.txn is call.txn:
             hold.held -= 1
             self._refresh(hold)
 
+    @step
     def undone(self, call: Call, *, clean: bool) -> None:
         """Note that an abort dealt with one executed effect; what stays in the world is a write."""
         hold = call.hold
-        assert hold is not None
+        if hold is None:
+            return
+        self._close(call)
         if not clean:
             self.versions.wrote([hold])
         self._drop_claim(hold)
@@ -320,6 +486,7 @@ class Protocol:
             hold.granted = 0
         self._refresh(hold)
 
+    @step
     def refine(self, call: Call, to: Iterable[Scope]) -> list[Call]:
         """Replace an effect's broad claim by what it turned out to touch; return the narrower calls.
 
@@ -346,9 +513,11 @@ class Protocol:
             hold.claims += 1
             txn.claims += 1
             self._refresh(hold)
-            following = Call(txn, scope, call.mode)
-            following.hold, following.admitted = hold, True
+            following = Call(txn, scope, call.mode, call.place)
+            following.hold, following.admitted, following.returned = hold, True, True
+            self._number(following)
             narrower.append(following)
+        self._close(call)
         self._drop_claim(broad)
         if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
             self._drop_hold(broad)
@@ -357,8 +526,11 @@ class Protocol:
 
     # ---- settling
 
-    def seal(self, txn: Txn) -> None:
+    @step
+    def seal(self, txn: Txn, *, hooked: bool = False) -> None:
         """Freeze the footprint; what was declared and stayed untouched is dropped.
+
+        `hooked` says that hooks are still to be asked, which end with their process.
 
         Raises:
             Refused: the transaction was aborted. StateError: it has been sealed or settled before.
@@ -366,6 +538,7 @@ class Protocol:
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self.refusal(txn)
         self._move_state(txn, Event.SEAL)
+        txn.hooked = hooked
         for hold in [h for h in txn.holds.values() if h.declared]:
             self._drop_hold(hold)
         self._wake(txn)
@@ -375,14 +548,24 @@ class Protocol:
 
         Raises:
             Refused: it was aborted, or what it read has changed.
+            Entangled: whoever called it has touched a scope of it meanwhile.
         """
         self._require_sealed(txn)
         changed = self.versions.changed(txn, planned=txn.wrote)
         if changed is not None:
             self.abort(txn, Reason.STALE, scope=changed)
             raise self.refusal(txn)
-        if not txn.wrote:
-            return None
+        for sibling in siblings(self.by_id, txn):
+            for hold in (*sibling.holds.values(), *txn.holds.values()):
+                return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
+        blocked = self._waits_at_commit(txn) if txn.wrote else None
+        if blocked is not None and txn.parent:
+            refuse_circle(self.by_id, self.live, self.index, txn, blocked)
+        return blocked
+
+    def _waits_at_commit(self, txn: Txn) -> Blocked | None:
+        for hold in txn.holds.values() if txn.parent else ():
+            refuse_callers(self.by_id, txn.name, txn.parent, hold.scope)
         for hold in txn.holds.values():
             match = self._match(hold)
             older = self.index.below(match, HOLDS, txn.position)
@@ -404,19 +587,23 @@ class Protocol:
             Refused: it was aborted, or what it read has changed.
         """
         blocked = self.waits_for(txn)
-        if blocked is not None:
-            return blocked
+        if blocked is None:
+            self._decided(txn, lasting)
+        return blocked
+
+    @step
+    def _decided(self, txn: Txn, lasting: bool) -> None:
         self._move_state(txn, Event.DECIDE)
         if txn.wrote:
             written = [hold for hold in txn.holds.values() if hold.claims or hold.held]
             self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
         if not lasting and not any(hold.held for hold in txn.holds.values()):
             self.finish(txn)
-            return None
+            return
         for hold in txn.holds.values():
             self._refresh(hold)
-        return None
 
+    @step
     def finish(self, txn: Txn) -> None:
         """Note that every release is done: the transaction is committed and holds nothing."""
         self._move_state(txn, Event.FINISH)
@@ -426,6 +613,7 @@ class Protocol:
             self.versions.keep_plan(txn)
         self._forget(txn)
 
+    @step
     def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
         """Abort a transaction that has not settled; one that is past that is left alone.
 
@@ -434,6 +622,7 @@ class Protocol:
         if txn.state in _UNSETTLED:
             self._abort(txn, reason, detail)
 
+    @step
     def revert(self, txn: Txn, reason: Reason, **detail: Any) -> None:
         """Abort a releasing transaction of which nothing has left: only who releases it knows that.
 
@@ -461,6 +650,7 @@ class Protocol:
         if not txn.claims:
             self.finish_abort(txn)
 
+    @step
     def finish_abort(self, txn: Txn) -> None:
         """Note that its undos are done; a retry takes its position and footprint in this same step."""
         if txn.claims or txn.running:
@@ -476,9 +666,17 @@ class Protocol:
             self._forget(txn)
 
     def _succeed(self, txn: Txn) -> None:
-        again = Txn(txn.name, txn.run, txn.attempt + 1, txn.position, retry=True)
+        again = Txn(
+            self._next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
+            parent=txn.parent, group=txn.group, role=txn.role,
+        )  # fmt: skip
         txn.successor = again
-        self.live[txn.position] = again
+        again.since = self.time
+        del self.by_id[txn.id]
+        self._leave_group(txn)
+        self._tied.discard(txn.id)
+        self._enter(again)
+        self._join_group(again)
         self.versions.forget(txn)
         self.versions.take_plan(again)
         again.holds, txn.holds = txn.holds, {}
@@ -488,6 +686,7 @@ class Protocol:
         self._wake(txn)
         self.versions.prune(self._order.least())
 
+    @step
     def cancel(self, run: str) -> list[Txn]:
         """Put up a fence: abort all of a run that has not settled, and refuse all that comes later.
 
@@ -499,9 +698,86 @@ class Protocol:
             self.abort(txn, Reason.CANCELLED)
         return found
 
+    @step
+    def unfence(self, runs: Iterable[str]) -> None:
+        """Take down the fences before runs that are long over."""
+        self.fenced.difference_update(runs)
+
+    @step
+    def advance(self, scope: Scope, epoch: int) -> None:
+        """Raise the floor of a scope: all at or below this epoch is final there, for good.
+
+        Raises:
+            ContractViolation: work at or below it may still come; nothing moved.
+        """
+        least = self.index.least(self.index.match(scope))
+        if least is not None and least[0] <= epoch:
+            holder = self.live[least]
+            raise ContractViolation(
+                f"{scope} cannot be advanced past epoch {epoch}: {holder.name}, at {least[0]}, may still touch it;"
+                f" nothing moved; wait until it has ended, or advance to {least[0] - 1}",
+                scope=scope, epoch=epoch, holder=holder.name, frontier=least[0],
+            )  # fmt: skip
+        if epoch >= self.next_epoch:
+            raise ContractViolation(
+                f"{scope} cannot be advanced past epoch {epoch}: nobody has been given it yet; nothing moved; advance"
+                f" to {self.next_epoch - 1}",
+                scope=scope, epoch=epoch, holder=None, frontier=self.next_epoch,
+            )  # fmt: skip
+        self.versions.advance(scope, (epoch, LAST))
+
+    @step
     def unretry(self, txn: Txn) -> None:
         """Note that nobody will retry this transaction: its abort frees its place."""
         txn.retry = False
+
+    @step
+    def park(self, txn: Txn, *, parked: bool) -> None:
+        """Note that a transaction is put aside until its framework comes back to it, or that this has happened."""
+        txn.parked = parked
+
+    @step
+    def bury(self, worker: str) -> list[Txn]:
+        """Take a dead worker's transactions from it; they are nobody's until somebody owns them.
+
+        What they were doing is over: an act that was running has no outcome, a read is forgotten.
+        """
+        found = [txn for txn in self.live.values() if txn.owner == worker]
+        for txn in found:
+            txn.owner = NOBODY
+            for call in list(txn.calls.values()):
+                if call.wanting:
+                    self.withdraw(call)
+                elif call.admitted and not call.returned and call.mode is not Mode.HELD:
+                    self.acted(call, happened=True)
+            self._wake(txn)
+        return found
+
+    @step
+    def own(self, txn: Txn, worker: str) -> None:
+        """Give a transaction to a worker that will bring it to its end.
+
+        Raises:
+            StateError: another worker has it; nothing moved.
+        """
+        if txn.owner != NOBODY:
+            raise StateError(
+                f"{txn.name} is being brought to its end by {txn.owner}: wait for it",
+                transaction=txn.name, state=txn.state,
+            )  # fmt: skip
+        txn.owner = worker
+
+    @step
+    def leap(self, epochs: int) -> int:
+        """Leave out so many epochs, and return the first: it, and all up to the next, was never given to anybody."""
+        first = self.next_epoch
+        self.next_epoch += epochs
+        return first
+
+    @step
+    def tell_time(self, seconds: int) -> None:
+        """Note what time it is where the record lives, in seconds since 1970: no decision asks for it, people do."""
+        self.time = seconds
 
     # ---- waiting
 
@@ -578,7 +854,7 @@ class Protocol:
                 f"{txn.name} is {txn.state}: it cannot {event}; begin a new transaction",
                 transaction=txn.name, state=txn.state,
             )  # fmt: skip
-        txn.state = following
+        txn.state, txn.moved = following, self.time
 
     def _require_sealed(self, txn: Txn) -> None:
         if txn.state in (State.ABORTING, State.ABORTED):
@@ -634,7 +910,11 @@ class Protocol:
     def _forget(self, txn: Txn) -> None:
         for hold in list(txn.holds.values()):
             self._drop_hold(hold)
-        del self.live[txn.position]
+        del self.live[txn.position], self.by_id[txn.id]
+        self._leave_group(txn)
+        self._tied.discard(txn.id)
+        if self.named.get(txn.name) is txn:
+            del self.named[txn.name]
         self._order.discard(txn.position)
         self.versions.forget(txn)
         self._wake(txn)
@@ -643,16 +923,23 @@ class Protocol:
     def _restamp(self, txn: Txn) -> None:
         followers = sorted(self._behind(txn), key=lambda t: t.position)
         for moved in (txn, *followers):
-            self._place(moved, self._fresh())
+            self._place(moved, self._fresh(moved.position[1]))
 
     def _behind(self, txn: Txn) -> set[Txn]:
-        """The younger unfinished holders of what a transaction claims, transitively."""
+        """The younger unfinished holders of what a transaction claims, transitively.
+
+        The hold it works under stays behind it, and for what it holds that counts as a claim.
+        """
         found: set[Txn] = set()
         todo = [txn]
         while todo:
             ahead = todo.pop()
+            above = self.by_id.get(ahead.group) if ahead.group else None
+            if above is not None and above.state is State.OPEN and above not in found:
+                found.add(above)
+                todo.append(above)
             for hold in ahead.holds.values():
-                if not hold.claims:
+                if not (hold.claims or ahead.role):
                     continue
                 for position in self.index.above(self._match(hold), ahead.position):
                     other = self.live[position]

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import Any
 
 from settlemark import _codec
+from settlemark._acting import CUT_OFF, refuse_withheld
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._scope import Scope
-from settlemark.ledger._contract import RecordedEffect
+from settlemark.ledger._contract import EffectRow, RecordedEffect
+from settlemark.ledger._recoverable import withheld_from
+from settlemark.ledger._unreadable import GONE, Unreadable
 
-_workers: dict[str, str] = {}
-
-
-def worker_name(token: str, url: str) -> str:
-    """Return this worker's name for the ledger at a URL: host, process and a token of its own."""
-    name = f"{socket.gethostname()}:{os.getpid()}:{token}"
-    _workers[name] = url
-    return name
-
-
-def shared_by(url: str) -> int:
-    """Return how many workers of this process have the ledger at this URL open; a memory ledger is private."""
-    return 0 if url == "memory:" else sum(other == url for other in _workers.values())
-
-
-def retire(worker: str) -> None:
-    """Note that a worker of this process has closed."""
-    _workers.pop(worker, None)
-
-
-def is_running(worker: str) -> bool:
-    """Whether the worker of this name is alive, as far as this host can tell (others count as gone).
-
-    >>> is_running("elsewhere:1:token")
-    False
-    """
-    if worker in _workers:
-        return True
-    host, _, rest = worker.rpartition(":")[0].rpartition(":")
-    if host != socket.gethostname() or not rest.isdigit() or int(rest) == os.getpid():
-        return False
-    try:
-        os.kill(int(rest), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+FIRST_VERSION = "1"
 
 
 def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
     """Return an effect as it stood when its process ended: an intent without an outcome may have happened."""
     row = recorded.row
-    outcome = Outcome.UNKNOWN if recorded.outcome is Outcome.INTENDED else recorded.outcome
+    cut_off = recorded.outcome is Outcome.INTENDED
 
     def run() -> Any:
         function = declaration.function if declaration is not None else None
         if function is None:
-            raise LookupError(f"nothing called {row.tool} is declared in this process: declare it, then settle again")
+            raise LookupError(f"{named(row)} is not declared in this process: declare it, then settle again")
+        refuse_withheld(effect, "release")
         return function(**_codec.decode(row.arguments))
 
-    return Effect(
+    result = _codec.decode(recorded.result)
+    effect = Effect(
         declaration or Declaration(tool=row.tool, kind=row.kind, version=row.version),
         tuple(Scope.parse(text) for text in _codec.decode(row.scopes)),
         _codec.decode(row.arguments),
@@ -73,10 +39,26 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         payload=row.arguments,
         position=row.position,
         held=row.held,
-        outcome=outcome,
-        result=_codec.decode(recorded.result),
+        outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
+        result=result,
         stored=True,
-        error=recorded.error,
+        error=CUT_OFF if cut_off else recorded.error,
         tag=recorded.tag,
         note=recorded.note,
+        at=row.at,
+        missing=named(row) if declaration is None and row.handlers != "{}" else None,
+        fingerprint=row.fingerprint,
+        withheld={} if declaration is None else withheld_from(declaration, row.arguments, recorded.result),
+        unread=(result, recorded.result) if isinstance(recorded.result, Unreadable) else None,
     )
+    return effect
+
+
+def is_sealed(row: EffectRow) -> bool:
+    """Whether another process, with the right keys, could read what this one cannot."""
+    return isinstance(row.arguments, Unreadable) and not isinstance(row.arguments, GONE)
+
+
+def named(row: EffectRow) -> str:
+    """Return what has to be declared to speak for a recorded effect, as people are told it."""
+    return row.tool if row.version == FIRST_VERSION else f"{row.tool} (version {row.version})"

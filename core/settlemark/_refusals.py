@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from settlemark._errors import Cancelled, LateAppend, Refused, SettlemarkError, Stale, Vetoed, WaitTimeout, Wounded
+from settlemark._errors import (
+    Cancelled,
+    LateAppend,
+    LeaseLost,
+    Refused,
+    SettlemarkError,
+    Stale,
+    Vetoed,
+    WaitTimeout,
+    Wounded,
+)
 from settlemark._states import Reason
 
 
@@ -14,7 +24,8 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
     scope = detail.get("scope")
     match reason:
         case Reason.STALE:
-            return Stale(f"{name} was undone: {scope} changed after it was read; read it again and decide anew", **data)
+            how = detail.get("how", "changed after it was read")
+            return Stale(f"{name} was undone: {scope} {how}; read it again and decide anew", **data)
         case Reason.WOUNDED:
             return Wounded(
                 f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
@@ -32,6 +43,12 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             return Vetoed(f"{name} was undone: {detail.get('hook')} said no: {detail.get('verdict')}", **data)
         case Reason.VIOLATION:
             return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
+        case Reason.LEASE:
+            return LeaseLost(
+                f"{name} is another worker's now: this process did not move for longer than its lease, so it was"
+                " thought dead; nothing of it acts here any more; enter its name again to see how it ended",
+                **data,
+            )
         case _:
             cause = detail.get("cause")
             told = f": {cause}" if cause else ""

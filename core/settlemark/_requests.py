@@ -29,9 +29,21 @@ class Act:
     final: bool = False
 
 
+class Pending(Future[Any]):
+    """An answer that a store still owes. It is fetched by whoever waits for it."""
+
+    def lead(self) -> None:
+        """Do in this thread what is queued up to it, unless another thread does so already."""
+        raise NotImplementedError
+
+    def hurry(self) -> None:
+        """Have another thread do it."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class Recorded:
-    """Wait until the ledger has written (or read) this, and answer with its result."""
+    """Wait until the ledger has taken this step, and answer with its result."""
 
     pending: Future[Any]
 

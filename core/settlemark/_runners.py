@@ -18,16 +18,20 @@ from typing import Any
 from settlemark._acting import Program
 from settlemark._current import _current
 from settlemark._errors import WouldBlock
-from settlemark._requests import Act, Recorded, Request, Sleep, Wait
+from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Wait
 
 
 def call_with_current(act: Act) -> Any:
     """Call an act's function with `current_call()` set."""
     if act.current is None:
         return act.function(**act.arguments)
-    token = _current.set(act.current)
+    token = _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
+    around = act.current._around  # noqa: SLF001
     try:
-        return act.function(**act.arguments)
+        if around is None:
+            return act.function(**act.arguments)
+        with around():
+            return act.function(**act.arguments)
     finally:
         _current.reset(token)
 
@@ -54,9 +58,12 @@ def run_sync(program: Program) -> Any:
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request)
-        return _run_coroutine(answer) if inspect.iscoroutine(answer) else answer
+        return _run_coroutine(_with_current(request, answer)) if inspect.iscoroutine(answer) else answer
     if type(request) is Recorded:
-        return request.pending.result()
+        pending = request.pending
+        if isinstance(pending, Pending):
+            pending.lead()
+        return pending.result()
     if type(request) is Wait:
         return _wait_sync(request)
     assert type(request) is Sleep
@@ -154,6 +161,8 @@ async def _do_async(request: Request, patience: Patience) -> Any:
     if type(request) is Act:
         return await _act_async(request, patience)
     if type(request) is Recorded:
+        if isinstance(request.pending, Pending):
+            request.pending.hurry()
         return await uninterrupted(asyncio.wrap_future(request.pending), patience)
     if type(request) is Wait:
         return await _wait_async(request)
@@ -179,9 +188,15 @@ async def _act_async(act: Act, patience: Patience) -> Any:
 
 
 async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
-    token = _current.set(act.current)
-    try:
+    if act.current is None:
         return await coroutine
+    token = _current.set(act.current._begun())  # noqa: SLF001
+    around = act.current._around  # noqa: SLF001
+    try:
+        if around is None:
+            return await coroutine
+        with around():
+            return await coroutine
     finally:
         _current.reset(token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import os
@@ -17,6 +18,7 @@ from typing import Any, Self, get_args
 from settlemark import _codec
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Hook, OnFailure
+from settlemark._current import current_call
 from settlemark._driver import Driver
 from settlemark._effect import (
     Declaration,
@@ -28,19 +30,31 @@ from settlemark._effect import (
     declared_as,
 )
 from settlemark._errors import UsageError
+from settlemark._events import LostLease, Observer, Told
+from settlemark._holding import Hold
 from settlemark._index import Position
+from settlemark._logs import about
+from settlemark._operators import Operators
 from settlemark._protocol import Protocol
-from settlemark._recovery import retire, shared_by, worker_name
+from settlemark._recovering import Recovered
+from settlemark._registry import Registry
+from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
 from settlemark._states import Tag
+from settlemark._tending import Asker, Tender
 from settlemark._transaction import AsyncTransaction, Opening, Transaction
 from settlemark.ledger import RecordedTransaction, open_ledger
+from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
+from settlemark.ledger._failures import shown
+from settlemark.ledger._recoverable import objections
+from settlemark.ledger._redaction import Redaction, Rule
 
 _log = logging.getLogger("settlemark")
 
 DEFAULT_URL = "sqlite:///settlemark.db"
 _RUN = "a run is the id of its job, the name of its transactions up to the first slash"
+LEAST_LEASE = 0.5
 SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
 
 
@@ -59,7 +73,7 @@ class Residue:
     result: Any
 
 
-class Settlement:
+class Settlement(Operators):
     """A settlement layer over a ledger: threads and tasks may share one.
 
     Args:
@@ -67,12 +81,26 @@ class Settlement:
             else `sqlite:///settlemark.db`.
         namespace: keeps several users of one store apart.
         wait: how long a call or a commit may wait for another, in seconds.
+        lease: seconds after which a process that does not move is thought dead, and others end what it began.
+        keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
+            to enter its name again and go on; then it is undone.
         on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
             `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
             decides: one that leaves the `with` block aborts.
         retries: how often a faulted call is tried, and the pauses between.
         on_residue: called with a transaction's name when it left something to mend.
         retain: how many finished transactions a memory ledger keeps.
+        redact: what must never be recorded: fields as dotted paths (`"card.number"`, `"*.token"`), or a function of
+            tool, path and value that returns what to record. A replay answers with what was recorded, where
+            `{"$redacted": null}` stands for it, and after a crash a handler that needs it does not run.
+        encrypt: a key from `new_key()`, several (the first encrypts, all decrypt), a function of the tenant that
+            returns either, or an `Encryption`. Who drops the key has erased the payloads, in backups too. Names,
+            runs, scopes, keys and tools are recorded as they are: keep secrets out of them.
+        tenant: whose key that is; the namespace by default.
+        retention: days for which the payloads of finished transactions are kept; for good by default. The keys of
+            decisions stay for the `window` their tools declare, or a year: until then nothing runs again.
+        observe: told of what is done, as it is done: transactions, waits, acts, lost leases; see
+            `settlemark.telemetry.OpenTelemetry`.
         clock, monotonic, ids: injected time and identity, for tests.
 
     Raises:
@@ -89,16 +117,23 @@ class Settlement:
     ['Ada']
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing a user may choose
         self,
         url: str | None = None,
         *,
         namespace: str = "default",
         wait: float = 30.0,
+        lease: float = 30.0,
+        keep_open: float = 30.0,
         on_failure: OnFailure = "abort",
         retries: Retries | None = None,
         on_residue: Callable[[str], None] | None = None,
         retain: int = 10_000,
+        redact: str | Sequence[str] | Rule | None = None,
+        encrypt: KeySource | Encryption = None,
+        tenant: str | None = None,
+        retention: float | None = None,
+        observe: Observer | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -109,29 +144,51 @@ class Settlement:
         self._retries = retries or Retries()
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
+        self._registry = Registry()
         self._seen: dict[str, tuple[Declaration | None, Callable[..., Any] | None, Declaration]] = {}
         self._told: set[str] = set()
         self._supersteps: OrderedDict[str, int] = OrderedDict()
-        self.ledger = open_ledger(self.url, namespace=namespace, retain=retain)
-        self.protocol = Protocol()
-        self._worker = worker_name(ids()[:8], self.url)
-        if shared_by(self.url) > 1:
-            _log.warning(
-                "%s is open in this process already: what two settlements do does not wait for each other; share one",
-                self.url,
-            )
-        # A settlement that is dropped unclosed is no longer running anything.
-        weakref.finalize(self, retire, self._worker)
+        older_than = None if retention is None else _checked_days(retention) * DAY
+        self.ledger = open_ledger(
+            self.url,
+            namespace=namespace,
+            retain=retain,
+            lease=_checked_lease(lease),
+            redaction=None if redact is None else Redaction(redact),
+            encryption=encryption_of(encrypt, namespace=namespace, tenant=tenant),
+        )
         self.driver = Driver(
-            self.protocol,
             self.ledger,
             clock=clock,
             monotonic=monotonic,
-            worker=self._worker,
             declaration=self._declared_as,
             prefix="" if namespace == "default" else f"{namespace}:",
             on_residue=on_residue,
         )
+        self.driver.keep_open = _checked_wait(keep_open, "keep_open")
+        if observe is not None:
+            told = self.driver.observer = Told(observe)
+            self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
+        self._tender: Tender | None = None
+        if not self.ledger.immediate:
+            self._tender = Tender(self.driver, every=lease / 3)
+            self.ledger.watch_aborts(self._tender.tell)
+            self._tender.start()
+            weakref.finalize(self, self._tender.tell)
+        self._clock = clock
+        self._keeper = None if older_than is None else Keeper(self.ledger, older_than=older_than, clock=clock)
+        if self._keeper is not None:
+            self._keeper.start()
+            weakref.finalize(self, self._keeper.tell)
+        self.driver.retries = self._retries
+        self._asker = Asker(self.driver)
+        self.driver.on_doubt = self._asker.tell
+        weakref.finalize(self, self._asker.wake)
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol as this process knows it: to be looked at."""
+        return self.ledger.protocol
 
     # ---- transactions
 
@@ -144,6 +201,7 @@ class Settlement:
         before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = None,
+        independent: bool = False,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
 
@@ -155,12 +213,16 @@ class Settlement:
             before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes.
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
+            independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
+                and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
         Raises (from the `with` statement):
-            Cancelled: the run was cancelled. Stale, Wounded, Vetoed, WaitTimeout: it was undone.
+            Entangled: it is independent, and declares what its caller holds. Cancelled: the run was cancelled.
+            Stale, Wounded, Vetoed, WaitTimeout: it was undone.
             PartialCommit, InDoubt: see there.
         """
-        return Opening(self, self._options(name, run, may_touch, before_commit, wait, on_failure))
+        options = self._options(name, run, may_touch, before_commit, wait, on_failure)
+        return Opening(self, {**options, "independent": independent})
 
     def _options(
         self,
@@ -179,7 +241,7 @@ class Settlement:
         hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
         scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
         chosen = name or self._ids()
-        if name is None and run is None:
+        if name is None and run is None and current_call() is None:
             self.tell_once("unnamed", "a transaction without a name cannot be told from its own retry: name it")
         return {
             "name": chosen,
@@ -204,11 +266,13 @@ class Settlement:
         before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = "retry",
+        independent: bool = False,
         tries: int = 20,
     ) -> Any:
         """Call `function(tx)` in a transaction and return its value; again on fresh state if it lost a race.
 
-        A faulted call is retried too. With an async function, await the result.
+        A faulted call is retried too. With an async function, await the result. Inside another's tool call it
+        joins that, as with `transaction`, and is called once: it is the caller that begins again.
 
         Raises:
             Refused: undone for another reason, or `tries` races were lost. Else what `function` raises.
@@ -220,41 +284,90 @@ class Settlement:
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
         program = self.driver.run(
-            self.driver.begin(**options), lambda attempt: partial(function, face(self, attempt)), tries=tries
+            self.driver.enter(**options, independent=independent),
+            lambda part: partial(function, face(self, part)),
+            tries=tries,
         )
         return run_async(program) if is_async else run_sync(program)
+
+    def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
+        """Return a hold, to enter: what begins later and overlaps these scopes waits until it is dropped.
+
+        For an orchestrator that knows of work not begun: it begins that under the hold.
+
+        Args:
+            scopes: what the work may touch.
+            name: what those who wait are told.
+            wait: seconds for which its name may be in use by another; the settlement's by default.
+
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.hold("room:/Ada", name="night") as hold:
+        ...     with hold.transaction("night/1") as first, settlement.transaction("day") as later:
+        ...         first.epoch < later.epoch
+        True
+        """
+        options = self._options(name or f"hold-{self._ids()}", None, scopes, (), wait, None)
+        return Hold(self, {**options, "known": False})
+
+    def advance(self, scope: str | Scope, epoch: int) -> None:
+        """Say that all at or below this epoch is over on a scope: its floor, which never goes back.
+
+        The engine advances by itself as transactions settle; this is for an orchestrator that knows more.
+
+        Raises:
+            ContractViolation: work at or below it may still come; the message says whose. Nothing moved.
+            ScopeError: the scope is malformed.
+
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.transaction("trip-42") as tx:
+        ...     epoch = tx.epoch
+        >>> settlement.advance("room:/Ada", epoch)
+        """
+        run_sync(self.driver.advance(Scope.parse(scope), _checked_epoch(epoch)))
 
     def cancel(self, run: str) -> None:
         """Put up a fence: nothing of this run acts from here on, late siblings and retries included.
 
         What has not settled is undone before this returns; what is leaving stops before its next
-        release. The fence outlives the process and is for good: later work needs another run id.
+        release. The fence outlives the process and is for good (with `retention=`, for a year, or for as long
+        as keys are told to stay): later work needs another run id.
 
         Raises:
             UsageError: `run` is empty, or names a transaction; the message names its run.
         """
         run_sync(self.driver.cancel(_checked_text(run, _RUN)))
 
+    def remember_loop(self) -> None:
+        """Have handlers that nobody calls run in the event loop of the caller."""
+        for tender in (self._tender, self._asker):
+            if tender is not None:
+                tender.loop = weakref.ref(asyncio.get_running_loop())
+
     def acancel(self, run: str) -> Awaitable[None]:
         """Do as `cancel`, for an event loop."""
         return run_async(self.driver.cancel(_checked_text(run, _RUN)))
 
     def begin(self, name: str | None, *, run: str, position: Position | None = None) -> Program:
-        """Return the program that begins a transaction, for an integration that runs and ends it itself."""
-        return self.driver.begin(**self._options(name, run, (), (), None, None, position=position))
+        """Return the program that begins a transaction, for an integration that runs and ends it itself.
+
+        Its answer is a `Part`: where the caller is inside another's call, a part of that.
+        """
+        options = self._options(name, run, (), (), None, None, position=position)
+        return self.driver.enter(**options, independent=False)
 
     def epoch_for(self, superstep: str) -> int:
         """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
-        with self.driver.step as protocol:
+        with self.driver.local:
             epoch = self._supersteps.get(superstep)
-            if epoch is None:
-                epoch = self._supersteps[superstep] = protocol.next_epoch
-                protocol.next_epoch = epoch + 1
-                if len(self._supersteps) > SUPERSTEPS:
-                    self._supersteps.popitem(last=False)
-            else:
+            if epoch is not None:
                 self._supersteps.move_to_end(superstep)
-            return epoch
+                return epoch
+        fresh = self.ledger.now(lambda protocol, _book: protocol.leap(1))
+        with self.driver.local:
+            epoch = self._supersteps.setdefault(superstep, fresh)
+            if len(self._supersteps) > SUPERSTEPS:
+                self._supersteps.popitem(last=False)
+        return epoch
 
     # ---- declarations
 
@@ -268,7 +381,7 @@ class Settlement:
         'send_email'
         """
         declaration = declare(tool, kind, **parts)
-        self._declarations[tool] = declaration
+        self.adopt(declaration)
         return declaration
 
     def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
@@ -291,19 +404,26 @@ class Settlement:
         if function is not None and (declared.function is None or inspect.ismethod(function)):
             declared = replace(declared, function=function)  # a bound method is called without its `self`
         self._seen[name] = (base, function, declared)
+        redaction = self.ledger.payloads.redaction
+        for told in () if redaction is None else objections(declared, redaction):
+            self.tell_once(told, told)
         return declared
 
     def declared(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
         return self._declarations.get(tool) or declaration_of(function)
 
-    def _declared_as(self, tool: str) -> Declaration | None:
+    def _declared_as(self, tool: str, version: str | None = None) -> Declaration | None:
+        found = self._registry.find(tool, version) or declared_as(tool, version)
+        if found is not None:
+            return found
         seen = self._seen.get(tool)
-        return self._declarations.get(tool) or declared_as(tool) or (None if seen is None else seen[2])
+        return seen[2] if seen is not None and (version is None or seen[2].speaks_for(version)) else None
 
     def adopt(self, declaration: Declaration) -> None:
         """Know a tool by a declaration that exists already, as `declare` would make it known."""
         self._declarations[declaration.tool] = declaration
+        self._registry.add(declaration)
 
     def effect_of(
         self,
@@ -330,7 +450,7 @@ class Settlement:
         """Log a warning, the first time this topic comes up."""
         if topic not in self._told:
             self._told.add(topic)
-            _log.warning("%s", text)
+            _log.warning("%s", text, extra=about(topic=topic))
 
     # ---- what an operator sees
 
@@ -350,12 +470,12 @@ class Settlement:
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
             )
-            for recorded, effect in left_over(self.ledger.transactions())
+            for recorded, effect in left_over(self.transactions())
         ]
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt of every transaction, oldest first."""
-        return self.ledger.transactions()
+        return self.ledger.read(lambda book: book.transactions())
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""
@@ -367,9 +487,40 @@ class Settlement:
 
         return account(self.transactions())
 
+    def recover(self, *, keep_open: float | None = None) -> Recovered:
+        """End what processes that are gone have left, and return what was done; it also runs by itself.
+
+        Nothing here waits for a rival: a sealed transaction whose turn has not come is looked at again later.
+        `keep_open` (seconds) goes before the settlement's: with 0 nothing open is kept.
+
+        >>> Settlement("memory:").recover().committed
+        []
+        """
+        report: Recovered = run_sync(self.driver.recover(keep_open=keep_open))
+        return report
+
+    def prune(self, days: float, *, keys: float = KEYS_DAYS) -> Pruned:
+        """Let go of the payloads of what finished so many days ago, and return what was done; see `retention=`.
+
+        `keys` are the days for which a decision's key stays where its tool declares no `window`: until then
+        the decision is known, and does not run again. What is left to mend, or in doubt, stays whole.
+
+        Raises:
+            UsageError: one of them is no number of days.
+
+        >>> Settlement("memory:").prune(30)
+        Pruned(payloads=0, keys=0, kept=0, fences=0)
+        """
+        kept, longer = _checked_days(days, "days") * DAY, _checked_days(keys, "keys") * DAY
+        return total(prune(self.ledger, age_of(self._clock(), older_than=kept, keys=longer)))
+
     def close(self) -> None:
         """Write what is queued and let go of the ledger."""
-        retire(self._worker)
+        self._asker.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._tender is not None:
+            self._tender.stop()
         self.ledger.close()
 
     def __enter__(self) -> Self:
@@ -379,9 +530,27 @@ class Settlement:
         self.close()
 
 
-def _checked_wait(seconds: object) -> float:
+def _checked_wait(seconds: object, what: str = "wait") -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise UsageError(f"wait={seconds!r}: give seconds, 0 or more")
+        raise UsageError(f"{what}={seconds!r}: give seconds, 0 or more")
+    return seconds
+
+
+def _checked_epoch(epoch: object) -> int:
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
+        raise UsageError(f"epoch={epoch!r}: give a positive integer, as in tx.epoch")
+    return epoch
+
+
+def _checked_days(days: object, what: str = "retention") -> float:
+    if isinstance(days, bool) or not isinstance(days, int | float) or not days >= 0:
+        raise UsageError(f"{what}={days!r}: give days, 0 or more")
+    return days
+
+
+def _checked_lease(seconds: float) -> float:
+    if _checked_wait(seconds, "lease") < LEAST_LEASE:
+        raise UsageError(f"lease={seconds!r}: give {LEAST_LEASE:g} seconds or more: a busy process pauses, too")
     return seconds
 
 
@@ -399,7 +568,8 @@ def _checked_text(text: object, what: str) -> str:
 
 def _default_url() -> str:
     url = os.environ.get("SETTLEMARK_URL", DEFAULT_URL)
-    _log.info("the ledger is %s; name another with Settlement(url) or $SETTLEMARK_URL", url)
+    told = shown(url)
+    _log.info("the ledger is %s; name another with Settlement(url) or $SETTLEMARK_URL", told, extra=about(ledger=told))
     return url
 
 

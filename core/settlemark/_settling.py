@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from settlemark._aborting import Aborting
-from settlemark._acting import Program, perform
+from settlemark._acting import Program, perform, refuse_withheld
+from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._program import scope_of
+from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Blocked, Txn
-from settlemark.ledger._contract import Change
+from settlemark._txn import Blocked, Call, Ticket, Txn
+from settlemark.ledger._contract import Book, Change
 
 
 class Settling(Aborting):
@@ -30,6 +32,7 @@ class Settling(Aborting):
         """
         txn = attempt.live if attempt.replay is None else None
         if txn is None:
+            _tell_again(attempt)
             return
         try:
             yield from self._decide(attempt, txn)
@@ -42,10 +45,18 @@ class Settling(Aborting):
             yield from self._until_finished(attempt, txn)
             raise
         except BaseException as error:
+            cause = f"{type(error).__name__}: {error}"
             if txn.state in (State.OPEN, State.SEALED):
-                yield from self.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+                yield from self.abort(attempt, Reason.FAILED, cause=cause)
+            elif txn.state is State.RELEASING:
+                yield from self._stop(attempt, txn, cause)  # not durable means not decided
+            elif txn.state is State.COMMITTED:
+                self._leave(attempt, txn)  # an interrupt from the keyboard came behind the decision
             raise
-        yield from self._release_all(attempt, txn)
+        if txn.finished:
+            self._leave(attempt, txn)
+        else:
+            yield from self._release_all(attempt, txn)
 
     def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
@@ -53,7 +64,7 @@ class Settling(Aborting):
             return
         deadline = self._monotonic() + attempt.wait
         while True:
-            with self.step as protocol:
+            with self.local as protocol:
                 ticket = protocol.watch(txn)
                 if not attempt.in_flight():
                     protocol.unwatch(ticket, txn)
@@ -63,27 +74,38 @@ class Settling(Aborting):
 
     def _decide(self, attempt: Attempt, txn: Txn) -> Program:
         deadline = self._monotonic() + attempt.wait
-        examined = not attempt.hooks
-        sealed = False
+        examined = sealed = unseen = False
+
+        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | Literal["later"] | None:
+            if not sealed and txn.state is State.OPEN and attempt.in_flight():
+                return "later"  # a call slipped in between
+            if not sealed:
+                protocol.seal(txn, hooked=unseen)
+            if unseen and not examined:
+                blocked = protocol.waits_for(txn)
+            else:
+                blocked = protocol.decide(txn, lasting=attempt.written)
+                if blocked is None and attempt.written:
+                    self._record_decision(attempt, txn, protocol, book)
+            return None if blocked is None else (blocked, protocol.watch(blocked.holder, txn))
+
         while True:
             if not sealed:
                 yield from self._quiesce(attempt, txn)
-            with self.step as protocol:
-                if not sealed:
-                    if attempt.in_flight():
-                        continue  # a call slipped in between
-                    protocol.seal(txn)
-                    sealed = True
-                blocked = protocol.decide(txn, lasting=attempt.written) if examined else protocol.waits_for(txn)
-                ticket = protocol.watch(blocked.holder, txn) if blocked is not None else None
-            if blocked is None or ticket is None:
-                if examined:
+            unseen = bool(attempt.hooks or self._live_reads(attempt))
+            found = yield from self._step(decide, durable=attempt.written and (examined or not unseen))
+            if found == "later":
+                continue
+            sealed = True
+            if found is None:
+                if examined or not unseen:
                     return
                 yield from self._examine(attempt, txn)
                 examined = True
                 continue
+            blocked, ticket = found
             # Whoever it waits for may change what the hooks saw: they look again afterwards.
-            examined = not attempt.hooks
+            examined = False
             try:
                 yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
             except WaitTimeout:
@@ -94,8 +116,21 @@ class Settling(Aborting):
                     holder=blocked.holder.name,
                     scope=blocked.scope,
                 )
-                with self.step as protocol:
+                with self.local as protocol:
                     raise protocol.refusal(txn) from None
+
+    def _record_decision(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> None:
+        """Write the decision in the step that takes it; with nothing to let leave, it is finished in that step too."""
+        unknown = self._unknown(attempt, book)
+        attempt.put(book, [*unknown, attempt.state_change(self._clock())])
+        if not self._to_leave(attempt):
+            protocol.finish(txn)
+            attempt.put(book, [attempt.state_change(self._clock())])
+
+    @staticmethod
+    def _to_leave(attempt: Attempt) -> list[Effect]:
+        over = (Outcome.CONFIRMED, Outcome.DROPPED)
+        return [e for e in attempt.in_order() if e.held and e.outcome not in over]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:
@@ -105,51 +140,55 @@ class Settling(Aborting):
             if verdict is False or isinstance(verdict, str):
                 said = verdict if isinstance(verdict, str) else "it returned False"
                 yield from self.abort(attempt, Reason.VETOED, hook=name, verdict=said)
-                with self.step as protocol:
+                with self.local as protocol:
                     raise protocol.refusal(txn)
+        # Last, because a hook may take its time.
+        wrong = yield from self._verify(self._live_reads(attempt))
+        if wrong is not None:
+            yield from self.abort(attempt, Reason.STALE, **wrong)
+            with self.local as protocol:
+                raise protocol.refusal(txn)
 
     def _release_all(self, attempt: Attempt, txn: Txn) -> Program:
-        """Make the decision durable, then let what was held leave; whatever happens, it is finished or undone."""
+        """Let what was held leave, now that the decision is durable; whatever happens, it is finished or undone."""
         try:
-            if attempt.written:
-                yield from self._answer(self.ledger.write([attempt.state_change(self._clock())]))
-            self._name_unknown(attempt)
             yield from self._let_leave(attempt, txn)
         except GeneratorExit:
             raise
         except BaseException as error:
             if txn.state is State.RELEASING:
-                # Not durable means not decided: what has not begun to leave is undone.
                 yield from self._stop(attempt, txn, f"{type(error).__name__}: {error}")
-            if txn.finished:
-                with self.step:
-                    self._leave(attempt, txn)
             raise
 
     def _let_leave(self, attempt: Attempt, txn: Txn) -> Program:
-        over = (Outcome.CONFIRMED, Outcome.DROPPED)
-        held = [e for e in attempt.in_order() if e.held and e.outcome not in over]
+        held = self._to_leave(attempt)
         for number, effect in enumerate(held):
             if attempt.run in self._protocol.fenced:
                 yield from self._stop(attempt, txn, "the run was cancelled", Reason.CANCELLED)
                 raise self._stopped_midway(attempt, txn)
+            yield from self._still_ours(txn)
+            if not _has_left(attempt):
+                wrong = yield from self._verify(self._live_reads(attempt))
+                if wrong is not None:
+                    yield from self._revert(attempt, txn, Reason.STALE, wrong)
+                    raise self._protocol.refusal(txn)
             try:
-                # What has left is on record before the next leaves: a crash leaves one in doubt, not many.
-                yield from self._release(attempt, effect, wait=number < len(held) - 1)
+                # What has left is on disk before the next leaves: a crash leaves one in doubt, not many.
+                yield from self._release(attempt, effect, last=number == len(held) - 1)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 if effect.outcome is Outcome.CONFIRMED:
                     raise  # it has left, and that could not be recorded
                 yield from self._refused(attempt, txn, effect, error)
-        self._finish(attempt, txn, held[-1:])
+        yield from self._finish(attempt, txn, held[-1:])
 
     def _refused(self, attempt: Attempt, txn: Txn, effect: Effect, error: BaseException) -> Program:
         """End what one release has stopped: undo it all when nothing has left, else name what stays."""
         tool = effect.declaration.tool
         if effect.outcome is Outcome.UNKNOWN:
             effect.tag, effect.note = Tag.UNRESOLVED, "nobody can tell whether it left: ask the counterparty"
-        elif txn.released:
+        elif _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
             effect.note = f"failed for good after another had left: {effect.error}"
         yield from self._stop(attempt, txn, f"{tool}: {error}", because=f"{tool}, before it, failed")
@@ -164,11 +203,8 @@ class Settling(Aborting):
         self, attempt: Attempt, txn: Txn, cause: str, reason: Reason = Reason.REFUSED, *, because: str | None = None
     ) -> Program:
         """Stop a release midway: undo everything when nothing has left, else drop the rest and name it."""
-        if not txn.released:
-            with self.step as protocol:
-                protocol.revert(txn, reason, cause=cause)
-            yield from self._tidy()
-            yield from self._until_finished(attempt, txn)
+        if not _has_left(attempt):
+            yield from self._revert(attempt, txn, reason, attempt.cause({"cause": cause}))
             return
         held = [e for e in attempt.in_order() if e.held]
         for effect in held:
@@ -176,7 +212,13 @@ class Settling(Aborting):
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
                 effect.note = f"not run: {because or cause}"
         # All of them: what has left may be what could not be recorded.
-        self._finish(attempt, txn, held)
+        yield from self._finish(attempt, txn, held)
+
+    def _revert(self, attempt: Attempt, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Program:
+        """Take back a decision of which nothing has left yet, and undo everything."""
+        yield from self._step(lambda protocol, _book: protocol.revert(txn, reason, **detail))
+        yield from self._tidy()
+        yield from self._until_finished(attempt, txn)
 
     def _stopped_midway(self, attempt: Attempt, txn: Txn, effect: Effect | None = None) -> SettlemarkError:
         if txn.state is State.ABORTED:
@@ -194,44 +236,86 @@ class Settling(Aborting):
             transaction=attempt.name, released=released, failed=[e.key for e in effects if e.tag is not None],
         )  # fmt: skip
 
-    def _release(self, attempt: Attempt, effect: Effect, *, wait: bool) -> Program:
+    def _release(self, attempt: Attempt, effect: Effect, *, last: bool) -> Program:
         handler = effect.declaration.release
         run = effect.run
         if handler is not None:
             arguments = handler.bind(effect.for_handlers(), result=None, key=effect.key)
 
             def run() -> Any:
+                refuse_withheld(effect, "release")
                 return handler.function(**arguments)
 
+        if effect.outcome is Outcome.QUEUED and effect.declaration.window is not None:
+            effect.at = self._clock()  # it may have waited long for this, its first sending
         try:
             current = attempt.current(effect)
-            yield from perform(effect, run, current, attempt.retries, retry_failures=True, final=True)
+            releasing = perform(effect, run, current, attempt.retries, self, retry_failures=True, final=True)
+            if self.observer is not None:
+                releasing = self._observed(attempt, effect, "release", current, releasing)
+            yield from releasing
         finally:
             if effect.executed:
-                with self.step as protocol:
-                    for call in effect.calls:
-                        protocol.released(call)
-        if wait:
-            yield from self._answer(self._write([attempt.outcome(effect, self._clock())]))
+                self.ledger.later(partial(_left, effect.calls))
+        if not last:
+            told = attempt.outcome(effect, self._clock())
+            yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
-    def _finish(self, attempt: Attempt, txn: Txn, untold: Iterable[Effect] = ()) -> None:
-        """Note that nothing more will leave: it is committed, and recorded in one write with the outcomes untold."""
+    def _finish(self, attempt: Attempt, txn: Txn, untold: Iterable[Effect] = ()) -> Program:
+        """Note that nothing more will leave: it is committed, and recorded in one step with the outcomes untold."""
+        if txn.finished:
+            return
         at = self._clock()
         changes: list[Change] = [
             attempt.outcome(e, at) for e in attempt.in_order() if e.tag not in (None, Tag.CLEAN) or e in untold
         ]
-        with self.step as protocol:
+
+        def finish(protocol: Protocol, book: Book) -> None:
             for effect in attempt.in_order():
                 for call in effect.calls if effect.held else ():
                     protocol.unhold(call)
             if txn.state is State.RELEASING:
                 protocol.finish(txn)
-            self._leave(attempt, txn)
-        if attempt.written:
-            changes.append(attempt.state_change(at))
-        if changes:  # a turn that only read has nothing to record
-            self._write(changes)
+            if attempt.written:
+                attempt.put(book, [*unless_told(book, changes), attempt.state_change(at)])
+
+        yield from self._surely(finish)
+        self._leave(attempt, txn)
+
+    def _leave(self, attempt: Attempt, txn: Txn) -> None:
+        with self.local:
+            self._attempts.pop(txn, None)
+        self._keep_plan(attempt, txn)
+        self._tell_ended(attempt)
         self._tell_residue(attempt)
+        attempt.forget_secrets()
+
+
+def _tell_again(attempt: Attempt) -> None:
+    """Raise what a replayed transaction ended with: that nobody knows an outcome, or that a part of it is missing."""
+    for recorded in attempt.recorded.values():
+        if recorded.row.held and recorded.outcome is Outcome.UNKNOWN:
+            raise InDoubt(
+                f"the outcome of {recorded.row.tool} on {recorded.row.scope} ({recorded.row.key}) is unknown since"
+                " it was first run: do not repeat it; see settlement.in_doubt()",
+                key=recorded.row.key, tool=recorded.row.tool, scope=recorded.row.scope,
+            )  # fmt: skip
+    missing = [r.row.key for r in attempt.recorded.values() if r.tag is Tag.PARTIAL_COMMIT]
+    if missing:
+        raise PartialCommit(
+            f"{attempt.name} is committed in part since it was first run: see settlement.residue() and mend by hand",
+            transaction=attempt.name, failed=missing,
+            released=[r.row.key for r in attempt.recorded.values() if r.row.held and r.outcome is Outcome.CONFIRMED],
+        )  # fmt: skip
+
+
+def _has_left(attempt: Attempt) -> bool:
+    return any(effect.held and effect.executed for effect in attempt.effects.values())
+
+
+def _left(calls: list[Call], protocol: Protocol, _book: Book) -> None:
+    for call in calls:
+        protocol.released(call)
 
 
 class Footprint:

@@ -28,6 +28,9 @@ _WHY = {
     Reason.VIOLATION: "a call came after it was sealed",
     Reason.REFUSED: "the first release was refused",
     Reason.ABANDONED: "whoever ran it was gone",
+    Reason.LOST: "its ledger failed",
+    Reason.LEASE: "its process hung, and was thought dead",
+    Reason.LATE: "what it holds had happened too late",
 }
 _BECAME = {
     Outcome.INTENDED: "begun, and its outcome is not recorded yet",
@@ -105,7 +108,8 @@ def _paragraph(recorded: RecordedTransaction) -> str:
 
 
 def _line(effect: RecordedEffect) -> str:
-    return f"{effect.row.tool} on {effect.row.scope}: {became(effect)}"
+    where = f" on {effect.row.scope}" if effect.row.scope else ""  # an old one has none any more
+    return f"{effect.row.tool}{where}: {became(effect)}"
 
 
 def _name(recorded: RecordedTransaction) -> str:
@@ -245,9 +249,9 @@ def tables(transactions: Sequence[RecordedTransaction]) -> RenderableType:
     parts: list[RenderableType] = [_transactions_table(transactions), _effects_table(transactions)]
     waiting = [(recorded, found) for recorded in transactions if (found := waits(recorded)) is not None]
     if waiting:
-        table = _table("Waiting", "transaction", "waits for", "which holds")
+        table = new_table("Waiting", "transaction", "waits for", "which holds")
         for recorded, (holder, scope) in waiting:
-            _row(table, _name(recorded), holder, scope)
+            add_row(table, _name(recorded), holder, scope)
         parts.append(table)
     parts.append(residue_table(transactions))
     return Group(*parts)
@@ -260,15 +264,15 @@ def residue_table(transactions: Sequence[RecordedTransaction]) -> RenderableType
     left = list(left_over(transactions))
     if not left:
         return Text(NOTHING_LEFT)
-    table = _table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
+    table = new_table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
     for recorded, effect in left:
         tag = "" if effect.tag is None else effect.tag.value
-        _row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, effect.note or "", effect.row.key)
+        add_row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, effect.note or "", effect.row.key)
     return table
 
 
 def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
-    table = _table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "why")
+    table = new_table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "why")
     for recorded in transactions:
         state = "waiting" if recorded.state is State.SEALED and waits(recorded) is not None else recorded.state
         settled = recorded.settled_at if recorded.state in FINISHED else None
@@ -276,20 +280,21 @@ def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
         opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         undone = recorded.state in (State.ABORTED, State.ABORTING)
         reason = why(recorded) if undone else _standing_because(recorded)
-        _row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took, reason)
+        add_row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took, reason)
     return table
 
 
 def _effects_table(transactions: Sequence[RecordedTransaction]) -> Table:
-    table = _table("Effects", "transaction", "#", "tool", "class", "scope", "what became of it")
+    table = new_table("Effects", "transaction", "#", "tool", "class", "scope", "what became of it")
     for recorded in transactions:
         for number, effect in issued(recorded):
             row = effect.row
-            _row(table, _name(recorded), str(number), row.tool, row.kind, row.scope, became(effect))
+            add_row(table, _name(recorded), str(number), row.tool, row.kind, row.scope, became(effect))
     return table
 
 
-def _table(title: str, *columns: str) -> Table:
+def new_table(title: str, *columns: str) -> Table:
+    """Return an empty table for a rich console."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -298,7 +303,8 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _row(table: Table, *cells: str) -> None:
+def add_row(table: Table, *cells: str) -> None:
+    """Add cells to a table, each as it is."""
     # As Text, since scopes and errors may contain what rich would take for its markup.
     from rich.text import Text
 

@@ -65,6 +65,9 @@ class Reason(StrEnum):
     VIOLATION = "violation"
     REFUSED = "release refused"
     ABANDONED = "abandoned"
+    LOST = "ledger failed"
+    LEASE = "lease lost"
+    LATE = "late"
 
 
 # A transaction that lost a race is retried on fresh state; one that failed on its own is not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -12,8 +13,9 @@ from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._driver import Driver
-from settlemark._effect import Declaration, Effect, EffectClass, Outcome
+from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declare
 from settlemark._errors import StateError, UsageError
+from settlemark._nesting import Part
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
@@ -70,14 +72,20 @@ class Queued:
 class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
-    def __init__(self, settlement: Settlement, attempt: Attempt) -> None:
+    def __init__(self, settlement: Settlement, part: Part) -> None:
         self._settlement = settlement
-        self._attempt = attempt
+        self._part = part
+        self._attempt = part.attempt
 
     @property
     def name(self) -> str:
-        """The name it was begun under."""
+        """The name it was begun under; of one that joined another's call, that one's."""
         return self._attempt.name
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a part of the transaction in whose call it was begun, and settles with that."""
+        return self._part.joined
 
     @property
     def run(self) -> str:
@@ -103,7 +111,15 @@ class _Face:
         """Return the requests it has staged on a scope and not yet applied."""
         return self._attempt.staged(Scope.parse(scope))
 
+    def _committing(self) -> Program:
+        if not self.joined:
+            yield from self._settlement.driver.commit(self._attempt)
+
     def _aborting(self, reason: str) -> Program:
+        if self.joined:
+            # The call it was begun in still runs: what it did is undone when that returns.
+            yield from self._settlement.driver.doom(self._attempt, Reason.FAILED, cause=reason)
+            return
         # One that is releasing is waited for: it may still be undone by whoever releases it.
         yield from self._settlement.driver.abort(self._attempt, Reason.FAILED, cause=reason)
         if self.state is State.COMMITTED:
@@ -116,8 +132,17 @@ class _Face:
                 transaction=self.name, state=self.state,
             )  # fmt: skip
 
-    def _read_effect(self, scope: str | Scope, fetch: Callable[[], Any] | None) -> Effect:
+    def _read_effect(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], Any] | None,
+        live: Callable[[], Any] | None,
+        valid_for: float | None,
+    ) -> Effect:
         declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
+        if live is not None or valid_for is not None:
+            # The template is never filled: what is read is named here.
+            declaration = declare(f"read {scope}", "read", scope="here:/x", live=live, valid_for=valid_for)
         return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
@@ -128,8 +153,8 @@ class _Face:
         effect = self._settlement.effect_of(
             declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
         )
-        with self._settlement.driver.step:
-            self._attempt.place(effect)
+        with self._settlement.driver.local:
+            self._attempt.place(effect, self._part.numbering)
         return effect
 
 
@@ -153,14 +178,30 @@ def _refuse_async(function: Callable[..., Any]) -> None:
 class Transaction(_Face):
     """An open transaction: call tools through it, and it commits or undoes them together."""
 
-    def read(self, scope: str | Scope, fetch: Callable[[], _T] | None = None) -> _T | None:
+    def read(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], _T] | None = None,
+        *,
+        live: Callable[[], Any] | None = None,
+        valid_for: float | None = None,
+    ) -> _T | None:
         """Note that the plan depends on a resource, and return what `fetch` returns, if given.
 
         Should another's write to it commit first, this transaction does not.
+
+        Args:
+            scope: what is read.
+            fetch: reads it.
+            live: returns its ETag or a digest, for what others change past the settlement: called before `fetch`,
+                and again before anything settles or leaves; if it differs then, the transaction is stale.
+            valid_for: seconds after which nothing settles on this read any more.
         """
-        if fetch is not None:
-            _refuse_async(fetch)
-        result: _T | None = run_sync(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
+        for function in (fetch, live):
+            if function is not None:
+                _refuse_async(function)
+        effect = self._read_effect(scope, fetch, live, valid_for)
+        result: _T | None = run_sync(self._settlement.driver.call(self._attempt, effect))
         return result
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -179,16 +220,18 @@ class Transaction(_Face):
         return TurnFace(self, order, because)
 
     def commit(self) -> None:
-        """Settle now, instead of at the end of the `with` block.
+        """Settle now, instead of at the end of the `with` block. One that joined settles with its caller.
 
         Raises:
             Refused: it was undone instead. PartialCommit, InDoubt: see there.
             StateError: it is sealed or settled already; nothing moved.
         """
-        run_sync(self._settlement.driver.commit(self._attempt))
+        run_sync(self._committing())
 
     def abort(self, reason: str = "aborted by the caller") -> None:
         """Undo everything now. A settled transaction stays as it is.
+
+        One that joined undoes all of its caller's transaction too, as soon as the call it was begun in returns.
 
         Raises:
             StateError: it is committed, or still releasing after its wait; nothing moved.
@@ -199,9 +242,17 @@ class Transaction(_Face):
 class AsyncTransaction(_Face):
     """An open transaction for async code: the same, awaited."""
 
-    async def read(self, scope: str | Scope, fetch: Callable[[], Any] | None = None) -> Any:
-        """Note that the plan depends on a resource, and return what `fetch` returns, if given."""
-        return await run_async(self._settlement.driver.call(self._attempt, self._read_effect(scope, fetch)))
+    async def read(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], Any] | None = None,
+        *,
+        live: Callable[[], Any] | None = None,
+        valid_for: float | None = None,
+    ) -> Any:
+        """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
+        effect = self._read_effect(scope, fetch, live, valid_for)
+        return await run_async(self._settlement.driver.call(self._attempt, effect))
 
     async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool, async or not (then in a thread). See `Transaction.call`."""
@@ -215,7 +266,7 @@ class AsyncTransaction(_Face):
 
     async def commit(self) -> None:
         """Settle now, instead of at the end of the `async with` block. See `Transaction.commit`."""
-        await run_async(self._settlement.driver.commit(self._attempt))
+        await run_async(self._committing())
 
     async def abort(self, reason: str = "aborted by the caller") -> None:
         """Undo everything now. See `Transaction.abort`."""
@@ -253,7 +304,7 @@ class TurnFace:
     def seat(self, effect: Effect) -> PlannedCall:
         """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
         effect.rationale = effect.rationale or self._because
-        with self._driver.step:
+        with self._driver.local:
             seat = self._turn.take(effect.declaration, *effect.scopes)
         return PlannedCall(self._driver, self._attempt, effect, self._turn, seat)
 
@@ -294,9 +345,13 @@ class Opening:
         self._options = options
         self._face: Transaction | AsyncTransaction | None = None
 
+    def _under(self, hold: int) -> Self:
+        """Have it begin at the place of a hold."""
+        self._options |= {"group": hold, "independent": True}
+        return self
+
     def __enter__(self) -> Transaction:
-        attempt = run_sync(self._settlement.driver.begin(**self._options))
-        self._face = Transaction(self._settlement, attempt)
+        self._face = Transaction(self._settlement, run_sync(self._settlement.driver.enter(**self._options)))
         return self._face
 
     def __exit__(
@@ -306,9 +361,20 @@ class Opening:
         run_sync(self._leaving(self._face, error))
 
     async def __aenter__(self) -> AsyncTransaction:
-        attempt = await run_async(self._settlement.driver.begin(**self._options))
-        self._face = AsyncTransaction(self._settlement, attempt)
+        self._settlement.remember_loop()
+        begun: list[Part] = []
+        try:
+            await run_async(self._enter(begun))
+        except asyncio.CancelledError:
+            for part in begun:  # it came while the beginning was recorded: nobody else would end it
+                if not part.joined:
+                    await run_async(self._settlement.driver.abort(part.attempt, Reason.ABANDONED))
+            raise
+        self._face = AsyncTransaction(self._settlement, begun[0])
         return self._face
+
+    def _enter(self, begun: list[Part]) -> Program:
+        begun.append((yield from self._settlement.driver.enter(**self._options)))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -318,6 +384,8 @@ class Opening:
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program:
         driver, attempt = self._settlement.driver, face._attempt  # noqa: SLF001 - the same module's pair
+        if face.joined:
+            return  # what its caller makes of an error decides, as of any failed call
         if error is not None:
             yield from driver.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
             for effect in attempt.in_order():
@@ -325,7 +393,9 @@ class Opening:
                     error.add_note(
                         f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.note}"
                     )
-        elif face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt)):
+        elif attempt.replay is not None or (
+            face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
+        ):
             yield from driver.commit(attempt)
 
     def __getattr__(self, name: str) -> NoReturn:

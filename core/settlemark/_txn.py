@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from settlemark._index import Match, Node, Position
 from settlemark._scope import Scope
@@ -20,7 +20,22 @@ class Mode(Enum):
     HELD = auto()
 
 
+DETACHED = 0
+"""The id of a transaction that is none any more in this process: another has it, or it was never recorded."""
 AT_ONCE = (Mode.EAGER, Mode.FINAL)
+
+
+Role = Literal["", "hold", "choice"]
+"""What a transaction is for: work; to hold scopes for work to come; the same for branches of which one is chosen."""
+
+
+class Placing(TypedDict, total=False):
+    """Where a transaction takes its place in the order; see `Protocol.begin`."""
+
+    position: Position | None
+    parent: int
+    group: int
+    role: Role
 
 
 class Ticket:
@@ -35,6 +50,14 @@ class Ticket:
     def has_fired(self) -> bool:
         """Whether it has fired by now: another thread may have done so since the last look."""
         return self.fired
+
+
+def fire(tickets: Iterable[Ticket]) -> None:
+    """Wake whoever waits on these tickets, or will. Not under a lock: they may move at once."""
+    for ticket in tickets:
+        ticket.fired = True
+        if ticket.wake is not None:
+            ticket.wake()
 
 
 class Hold:
@@ -64,15 +87,20 @@ class Hold:
 class Call:
     """One request to touch a scope: admitted, or waiting for somebody."""
 
-    __slots__ = ("admitted", "hold", "mode", "scope", "txn", "wanting")
+    __slots__ = ("admitted", "hold", "mode", "number", "place", "returned", "scope", "since", "txn",
+                 "wanting")  # fmt: skip
 
-    def __init__(self, txn: Txn, scope: Scope, mode: Mode) -> None:
+    def __init__(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1) -> None:
         self.txn = txn
         self.scope = scope
         self.mode = mode
+        self.place = place  # the number of the decision it is for; -1: none, it reads
+        self.number = 0  # its number among the calls of its transaction, once it was asked for
         self.hold: Hold | None = None
         self.wanting = False
         self.admitted = False
+        self.returned = False
+        self.since = 0  # when it first had to wait
 
 
 class Blocked(NamedTuple):
@@ -87,11 +115,21 @@ class Txn:
 
     __slots__ = (
         "attempt",
+        "calls",
         "claims",
         "detail",
+        "group",
         "holds",
+        "hooked",
+        "id",
         "low",
+        "members",
+        "moved",
         "name",
+        "numbered",
+        "owner",
+        "parent",
+        "parked",
         "plan",
         "position",
         "reading",
@@ -99,15 +137,36 @@ class Txn:
         "reason",
         "released",
         "retry",
+        "role",
         "run",
         "running",
+        "since",
         "state",
         "successor",
         "watchers",
         "wrote",
     )  # fmt: skip
 
-    def __init__(self, name: str, run: str, attempt: int, position: Position, *, retry: bool) -> None:
+    def __init__(
+        self,
+        serial: int,
+        name: str,
+        run: str,
+        attempt: int,
+        position: Position,
+        *,
+        retry: bool,
+        owner: str,
+        parent: int = 0,
+        group: int = 0,
+        role: Role = "",
+    ) -> None:
+        self.id = serial
+        self.owner = owner  # the worker that brings it to its end
+        self.parent = parent  # the transaction in whose call it runs, independent of it; 0 for none
+        self.group = group  # the hold it works under; 0 for none
+        self.role: Role = role
+        self.members: dict[int, Txn] = {}  # of a hold: the unfinished ones that work under it
         self.name = name
         self.run = run
         self.attempt = attempt
@@ -127,6 +186,12 @@ class Txn:
         self.detail: dict[str, Any] = {}
         self.successor: Txn | None = None
         self.watchers: dict[Ticket, None] = {}
+        self.calls: dict[int, Call] = {}
+        self.numbered = 0
+        self.hooked = False  # it has hooks to ask before it may commit
+        self.since = 0  # when it began, and when it came to its present state: in the time it was told
+        self.moved = 0
+        self.parked = False  # its framework has put it aside, and comes back to it
 
     @property
     def epoch(self) -> int:

@@ -18,13 +18,17 @@ from settlemark._txn import Hold, Txn
 
 EXPIRED = -1
 LOG_LIMIT = 100_000
-_LAST = "\U0010ffff"
+LAST = "\U0010ffff"
+"""The ordinal behind every other one of its epoch."""
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
+    """One committed write: its number and position, the scopes written, and all that its floor is raised on."""
+
     number: int
     position: Position
     written: tuple[Scope, ...]
+    covered: tuple[Scope, ...]
     paths: list[list[Node]]
 
 
@@ -40,7 +44,7 @@ class Versions:
         self.sequence = 0
         self.base: Position = NOWHERE
         self._index = index
-        self._log: deque[_Entry] = deque()
+        self._log: deque[Entry] = deque()
         self._limit = LOG_LIMIT
         self._readers: dict[Txn, None] = {}
         self._lows = Positions()
@@ -92,14 +96,34 @@ class Versions:
     def wrote(self, holds: list[Hold], *, position: Position = NOWHERE, footprint: Iterable[Hold] = ()) -> None:
         """Number a write to these scopes; a commit's position is the floor of its whole footprint."""
         self.sequence += 1
-        paths = [hold.path for hold in footprint] or [hold.path for hold in holds]
-        for path in paths:
-            path[-1].uses += 1
+        covering = list(footprint) or holds
+        for hold in covering:
+            hold.path[-1].uses += 1
             if position != NOWHERE:
-                self._index.raise_floor(path, position)
+                self._index.raise_floor(hold.path, position)
         for hold in holds:
             self._index.note_write(hold.path, self.sequence)
-        self._log.append(_Entry(self.sequence, position, tuple(hold.scope for hold in holds), paths))
+        written, covered = tuple(hold.scope for hold in holds), tuple(hold.scope for hold in covering)
+        self._log.append(Entry(self.sequence, position, written, covered, [hold.path for hold in covering]))
+
+    def advance(self, scope: Scope, position: Position) -> None:
+        """Raise the floor of a scope, to which nothing was written."""
+        path = self._index.enter(scope)
+        if self._index.floor(self._index.match(scope)) >= position:
+            self._index.leave(path[-1])
+            return
+        self._index.raise_floor(path, position)
+        self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
+
+    def restore(self, number: int, position: Position, written: Iterable[Scope], covered: Iterable[Scope]) -> None:
+        """Put an entry back into the log, as another replica has it."""
+        paths = {scope: self._index.enter(scope) for scope in covered}
+        for path in paths.values():
+            if position != NOWHERE:
+                self._index.raise_floor(path, position)
+        for scope in written:
+            self._index.note_write(paths[scope], number)
+        self._log.append(Entry(number, position, tuple(written), tuple(paths), list(paths.values())))
 
     # ---- plans
 
@@ -167,10 +191,10 @@ class Versions:
             self._drop(self._log.popleft())
 
     def _seen_by_all(self, number: int) -> bool:
-        reader, planned = self._lows.least(), self._plan_lows.above((EXPIRED, _LAST))
+        reader, planned = self._lows.least(), self._plan_lows.above((EXPIRED, LAST))
         return (reader is None or number <= reader[0]) and (planned is None or number <= planned[0])
 
-    def _drop(self, entry: _Entry) -> None:
+    def _drop(self, entry: Entry) -> None:
         self.base = max(self.base, entry.position)
         for path in entry.paths:
             self._index.leave(path[-1])
@@ -187,7 +211,7 @@ class Versions:
             self._plans[run] = dict.fromkeys(plan, EXPIRED)
             self._add_low(run, self._plans[run])
         reads = [(s, n) for txn in self._readers for known in (txn.reads, txn.plan) for s, n in known.items()]
-        kept: deque[_Entry] = deque()
+        kept: deque[Entry] = deque()
         for entry in self._log:
             self.base = max(self.base, entry.position)
             if any(seen < entry.number and scope.overlaps(w) for scope, seen in reads for w in entry.written):
@@ -198,4 +222,4 @@ class Versions:
         self._limit = max(LOG_LIMIT, 2 * len(kept))
 
 
-__all__ = ["EXPIRED", "LOG_LIMIT", "Versions"]
+__all__ = ["EXPIRED", "LAST", "LOG_LIMIT", "Versions"]

@@ -111,8 +111,7 @@ class SequencedToolNode(ToolNode):
             batch: Batch = invocation.batch
             token = _here.set(invocation)
             try:
-                with batch.entered():
-                    return super()._func(input, invocation.with_room(config), runtime)
+                return super()._func(input, invocation.with_room(config), runtime)
             except _Again:
                 continue
             except BaseException as error:
@@ -131,8 +130,7 @@ class SequencedToolNode(ToolNode):
             batch: Batch = invocation.batch
             token = _here.set(invocation)
             try:
-                with batch.entered():
-                    return await super()._afunc(input, config, runtime)
+                return await super()._afunc(input, config, runtime)
             except _Again:
                 continue
             except BaseException as error:

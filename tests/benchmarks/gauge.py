@@ -102,6 +102,37 @@ class Gauge:
         }
         return Measured(done, over)
 
+    def together(
+        self,
+        name: str,
+        cases: Mapping[str, Callable[[], float]],
+        *,
+        rounds: int = 5,
+        unit: str = "µs",
+        aims: Mapping[str, float] | None = None,
+        aims_over: Mapping[str, float] | None = None,
+    ) -> None:
+        """Tell of every case, in a line of its own, what it costs and its ratio to the first one, the floor.
+
+        A case returns the seconds that one of its operations took; all cases take turns. An aim is in
+        that unit, or in `aims_over` in floors.
+        """
+        times: dict[str, list[float]] = {label: [] for label in cases}
+
+        def one_round() -> None:
+            for label, act in cases.items():
+                times[label].append(act())
+
+        self._carry(one_round, rounds)
+        floor, *_ = times
+        wanted = dict(aims or {}) | {
+            label: over * median(times[floor]) * SCALES[unit] for label, over in (aims_over or {}).items()
+        }
+        for label, found in times.items():
+            told = f"{name}: {label}" if label == floor else f"  {label}"
+            ratios = {} if label == floor else {floor: _middle_ratio(found, times[floor])}
+            self._tell(told, None, median(found) * SCALES[unit], unit, wanted.get(label), ratios)
+
     def across(
         self,
         name: str,

@@ -34,7 +34,7 @@ def kept(settlement):
         "positions": len(protocol._order.items),
         "readers": len(protocol.versions._lows.items),
         "plans": len(protocol.versions._plans),
-        "attempts": len(driver._attempts) + len(driver._names) + len(driver.waiting),
+        "attempts": len(driver._attempts) + len(driver.waiting),
         "recorded transactions": len(ledger._transactions) + len(ledger._last) + len(ledger._finished),
         "recorded effects": len(ledger._effects),
         "declarations": len(settlement._declarations),

@@ -9,11 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlemark import Retries, Settlement, effect
+from settlemark import LedgerError, Retries, Settlement, effect
 from settlemark._protocol import Protocol
+from settlemark._requests import Pending
 from settlemark._scope import Scope
 from settlemark._states import Reason
 from settlemark._txn import Mode
+from settlemark.ledger._book import SqlBook
 
 
 class Stage:
@@ -223,6 +225,81 @@ def someone_waits():
         return settlement.driver.waiting.noticed
 
     return watch
+
+
+def _disk_full(ledger):
+    if ledger.immediate:
+        return LedgerError("database or disk is full", url=ledger.url)
+    error = ledger._shared.engine.dialect.dbapi.OperationalError("database or disk is full")
+    if ledger.url.startswith("sqlite"):
+        error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
+    return error
+
+
+@pytest.fixture(scope="session")
+def disk_full():
+    """Return what a ledger's store raises when it has no room."""
+    return _disk_full
+
+
+@pytest.fixture
+def in_step(monkeypatch):
+    """Let something happen inside every step that writes such a change, before the change is kept."""
+
+    def meet(settlement, is_it, what):
+        owner = settlement.ledger if settlement.ledger.immediate else SqlBook
+        keep = owner.write
+
+        def write(*args):
+            if any(is_it(change) for change in args[-1]):
+                what()
+            return keep(*args)
+
+        monkeypatch.setattr(owner, "write", write)
+
+    return meet
+
+
+class Taken(Pending):
+    """A step's answer, behind which something happens before whoever waits for it goes on."""
+
+    def __init__(self, answer, then):
+        super().__init__()
+        self.answer, self.then = answer, then
+
+    def lead(self):
+        self.answer.lead()
+
+    def result(self, timeout=None):
+        value = self.answer.result(timeout)
+        self.then()
+        return value
+
+
+@pytest.fixture
+def when_taken(in_step):
+    """Let something happen once, when the first step that writes such a change is on record."""
+
+    def meet(settlement, is_it, what):
+        ledger, told, now, submit = settlement.ledger, [], settlement.ledger.now, settlement.ledger.submit
+
+        def then():
+            if told == ["written"]:
+                told.append("over")
+                what()
+
+        def taken(step):
+            value = now(step)
+            then()
+            return value
+
+        in_step(settlement, is_it, lambda: told or told.append("written"))
+        if ledger.immediate:
+            ledger.now = taken
+        else:
+            ledger.submit = lambda step, *, durable: Taken(submit(step, durable=durable), then)
+
+    return meet
 
 
 def rows(settlement, name):

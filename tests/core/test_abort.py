@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from concurrent.futures import Future
 from contextlib import closing
 
 import pytest
 
 from settlemark import Cancelled, LateAppend, LedgerError, Settlement, Tag, Wounded, current_call, effect
 from settlemark._errors import SettlemarkError
+from settlemark._requests import Pending
 from settlemark._states import State
 from settlemark.ledger import EffectRow
 
@@ -235,76 +235,107 @@ def test_a_call_that_arrives_after_the_commit_began_is_refused_and_aborts_it(set
     assert world.rooms == set()
 
 
-class SlowIntents:
-    """A ledger whose intents take until they are let go."""
+def outcome_of(act):
+    """What an act returns, or the error that it raises."""
+    try:
+        return act()
+    except SettlemarkError as error:
+        return error
 
-    def __init__(self, ledger):
-        self.ledger = ledger
-        self.reached, self.answer = threading.Event(), Future()
 
-    def write(self, changes):
-        """Write, but answer for an intent only when told to."""
-        done = self.ledger.write(changes)
-        if any(isinstance(change, EffectRow) for change in changes):
-            self.reached.set()
-            return self.answer
-        return done
+class SlowAnswer(Pending):
+    """The answer of a store that takes until it is let go, and then may have failed."""
 
-    def __getattr__(self, name):
-        return getattr(self.ledger, name)
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def lead(self):
+        self.answer.lead()
+
+    def result(self, timeout=None):
+        self.reached.set()
+        assert self.go.wait(PATIENCE)
+        return self.answer.result(timeout)
 
 
 @pytest.fixture
-def slow_intent(quick, world, tools):
-    """A transaction with a held call whose intent is on its way to the ledger."""
-    slow = quick.driver.ledger = SlowIntents(quick.ledger)
-    tx = quick.transaction("trip").__enter__()
-    told = []
+def slow_intent(open_settlement, tmp_path, tools, in_step, disk_full):
+    """A transaction with a held call whose intent is on disk, or (`full`) was refused, which it does not know yet."""
+    threads, answers = [], []
 
-    def send():
-        try:
-            told.append(tx.call(tools.send, to="ada"))
-        except SettlemarkError as error:
-            told.append(error)
+    def begin(*, full=False):
+        settlement = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}")
+        ledger, submit, slow, told = settlement.ledger, settlement.ledger.submit, [], []
+        tx = settlement.transaction("trip").__enter__()
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    assert slow.reached.wait(PATIENCE)
-    return quick, tx, slow.answer, thread, told
+        def submitting(step, *, durable):
+            ledger.submit = submit
+            slow.append(SlowAnswer(submit(step, durable=durable)))
+            return slow[0]
+
+        def send():
+            ledger.submit = submitting
+            told.append(outcome_of(lambda: tx.call(tools.send, to="ada")))
+
+        def refuse():
+            raise disk_full(ledger)
+
+        if full:
+            in_step(settlement, lambda change: isinstance(change, EffectRow), refuse)
+        threads.append(threading.Thread(target=send))
+        threads[0].start()
+        while not slow:
+            threads[0].join(0.001)
+        answers.append(slow[0])
+        assert slow[0].reached.wait(PATIENCE)
+        return settlement, tx, slow[0].go, threads[0], told
+
+    yield begin
+    for answer in answers:
+        answer.go.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 def test_a_commit_waits_for_a_held_call_that_is_being_recorded(slow_intent, world, someone_waits):
-    settlement, tx, answer, thread, told = slow_intent
-    waits = someone_waits(settlement)
-    commit = threading.Thread(target=tx.commit)
+    settlement, tx, go, thread, told = slow_intent()
+    waits, committed = someone_waits(settlement), []
+    commit = threading.Thread(target=lambda: committed.append(outcome_of(tx.commit)))
     commit.start()
     assert waits.wait(PATIENCE)
     assert (tx.state, world.log) == (State.OPEN, [])
-    answer.set_result(None)
+    go.set()
     for each in (thread, commit):
         each.join(PATIENCE)
-    assert (tx.state, world.log, told[0].outcome) == (State.COMMITTED, [("send", "ada", "hello")], "confirmed")
+    assert (committed, told[0].outcome) == ([None], "confirmed")
+    assert (tx.state, world.log) == (State.COMMITTED, [("send", "ada", "hello")])
 
 
 def test_a_held_call_whose_intent_could_not_be_recorded_does_not_leave(slow_intent, world, someone_waits):
-    settlement, tx, answer, thread, told = slow_intent
-    waits = someone_waits(settlement)
-    commit = threading.Thread(target=tx.commit)
+    settlement, tx, go, thread, told = slow_intent(full=True)
+    waits, committed = someone_waits(settlement), []
+    commit = threading.Thread(target=lambda: committed.append(outcome_of(tx.commit)))
     commit.start()
     assert waits.wait(PATIENCE)
-    answer.set_exception(LedgerError("full"))
+    go.set()
     for each in (thread, commit):
         each.join(PATIENCE)
-    assert (tx.state, world.log, str(told[0])) == (State.COMMITTED, [], "full")
-    assert settlement.protocol.live == {}
+    assert isinstance(told[0], LedgerError)
+    assert "disk is full" in str(told[0])
+    assert committed == [None]
+    assert (tx.state, world.log, settlement.transactions()) == (State.COMMITTED, [], [])
+    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
 
 
 def test_a_held_call_whose_transaction_was_aborted_meanwhile_is_told_and_recorded_as_dropped(
     slow_intent, world, recorded
 ):
-    settlement, tx, answer, thread, told = slow_intent
+    settlement, tx, go, thread, told = slow_intent()
     settlement.cancel("trip")
-    answer.set_result(None)
+    go.set()
     thread.join(PATIENCE)
     assert isinstance(told[0], Cancelled)
     assert (tx.state, world.log) == (State.ABORTED, [])
@@ -349,7 +380,7 @@ def test_a_run_that_is_wounded_while_its_call_runs_and_then_fails_leaves_its_pla
     opening.__exit__(None, None, None)
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._names) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
 
 
 def test_each_undo_is_on_record_before_the_next_one_begins(tmp_path):

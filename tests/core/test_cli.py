@@ -126,7 +126,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(tmp_path):
     result = run("residue", path)
 
     assert result.exit_code == 2
-    assert "file is not a database; this file is something else: name another one" in result.stderr
+    assert "file is not a database; this file is something else, or damaged: name another one" in result.stderr
     assert path.read_text() == "rooms and prices\n" * 100
 
 

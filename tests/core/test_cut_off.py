@@ -11,10 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from settlemark import InDoubt, Settlement, Tag, effect
+from settlemark import InDoubt, Settlement, State, Tag, WaitTimeout, effect
+
+PATIENCE = 20
 
 PROGRAM = '''
 import json, os, signal, sys
@@ -61,11 +64,14 @@ settlement = Settlement(f"sqlite:///{folder / 'ledger.db'}")
 with settlement.transaction("trip-42") as tx:
     tx.call(book, room="Ada")
     die("between")
-    tx.call(send, to="a@example.com")
+    mail = tx.call(send, to="a@example.com")
     die("before commit")
 settlement.close()
-log("done")
+log(f"done: the mail is {mail.outcome}")
 '''
+
+
+DONE = "done: the mail is confirmed"
 
 
 def run(folder, die_at="never", *, probe=False):
@@ -89,38 +95,110 @@ def test_entering_the_name_again_after_a_kill_does_each_effect_once(tmp_path, di
     assert killed.returncode == -signal.SIGKILL
     again = run(tmp_path, probe=True)
     assert again.returncode == 0, again.stderr
-    assert world(tmp_path) == ["booked Ada", "mail a@example.com", "done"]
+    assert world(tmp_path) == ["booked Ada", "mail a@example.com", DONE]
     assert list(json.loads((tmp_path / "desk").read_text())) == ["trip-42#1/0"]
 
 
 def test_a_mail_that_may_have_left_and_cannot_be_asked_about_is_in_doubt_and_named(tmp_path):
     run(tmp_path, "after mail")
     again = run(tmp_path)
-    assert "InDoubt" in again.stderr
+    assert "trip-42 left send on mail:/a@example.com: nobody can tell whether it left" in again.stderr
+    assert "InDoubt: the outcome of send on mail:/a@example.com (trip-42#1/1) is unknown" in again.stderr
     assert world(tmp_path) == ["booked Ada", "mail a@example.com"]
     with Settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
         assert [(r.tool, r.tag) for r in settlement.residue()] == [("send", Tag.UNRESOLVED)]
+        assert settlement.protocol.live == {}
 
 
 def test_a_third_process_replays_what_the_first_committed(tmp_path):
     assert run(tmp_path).returncode == 0
     assert run(tmp_path, "after booking").returncode == 0
-    assert world(tmp_path) == ["booked Ada", "mail a@example.com", "done", "done"]
+    assert world(tmp_path) == ["booked Ada", "mail a@example.com", DONE, DONE]
 
 
-def test_a_name_that_another_live_settlement_is_running_is_refused_and_nothing_runs(tmp_path):
-    acted = []
+# ---- the name is not left, but in use by another live settlement on the same store
 
-    @effect("reversible", scope="room:/{room}", undo=lambda room: acted.remove(room))
+
+@pytest.fixture
+def rooms():
+    return []
+
+
+@pytest.fixture
+def book(rooms):
+    @effect("reversible", scope="room:/{room}", undo=lambda room: rooms.remove(room))
     def book(room):
-        acted.append(room)
+        rooms.append(room)
 
+    return book
+
+
+@pytest.fixture
+def first_and_second(tmp_path):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    with Settlement(url) as first, Settlement(url) as second, first.transaction("trip-42") as tx:
+    with Settlement(url) as first, Settlement(url) as second:
+        yield first, second
+
+
+@pytest.fixture
+def entering():
+    """Enter a name in a thread and make a call in it; returns when it waits for whoever uses the name."""
+    threads = []
+
+    def enter(settlement, function, **arguments):
+        waits, listen, told = threading.Event(), settlement.ledger.listen, []
+
+        def listening(change):
+            listen(change)
+            waits.set()
+
+        def target():
+            with settlement.transaction("trip-42") as tx:
+                tx.call(function, **arguments)
+            told.append((tx.attempt, tx.state))
+
+        settlement.ledger.listen = listening
+        threads.append(threading.Thread(target=target))
+        threads[-1].start()
+        assert waits.wait(PATIENCE)
+        assert told == []
+        return threads[-1], told
+
+    yield enter
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_a_name_that_another_live_settlement_is_running_is_not_taken_from_it(first_and_second, book, rooms):
+    first, second = first_and_second
+    with first.transaction("trip-42") as tx:
         tx.call(book, room="Ada")
-        with pytest.raises(Exception, match="is being run by another worker"), second.transaction("trip-42"):
-            pass
-        assert acted == ["Ada"]
+        with pytest.raises(WaitTimeout, match="trip-42 is in use by another caller"):
+            with second.transaction("trip-42", wait=0):
+                raise AssertionError("not reached")
+        assert second.recover(keep_open=0).undone == []
+        assert (rooms, tx.state) == (["Ada"], State.OPEN)
+    assert (rooms, tx.state) == (["Ada"], State.COMMITTED)
+
+
+def test_whoever_waits_for_a_name_that_then_commits_replays_it(first_and_second, entering, book, rooms):
+    first, second = first_and_second
+    with first.transaction("trip-42") as tx:
+        tx.call(book, room="Ada")
+        thread, told = entering(second, book, room="Ada")
+    thread.join(PATIENCE)
+    assert (told, rooms) == ([(1, State.COMMITTED)], ["Ada"])
+
+
+def test_whoever_waits_for_a_name_that_is_then_undone_makes_the_next_attempt(first_and_second, entering, book, rooms):
+    first, second = first_and_second
+    with pytest.raises(ZeroDivisionError), first.transaction("trip-42") as tx:
+        tx.call(book, room="Ada")
+        thread, told = entering(second, book, room="Bee")
+        raise ZeroDivisionError
+    thread.join(PATIENCE)
+    assert (told, rooms) == ([(2, State.COMMITTED)], ["Bee"])
 
 
 def test_in_doubt_is_an_error_that_names_the_key():

@@ -8,9 +8,17 @@ import pytest
 
 from settlemark import Cancelled, PartialCommit, Tag, UsageError, effect
 from settlemark._states import State
-from settlemark.ledger._contract import Fence, StateChange
+from settlemark.ledger._contract import StateChange
 
 PATIENCE = 20
+
+
+def decides(change):
+    return isinstance(change, StateChange) and change.state is State.RELEASING
+
+
+def fences(settlement):
+    return settlement.ledger.read(lambda _: set(settlement.protocol.fenced))
 
 
 @pytest.fixture
@@ -19,19 +27,18 @@ def cancelling():
     threads = []
 
     def cancel(settlement, run, then):
-        stands, write = threading.Event(), settlement.ledger.write
+        stands, put_up = threading.Event(), settlement.protocol.cancel
 
-        def watched(changes):
-            pending = write(changes)
-            if any(isinstance(change, Fence) for change in changes):
-                stands.set()
-            return pending
+        def watched(run):
+            found = put_up(run)
+            stands.set()
+            return found
 
         def target():
             settlement.cancel(run)
             then()
 
-        settlement.ledger.write = watched
+        settlement.protocol.cancel = watched
         thread = threading.Thread(target=target)
         threads.append(thread)
         thread.start()
@@ -73,16 +80,10 @@ def test_a_cancel_stops_between_two_releases_and_returns_when_nothing_acts_any_m
     assert settlement.protocol.live == {}
 
 
-def test_a_cancel_before_the_first_release_undoes_what_was_decided(settlement, world, tools, cancelling, recorded):
-    write = settlement.ledger.write
-
-    def cancel_at_the_decision(changes):
-        if any(isinstance(change, StateChange) and change.state is State.RELEASING for change in changes):
-            settlement.ledger.write = write
-            cancelling(settlement, "trip", lambda: None)
-        return write(changes)
-
-    settlement.ledger.write = cancel_at_the_decision
+def test_a_cancel_before_the_first_release_undoes_what_was_decided(
+    settlement, world, tools, cancelling, when_taken, recorded
+):
+    when_taken(settlement, decides, lambda: cancelling(settlement, "trip", lambda: None))
     with pytest.raises(Cancelled, match="trip was cancelled"), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
         tx.call(tools.send, to="ada")
@@ -109,10 +110,10 @@ def test_a_transactions_name_is_no_run_and_puts_up_no_fence(settlement, world, t
     name, run = ("book", "job") if names_a_run else ("trip/book", "trip")
     with settlement.transaction(name, run=run if names_a_run else None) as tx:
         tx.call(tools.book, room="a")
-        before = settlement.protocol.freeze()
+        kept, before = settlement.transactions(), settlement.protocol.freeze()
         with pytest.raises(UsageError, match=f"{name} is a transaction of the run {run}: .*cancel '{run}'"):
             settlement.cancel(name)
-        assert (settlement.protocol.freeze(), settlement.ledger.fences()) == (before, [])
+        assert (fences(settlement), settlement.protocol.freeze(), settlement.transactions()) == (set(), before, kept)
     assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
 
 
@@ -169,20 +170,24 @@ def test_a_cancel_of_another_run_leaves_what_an_earlier_process_left(left_open, 
     assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
 
 
-def test_a_cancel_that_cannot_reach_what_an_earlier_process_left_keeps_it_for_the_next_cancel(
-    left_open, world, tools, recorded, monkeypatch
+@pytest.mark.parametrize("interrupted", ["before it is taken up", "when it is taken up"])
+def test_a_cancel_that_ctrl_c_interrupts_leaves_what_an_earlier_process_left_to_the_next_cancel(
+    left_open, world, tools, recorded, monkeypatch, interrupted
 ):
     after = left_open("trip", (tools.book, {"room": "a"}))
-    before = recorded(after, "trip")
     with monkeypatch.context() as patch:
-        patch.setattr(after.driver, "_claim_again", interrupted)
+        part = "take_up" if interrupted == "before it is taken up" else "_end"
+        goes_on = getattr(after.driver, part)
+
+        def interrupt(*arguments, **options):
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            return goes_on(*arguments, **options)
+
+        patch.setattr(after.driver, part, interrupt)
         with pytest.raises(KeyboardInterrupt):
             after.cancel("trip")
-    assert (world.log, recorded(after, "trip"), after.protocol.live) == ([("book", "a")], before, {})
     after.cancel("trip")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(after, "trip") == [("aborted", [("book", "undone", "clean")])]
-
-
-def interrupted(*_):
-    raise KeyboardInterrupt
+    assert (after.residue(), after.protocol.live, after.driver._attempts) == ([], {}, {})

@@ -156,12 +156,17 @@ def test_a_retry_of_the_call_keeps_the_key(settlement, world):
 def test_two_namespaces_of_one_store_share_nothing(tmp_path, open_settlement, world, tools):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     one, two = open_settlement(url, namespace="one"), open_settlement(url, namespace="two")
-    for settlement in (one, two):
-        with settlement.transaction("trip") as tx:
-            assert tx.call(tools.send, to="ada").key == f"{settlement.ledger._namespace}:trip#1/0"
-    assert len(world.log) == 2
+    with one.transaction("trip", wait=0) as in_one, two.transaction("trip", wait=0) as in_two:
+        for tx, name in ((in_one, "one"), (in_two, "two")):
+            tx.call(tools.book, room="a")
+            assert tx.call(tools.send, to="ada").key == f"{name}:trip#1/1"
+    assert [entry[0] for entry in world.log] == ["book", "book", "send", "send"]
     one.cancel("gone")
-    assert (one.ledger.fences(), two.ledger.fences()) == (["gone"], [])
+    for settlement, fences in ((one, {"gone"}), (two, set())):
+        assert settlement.ledger.now(lambda protocol, _: set(protocol.fenced)) == fences
+    with two.transaction("gone"):
+        pass
+    assert [[r.row.name for r in settlement.transactions()] for settlement in (one, two)] == [["trip"]] * 2
 
 
 def test_a_transaction_without_a_name_is_never_replayed(settlement, world, tools, caplog):

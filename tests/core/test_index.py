@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +22,13 @@ positions = st.tuples(st.integers(1, 20), st.sampled_from(["", "a", "b"]))
 
 
 class Token:
-    """Stands for a hold: the index only asks for its identity."""
+    """Stands for a hold: the index asks for its identity, whose it is, and since when."""
+
+    made = count()
+
+    def __init__(self, position):
+        self.txn = SimpleNamespace(position=position)
+        self.since = next(self.made)
 
 
 class IndexAgainstAList(RuleBasedStateMachine):
@@ -43,9 +52,9 @@ class IndexAgainstAList(RuleBasedStateMachine):
         self.positions.append((scope, layer, position))
         return ("position", scope, path, layer, position)
 
-    @rule(target=entered, scope=scopes, layer=st.sampled_from([BUSY, READING]))
-    def add_set(self, scope, layer):
-        path, token = self.index.enter(scope), Token()
+    @rule(target=entered, scope=scopes, layer=st.sampled_from([BUSY, READING]), position=positions)
+    def add_set(self, scope, layer, position):
+        path, token = self.index.enter(scope), Token(position)
         self.index.add_hold(path, layer, token)
         self.sets.append((scope, layer, token))
         return ("set", scope, path, layer, token)
@@ -98,8 +107,7 @@ class IndexAgainstAList(RuleBasedStateMachine):
         for layer in (BUSY, READING):
             expected = [t for s, kind, t in self.sets if kind == layer and s.overlaps(scope)]
             found = list(self.index.holds(match, layer))
-            assert len(found) == len(set(found))
-            assert set(found) == set(expected)
+            assert found == sorted(expected, key=lambda token: (token.txn.position, token.since))
 
 
 IndexAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future
 
 import pytest
 
@@ -167,101 +166,124 @@ async def test_a_task_that_ends_while_its_sibling_releases_waits_and_leaves_it_c
 # ---- the ledger fails
 
 
+def decides(change):
+    return isinstance(change, StateChange) and change.state in (State.RELEASING, State.COMMITTED)
+
+
+def says_it_left(change):
+    return isinstance(change, OutcomeChange) and change.outcome is Outcome.CONFIRMED
+
+
+def ctrl_c():
+    raise KeyboardInterrupt
+
+
 @pytest.fixture
-def at_the_decision():
-    """Let something happen once, when a settlement writes a commit decision; it is handed the write itself."""
+def fails_once(in_step, disk_full):
+    """Have a settlement's store fail once, when it is to keep such a change."""
 
-    def meet(settlement, what):
-        write = settlement.ledger.write
+    def fail(settlement, is_it):
+        left = [disk_full(settlement.ledger)]
 
-        def meeting(changes):
-            if any(isinstance(change, StateChange) and change.state is State.RELEASING for change in changes):
-                settlement.ledger.write = write
-                return what(lambda: write(changes))
-            return write(changes)
+        def refuse():
+            if left:
+                raise left.pop()
 
-        settlement.ledger.write = meeting
+        in_step(settlement, is_it, refuse)
 
-    return meet
+    return fail
 
 
-def refused(_write):
-    raise LedgerError("disk full", url="memory:")
+def undone(*, held):
+    return [("aborted", [("book", "undone", "clean"), *([("send", "dropped", "clean")] if held else [])])]
 
 
-def refused_later(_write):
-    pending = Future()
-    pending.set_exception(LedgerError("disk full", url="memory:"))
-    return pending
+def again(settlement, world, tools):
+    """Enter the name again, which must be free, and return (attempt, state, rooms)."""
+    with settlement.transaction("trip", wait=0) as tx:
+        tx.call(tools.book, room="a")
+    return tx.attempt, tx.state, world.rooms
 
 
-@pytest.mark.parametrize("refusal", [refused, refused_later], ids=["at once", "in the writer"])
 @pytest.mark.parametrize("held", [False, True], ids=["eager only", "with a mail held"])
 def test_a_decision_that_cannot_be_recorded_undoes_everything_and_frees_the_name(
-    settlement, world, tools, at_the_decision, recorded, refusal, held
+    settlement, world, tools, fails_once, recorded, held
 ):
-    at_the_decision(settlement, refusal)
-    with pytest.raises(LedgerError, match="disk full"), settlement.transaction("trip") as tx:
+    fails_once(settlement, decides)
+    with pytest.raises(LedgerError, match="disk is full"), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
         if held:
             tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
-    undone = [("book", "undone", "clean"), *([("send", "dropped", "clean")] if held else [])]
-    assert recorded(settlement, "trip") == [("aborted", undone)]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._names) == ([], {}, {})
-    with settlement.transaction("trip", wait=0) as tx:
-        tx.call(tools.book, room="a")
-    assert (tx.attempt, tx.state, world.rooms) == (2, State.COMMITTED, {"a"})
-
-
-class Interrupted(Future):
-    """A write that Ctrl-C meets while somebody waits for it."""
-
-    def result(self, timeout=None):
-        raise KeyboardInterrupt
+    assert recorded(settlement, "trip") == undone(held=held)
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
 @pytest.mark.parametrize("held", [False, True], ids=["eager only", "with a mail held"])
-def test_ctrl_c_while_the_decision_is_written_undoes_everything_and_frees_the_name(
-    settlement, world, tools, at_the_decision, recorded, held
+def test_ctrl_c_before_the_decision_is_on_record_undoes_everything_and_frees_the_name(
+    settlement, world, tools, in_step, recorded, held
 ):
-    def interrupted(write):
-        write()
-        return Interrupted()
+    interrupts = [ctrl_c]
 
-    at_the_decision(settlement, interrupted)
+    def interrupt():
+        if interrupts and threading.current_thread() is threading.main_thread():
+            interrupts.pop()()
+
+    in_step(settlement, decides, interrupt)
     with pytest.raises(KeyboardInterrupt), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
         if held:
             tx.call(tools.send, to="ada")
+        settlement.transactions()  # nothing is queued: the decision is taken in this thread
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
-    undone = [("book", "undone", "clean"), *([("send", "dropped", "clean")] if held else [])]
-    assert recorded(settlement, "trip") == [("aborted", undone)]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
-    with settlement.transaction("trip", wait=0) as tx:
+    assert recorded(settlement, "trip") == undone(held=held)
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
+
+
+def test_ctrl_c_behind_a_decision_that_lets_nothing_leave_finds_it_committed(
+    settlement, world, tools, when_taken, recorded
+):
+    when_taken(settlement, decides, ctrl_c)
+    with pytest.raises(KeyboardInterrupt), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
-    assert (tx.attempt, tx.state, world.rooms) == (2, State.COMMITTED, {"a"})
+    assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
+    assert recorded(settlement, "trip") == [("committed", [("book", "confirmed", None)])]
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert again(settlement, world, tools) == (1, State.COMMITTED, {"a"})
+    assert world.log == [("book", "a")]
 
 
-def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_and_names_it(settlement, world, tools, recorded):
-    write = settlement.ledger.write
+def test_ctrl_c_behind_a_decision_of_which_nothing_has_left_undoes_everything_and_frees_the_name(
+    settlement, world, tools, when_taken, recorded
+):
+    when_taken(settlement, decides, ctrl_c)
+    with pytest.raises(KeyboardInterrupt), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="ada")
+    assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
+    assert recorded(settlement, "trip") == undone(held=True)
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
-    def busy_once(changes):
-        if any(isinstance(change, OutcomeChange) and change.outcome is Outcome.CONFIRMED for change in changes):
-            settlement.ledger.write = write
-            return refused_later(None)
-        return write(changes)
 
-    with pytest.raises(LedgerError, match="disk full"), settlement.transaction("trip") as tx:
+def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_and_names_it(
+    settlement, world, tools, fails_once, recorded
+):
+    fails_once(settlement, says_it_left)
+    with pytest.raises(LedgerError, match="disk is full"), settlement.transaction("trip") as tx:
         tx.call(tools.send, to="a")
         tx.call(tools.send, to="b")
-        settlement.ledger.write = busy_once
     assert (world.log, tx.state) == ([("send", "a", "hello")], State.COMMITTED)
     assert recorded(settlement, "trip") == [
         ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
     ]
-    assert [(r.key, r.note) for r in settlement.residue()] == [("trip#1/1", "not run: LedgerError: disk full")]
-    assert settlement.protocol.live == {}
+    ((key, note),) = [(r.key, r.note) for r in settlement.residue()]
+    assert key == "trip#1/1"
+    assert note.startswith("not run: LedgerError: ")
+    assert "disk is full" in note
+    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
 
 
 def test_an_outcome_nobody_knows_is_residue_when_its_transaction_commits_all_the_same(

@@ -33,7 +33,8 @@ def book(path):
 def read(path, **options):
     ledger = open_ledger(f"sqlite:///{path}", readonly=True, **options)
     try:
-        return [(recorded.row.name, recorded.state, len(recorded.effects)) for recorded in ledger.transactions()]
+        recorded = ledger.read(lambda book: book.transactions())
+        return [(each.row.name, each.state, len(each.effects)) for each in recorded]
     finally:
         ledger.close()
 
@@ -97,21 +98,51 @@ def test_what_was_not_closed_and_cannot_be_read_whole_is_refused_and_the_remedy_
     assert [name for name, _, _ in read(copy)] == ["trip-1", "trip-2"]
 
 
+def fence(protocol, book):
+    protocol.cancel("trip-1")
+    book.write([Fence("trip-1", 1.0)])
+
+
 @pytest.mark.parametrize(
     "act",
-    [lambda ledger: ledger.write([Fence("trip-1", 1.0)]), lambda ledger: ledger.reserve_epochs(1)],
-    ids=["write", "reserve_epochs"],
+    [
+        lambda ledger: ledger.now(fence),
+        lambda ledger: ledger.submit(fence, durable=True).result(),
+        lambda ledger: ledger.read(lambda book: book.write([Fence("trip-1", 1.0)])),
+        lambda ledger: ledger.read(lambda book: book.strike_off(["somebody"])),
+    ],
+    ids=["now", "submit", "a query that writes", "a query that strikes off"],
 )
 def test_writing_is_refused_and_nothing_changed(path, act):
     before = path.read_bytes()
     ledger = open_ledger(f"sqlite:///{path}", readonly=True)
+    kept = ledger.read(lambda book: book.transactions())
 
-    with pytest.raises(LedgerError, match="was opened to be read: nothing was written"):
+    with pytest.raises(LedgerError):
         act(ledger)
 
-    assert ledger.fences() == []
+    assert (ledger.protocol.fenced, ledger.read(lambda book: book.transactions())) == (set(), kept)
     ledger.close()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("how", ["now", "submit"])
+def test_a_step_is_told_that_the_ledger_was_opened_to_be_read(path, how):
+    ledger = open_ledger(f"sqlite:///{path}", readonly=True)
+
+    with pytest.raises(LedgerError, match="was opened to be read: nothing was written"):
+        ledger.now(fence) if how == "now" else ledger.submit(fence, durable=False)
+
+    ledger.close()
+
+
+def test_one_who_reads_is_no_worker_and_leaves_the_one_who_works_alone(path):
+    with Settlement(f"sqlite:///{path}") as settlement, settlement.transaction("trip-2") as tx:
+        tx.call(reserve, hotel="Bee")
+        assert [name for name, _, _ in read(path)] == ["trip-1", "trip-2"]
+        settlement.transactions()
+        assert settlement.ledger.read(lambda book: book.gone()) == []
+    assert tx.state is State.COMMITTED
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):

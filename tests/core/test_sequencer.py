@@ -240,6 +240,7 @@ def test_a_failure_drops_what_was_already_queued_behind_it(settlement, world, to
         queued = send.run()
         with pytest.raises(Boom):
             book.run()
+        assert [e.outcome.value for r in settlement.transactions() for e in r.effects] == ["failed", "dropped"]
         assert (queued.outcome, str(queued)) == ("dropped", "send: dropped")
     assert world.log == []
     assert settlement.protocol.live == {}

@@ -19,7 +19,7 @@ INTERNAL = re.compile(r"\b(epoch|floor|frontier|ordinal|fence)\b", re.IGNORECASE
 
 
 def transaction(name="trip-42", state=State.COMMITTED, reason=None, *, attempt=1, settled=2.0, effects=()):
-    row = TransactionRow(name, attempt, name.split("/")[0], State.OPEN, 7, "", "worker", 0, 1.0)
+    row = TransactionRow(name, attempt, name.split("/")[0], State.OPEN, 7, "", "worker", 1.0)
     return RecordedTransaction(row, state, 7, reason, settled, list(effects))
 
 

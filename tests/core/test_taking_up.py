@@ -1,4 +1,4 @@
-"""What a process left behind and the next takes up: claims are held again, and what was decided is carried out.
+"""What a process left behind and the next takes up: its claims still stand, and what was decided is carried out.
 
 This file is its own child program: `python test_taking_up.py FOLDER SCENE LINE` plays a scene in which
 the counterparty kills its caller before or after it logs a line.
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from queue import Queue
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from settlemark import (
     DeclarationError,
     InDoubt,
-    PartialCommit,
+    LedgerError,
     Retries,
     Settlement,
     Tag,
@@ -27,9 +28,10 @@ from settlemark import (
     effect,
 )
 from settlemark._batch import open_batch
-from settlemark._recovery import is_running
 from settlemark._runners import run_sync
 from settlemark._states import State
+
+PATIENCE = 20
 
 
 class Boom(Exception):
@@ -199,12 +201,11 @@ def test_a_decision_on_record_is_carried_out_and_only_the_first_of_the_rest_is_a
     office, killed, after, die_at, body
 ):
     killed(mails, die_at)
+    office.tools()
     settlement = after()
-    assert [state for state, *_ in stand(settlement)] == ["releasing"]
     if body == "makes its calls again":
         mails(office, settlement)
     else:
-        office.tools()
         try:
             with settlement.transaction("trip") as tx:
                 if body == "raises":
@@ -220,98 +221,123 @@ def test_a_decision_on_record_is_carried_out_and_only_the_first_of_the_rest_is_a
 
 def test_a_release_nobody_can_ask_about_is_in_doubt_and_what_was_behind_it_is_named(office, killed, after):
     killed(posts, "before post y")
-    settlement = after()
-    office.tools()
-    with pytest.raises(PartialCommit) as partial, settlement.transaction("trip"):
-        raise AssertionError("not reached")
-    assert (partial.value.released, partial.value.failed) == (["trip#1/0"], ["trip#1/1", "trip#1/2"])
-    assert isinstance(partial.value.__cause__, InDoubt)
+    told = Queue()
+    tools = office.tools()
+    settlement = after(on_residue=told.put)
+    with pytest.raises(InDoubt, match="the outcome of post on post:/y"), settlement.transaction("trip") as tx:
+        answers = [tx.call(tools.post, to=to).outcome for to in ("x", "y", "z")]
+    assert (answers, tx.state) == (["confirmed", "unknown", "dropped"], State.COMMITTED)
+    assert (told.get(timeout=PATIENCE), told.empty()) == ("trip", True)
     assert office.log == ["post x"]
     tags = [("post", "confirmed", None), ("post", "unknown", "unresolved"), ("post", "dropped", "partial_commit")]
     assert stand(settlement) == [("committed", None, tags)]
+    assert [(r.key, r.tag) for r in settlement.residue()] == [
+        ("trip#1/1", Tag.UNRESOLVED), ("trip#1/2", Tag.PARTIAL_COMMIT),
+    ]  # fmt: skip
     assert settlement.protocol.live == {}
+
+
+WIRE = "wire_known_to_the_child"
 
 
 def test_what_still_has_to_leave_and_is_not_declared_is_named_and_nothing_changed(office, killed, after):
     killed(wires, "before wire y")
-    settlement = after()
     office.tools()
+    settlement = after()
     before, log = stand(settlement), office.log
-    with pytest.raises(DeclarationError, match="wire_known_to_the_child still has to leave") as missing:
-        with settlement.transaction("trip"):
+    assert settlement.recover().stuck == {"trip": [WIRE]}
+    with pytest.raises(DeclarationError, match=f"nothing called {WIRE} is declared") as missing:
+        with settlement.transaction("trip", wait=0):
             raise AssertionError("not reached")
-    assert missing.value.tool == "wire_known_to_the_child"
+    assert missing.value.tool == WIRE
     assert (stand(settlement), office.log, settlement.residue()) == (before, log, [])
-    assert (settlement.protocol.live, settlement.driver._names) == ({}, {})
+    assert settlement.driver._attempts == {}
+
+
+def test_what_still_has_to_leave_leaves_when_it_is_declared(office, killed, after):
+    killed(wires, "before wire y")
+    office.tools()
+    settlement = after()
+    settlement.recover()
     settlement.declare(
-        "wire_known_to_the_child", "irreversible", scope="wire:/{to}",
-        function=lambda to: office.act(f"wired {to}"), probe=lambda to: None,
-    )  # fmt: skip
+        WIRE, "irreversible", scope="wire:/{to}", function=lambda to: office.act(f"wired {to}"), probe=lambda to: None
+    )
     with settlement.transaction("trip") as tx:
         pass
     assert (office.log, tx.state) == (["mail x", "wired y", "wired z"], State.COMMITTED)
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
 
 
-def test_a_decision_that_has_to_wait_to_be_carried_out_stays_decided_on_record(office, killed, after):
-    killed(mails, "before mail y")
-    settlement = after(wait=0)
-    tools, before = office.tools(), stand(settlement)
-    with settlement.transaction("other") as other:
+def test_what_was_decided_keeps_its_place_until_it_is_carried_out(office, killed, after):
+    killed(wires, "before wire y")
+    tools = office.tools()
+    settlement = after()
+
+    @effect("reversible", scope="wire:/{to}", undo=lambda to: None)
+    def hold_line(to):
+        office.act(f"held the line to {to}")
+
+    before = stand(settlement)
+    with settlement.transaction("other", wait=0) as other:
         other.call(tools.book, room="a")
-        with pytest.raises(WaitTimeout, match="waiting for other"), settlement.transaction("trip"):
-            raise AssertionError("not reached")
-        assert stand(settlement) == before
-    mails(office, settlement)
-    assert stand(settlement) == [ALL_LEFT]
-    assert office.log == ["book a", "mail x", "book a", "asked y", "mail y", "mail z"]
+        with pytest.raises(WaitTimeout, match="waiting for trip, which holds wire:/z"):
+            other.call(hold_line, to="z")
+    assert (stand(settlement), other.state) == (before, State.COMMITTED)
+    assert office.log == ["mail x", "book a"]
 
 
 # ---- what was open, or being undone
 
 
-def test_taking_up_that_fails_leaves_the_record_as_it_was_and_forgets_nothing(office, after):
+def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_next_look(office, after, disk_full):
     tools = office.tools()
     first = after()
-    tx = first.transaction("trip").__enter__()
-    tx.call(tools.book, room="a")
-    tx.call(tools.book, room="b")
+    for name, room in (("trip", "a"), ("tour", "b")):
+        first.transaction(name).__enter__().call(tools.book, room=room)
     first.close()
-    settlement = after(wait=0)
-    before = stand(settlement)
-    with settlement.transaction("other") as other:
-        other.call(tools.book, room="b")
-        with pytest.raises(WaitTimeout, match="waiting for other, which holds room:/b"):
-            with settlement.transaction("trip"):
-                raise AssertionError("not reached")
-        assert [txn.name for txn in settlement.protocol.live.values()] == ["other"]
-        assert (stand(settlement), settlement.residue()) == (before, [])
-    with pytest.raises(Boom), settlement.transaction("trip"):
-        raise Boom
-    assert office.log == ["book a", "book b", "book b", "cancel b", "cancel a"]
-    assert [state for state, *_ in stand(settlement)] == ["aborted"]
+    settlement = after()
+    before = [stand(settlement, name) for name in ("trip", "tour")]
+    unretry, failures = settlement.protocol.unretry, [disk_full(settlement.ledger)]
+
+    def failing_once(txn):
+        if failures:
+            raise failures.pop()
+        unretry(txn)
+
+    settlement.protocol.unretry = failing_once
+    with pytest.raises(LedgerError, match="disk is full"):
+        settlement.recover(keep_open=0)
+    assert ([stand(settlement, name) for name in ("trip", "tour")], settlement.residue()) == (before, [])
+    assert office.log == ["book a", "book b"]
+    assert sorted(settlement.recover(keep_open=0).undone) == ["tour", "trip"]
+    assert sorted(office.log[2:]) == ["cancel a", "cancel b"]
+    for name in ("trip", "tour"):
+        assert stand(settlement, name) == [("aborted", "abandoned: its process ended", [("book", "undone", "clean")])]
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
 
 
 def test_an_undo_that_was_cut_off_goes_on_and_what_it_had_left_stays_on_record(office, killed, after):
     killed(failing, "before cancel a")
+    office.tools()
     settlement = after()
     before = settlement.residue()
     assert [(r.tool, r.tag, r.note) for r in before] == [
         ("fly", Tag.UNRESOLVED, "undone, but a cost stays: a fee of 50")
     ]
-    office.tools()
     with settlement.transaction("trip") as tx:
         pass
     assert (tx.attempt, tx.state, settlement.residue()) == (2, State.COMMITTED, before)
     assert office.log == ["book a", "fly rome", "return rome", "cancel a"]
     undone = [("book", "undone", "clean"), ("fly", "undone", "unresolved")]
-    assert stand(settlement) == [("aborted", "abandoned: its process ended while it was being undone", undone)]
+    assert stand(settlement) == [("aborted", "failed: Boom: ", undone)]
+    assert settlement.protocol.live == {}
 
 
 def test_an_outcome_nobody_knows_is_named_also_when_its_call_does_not_come_again(office, killed, after):
     told = []
     killed(hiring, "after hire d")
-    settlement = after(on_residue=told.append)
     office.tools()
+    settlement = after(on_residue=told.append)
     with settlement.transaction("trip") as tx:
         pass
     assert (office.log, tx.state, told) == (["hire d"], State.COMMITTED, ["trip"])
@@ -330,13 +356,18 @@ def test_a_second_try_is_intended_on_record_before_it_acts(office, killed, after
     assert office.log == ["hire d"]
 
 
-def test_a_settlement_that_was_dropped_unclosed_runs_nothing_any_more():
-    settlement = Settlement("memory:")
-    worker = settlement._worker
-    assert is_running(worker)
-    del settlement
+def test_a_settlement_that_was_dropped_unclosed_leaves_what_it_had_open_to_the_next_at_once(office, after):
+    tools = office.tools()
+    dropped = Settlement(office.url)
+    dropped.transaction("trip").__enter__().call(tools.book, room="a")
+    settlement = after(wait=0)
+    with pytest.raises(WaitTimeout, match="trip is in use by another caller"), settlement.transaction("trip"):
+        raise AssertionError("not reached")
+    del dropped
     gc.collect()
-    assert not is_running(worker)
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+    assert (office.log, tx.attempt, tx.state) == (["book a"], 1, State.COMMITTED)
 
 
 if __name__ == "__main__":

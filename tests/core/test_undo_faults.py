@@ -62,7 +62,7 @@ def test_an_undo_that_ctrl_c_interrupts_is_named_and_the_other_victims_are_undon
         ("x#1/0", Tag.UNRESOLVED, "its undo was interrupted: KeyboardInterrupt()")
     ]
     opening.__exit__(type(error), error, None)
-    assert (settlement.protocol.live, settlement.driver._names) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
 
 
 def test_an_interrupted_undo_lets_the_transactions_other_effects_be_undone(settlement, world, tools, recorded):

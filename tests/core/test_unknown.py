@@ -155,7 +155,7 @@ def test_an_abort_asks_about_an_idempotent_effect_and_never_issues_it_again(
 
 def test_an_abort_undoes_what_a_probe_finds_after_all(settlement, counterparty, recorded):
     asked = []
-    act = tool(counterparty, probe=lambda key: asked.append(key) or (UNKNOWN if len(asked) == 1 else "found"))
+    act = tool(counterparty, probe=lambda key: asked.append(key) or (UNKNOWN if len(asked) <= 3 else "found"))
     counterparty.lose = [TimeoutError()]
     with pytest.raises(InDoubt), settlement.transaction("trip") as tx:
         tx.call(act, what="a")
@@ -178,7 +178,7 @@ def test_a_read_that_gets_no_answer_raises_its_own_error_since_it_left_nothing(s
 def test_a_settlement_inside_a_tool_that_refused_is_a_failure_and_not_a_doubt(settlement, tools, recorded):
     @effect("opaque")
     def delegate():
-        with settlement.transaction("inner", wait=0) as inner:
+        with settlement.transaction("inner", wait=0, independent=True) as inner:
             inner.call(tools.book, room="a")
 
     with settlement.transaction("holder") as holder:
@@ -193,7 +193,7 @@ def test_a_settlement_inside_a_tool_that_is_in_doubt_leaves_its_caller_in_doubt(
 
     @effect("opaque")
     def delegate():
-        with settlement.transaction("inner") as inner:
+        with settlement.transaction("inner", independent=True) as inner:
             inner.call(inner_tool, what="a")
 
     counterparty.lose = [TimeoutError()]

@@ -287,21 +287,3 @@ class Countdown(dict):
         self.first.set()
         if not self.left:
             self.all.set()
-
-
-def test_a_ledger_that_is_slow_to_hand_out_epochs_keeps_nobody_elses_step(settlement, tools):
-    driver, reserve, epochs = settlement.driver, settlement.ledger.reserve_epochs, []
-
-    def slow(count):
-        step = threading.Thread(target=lambda: epochs.append(settlement.epoch_for("superstep")), daemon=True)
-        step.start()
-        step.join(PATIENCE)
-        assert not step.is_alive()
-        return reserve(count)
-
-    settlement.ledger.reserve_epochs = slow
-    settlement.protocol.next_epoch = last = driver._epoch_limit - 10
-    with settlement.transaction("trip") as tx:
-        tx.call(tools.book, room="a")
-        assert (epochs, tx.epoch > last) == ([last], True)
-    assert driver._epoch_limit > last + 10

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from settlemark.ledger._contract import (
+    Book,
     EffectRow,
     Fence,
     Ledger,
@@ -13,12 +16,27 @@ from settlemark.ledger._contract import (
     TransactionRow,
 )
 from settlemark.ledger._memory import MemoryLedger
+from settlemark.ledger._redaction import Redaction
+
+if TYPE_CHECKING:
+    from settlemark.ledger._encryption import Encryption
 
 
-def open_ledger(url: str, *, namespace: str = "default", retain: int = 10_000, readonly: bool = False) -> Ledger:
+def open_ledger(
+    url: str,
+    *,
+    namespace: str = "default",
+    retain: int = 10_000,
+    readonly: bool = False,
+    create: bool = True,
+    lease: float = 30.0,
+    redaction: Redaction | None = None,
+    encryption: Encryption | None = None,
+) -> Ledger:
     """Return the ledger at a URL: `memory:`, or any store SQLAlchemy knows, loaded when asked for.
 
-    With `readonly`, one that is there already, to be looked at: nothing is created or changed.
+    With `readonly`, one that is there already, to be looked at: nothing is created or changed. Without
+    `create`, one that is there already. In memory nothing is encrypted: nothing of it stays.
 
     Raises:
         LedgerError: it cannot be opened; the message says what to do.
@@ -27,13 +45,17 @@ def open_ledger(url: str, *, namespace: str = "default", retain: int = 10_000, r
     'memory:'
     """
     if url == "memory:":
-        return MemoryLedger(retain=retain)
+        return MemoryLedger(retain=retain, redaction=redaction)
     from settlemark.ledger._sql import SqlLedger
 
-    return SqlLedger(url, namespace=namespace, readonly=readonly)
+    return SqlLedger(
+        url, namespace=namespace, readonly=readonly, create=create, lease=lease, redaction=redaction,
+        encryption=encryption,
+    )  # fmt: skip
 
 
 __all__ = [
+    "Book",
     "EffectRow",
     "Fence",
     "Ledger",

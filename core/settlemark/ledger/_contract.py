@@ -1,20 +1,30 @@
 """What a ledger keeps, whatever stores it: intent before the act, outcome after it, the why beside both.
 
-A ledger takes *changes* and makes them durable in the order given. `write` answers with None when
-that has happened already, else with a future of it, so that callers can share one commit.
+A ledger takes *steps*: what one does to the protocol and to the record happens together or not at all,
+and all of them in one order, whoever takes them.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from settlemark import _codec
 from settlemark._effect import EffectClass, Outcome
+from settlemark._protocol import Protocol as Engine
 from settlemark._states import State, Tag
+from settlemark.ledger._age import Age, Cursor, Swept
+from settlemark.ledger._payloads import Payloads
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)
+HAPPENED = (Outcome.CONFIRMED, Outcome.UNKNOWN)
+
+T = TypeVar("T")
 
 
 class TransactionRow(NamedTuple):
@@ -27,7 +37,6 @@ class TransactionRow(NamedTuple):
     epoch: int
     ordinal: str
     owner: str
-    fence: int
     at: float
 
 
@@ -43,7 +52,11 @@ class StateChange(NamedTuple):
 
 
 class EffectRow(NamedTuple):
-    """One effect's intent, recorded before it acts. Payloads are JSON texts."""
+    """One effect's intent, recorded before it acts. Payloads are JSON texts.
+
+    `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its
+    counterparty remembers the key, or None when nobody said.
+    """
 
     key: str
     name: str
@@ -60,20 +73,17 @@ class EffectRow(NamedTuple):
     version: str
     outcome: Outcome
     at: float
+    fingerprint: str = ""
+    window: float | None = None
 
     @property
     def scope(self) -> str:
         """Its scopes as one text, for people."""
         return " ".join(_codec.decode(self.scopes))
 
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the arguments that outlives them: retention may drop the payload, never this."""
-        return _codec.fingerprint(self.arguments)
-
 
 class OutcomeChange(NamedTuple):
-    """What became of an effect."""
+    """What became of an effect; its tool is named for the rules of `redact=`."""
 
     key: str
     outcome: Outcome
@@ -82,6 +92,7 @@ class OutcomeChange(NamedTuple):
     tag: Tag | None
     note: str | None
     at: float
+    tool: str = ""
 
 
 class Fence(NamedTuple):
@@ -119,35 +130,135 @@ class RecordedTransaction:
     effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
 
 
-class Ledger(Protocol):
-    """The durable record under a settlement."""
+class Book(Protocol):
+    """What a step of the protocol may read and write beside it, in the same transaction of the store."""
 
-    url: str
+    def write(self, changes: list[Change]) -> None:
+        """Keep changes; an attempt that was opened before stays as it is.
 
-    def reserve_epochs(self, count: int) -> int:
-        """Return the first of `count` epochs that no one was ever given before. Blocks."""
+        Raises:
+            LedgerError: an effect's key is taken, or its transaction is not there.
+        """
         ...
 
-    def fences(self) -> list[str]:
-        """Return the runs that were cancelled. Blocks."""
-        ...
-
-    def write(self, changes: list[Change]) -> Future[Any] | None:
-        """Make changes durable, after all given before; None means done."""
-        ...
-
-    def load(self, name: str) -> Future[Any] | RecordedTransaction | None:
+    def load(self, name: str) -> RecordedTransaction | None:
         """Return the last attempt of a transaction, or None when it was never recorded."""
         ...
 
-    def unfinished(self, run: str) -> Future[Any] | list[RecordedTransaction]:
-        """Return the attempts of a run that no process has brought to an end."""
+    def find(self, key: str) -> RecordedTransaction | None:
+        """Return the attempt that has the effect of this key, with all its effects, or None."""
+        ...
+
+    def unfinished(self) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end."""
+        ...
+
+    def unresolved(self) -> list[RecordedTransaction]:
+        """Return attempts with those of their effects that are unresolved or leaked, and happened or may have."""
         ...
 
     def transactions(self) -> list[RecordedTransaction]:
-        """Return every recorded attempt, oldest first. Blocks until all given before is written."""
+        """Return every recorded attempt, oldest first."""
+        ...
+
+    def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
+        """Let go of what is old: at most `limit` attempts, from where the last sweep ended.
+
+        What an operator has to look at stays whole, however old it is.
+        """
+        ...
+
+    def old(self, age: Age) -> Swept:
+        """Return what sweeping all would do now; nothing changes."""
+        ...
+
+    def old_fences(self, before: float, *, limit: int) -> list[str]:
+        """Return the runs that were cancelled before this time, the oldest first."""
+        ...
+
+    def strike_fences(self, runs: Iterable[str]) -> None:
+        """Take fences off the record."""
+        ...
+
+    def gone(self) -> list[str]:
+        """Return the workers that are gone since the last look: their lease ran out, or their process ended."""
+        ...
+
+    def strike_off(self, workers: Iterable[str]) -> None:
+        """Take workers off the list."""
+        ...
+
+
+Step = Callable[[Engine, Book], T]
+"""One step: what it does to the protocol and to the book is done together, or not at all."""
+
+
+class Ledger(Protocol):
+    """The durable record under a settlement, and the protocol whose every step is on it.
+
+    Attributes:
+        url: where it lives.
+        protocol: this process's replica. Look at it under `lock`; move it by steps alone.
+        lock: short, never held across I/O; it guards what belongs to this process, too.
+        worker: the name under which this process owns its transactions, or "" where there is one alone.
+        immediate: a step is taken when `now` returns; else `submit` answers with what will be its answer.
+    """
+
+    url: str
+    immediate: bool
+
+    @property
+    def protocol(self) -> Engine:
+        """This process's replica."""
+        ...
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Guards it."""
+        ...
+
+    @property
+    def payloads(self) -> Payloads:
+        """How payloads are recorded."""
+        ...
+
+    @property
+    def worker(self) -> str:
+        """The name under which this process owns its transactions."""
+        ...
+
+    def now(self, step: Step[T]) -> T:
+        """Take a step and return what it returns. Blocks."""
+        ...
+
+    def submit(self, step: Step[T], *, durable: bool) -> Future[T]:
+        """Queue a step behind all given before; the answer comes when it, with `durable` on disk, is taken."""
+        ...
+
+    def later(self, step: Step[Any]) -> None:
+        """Queue a step that is taken sooner or later, in its order; nobody is told."""
+        ...
+
+    def read(self, query: Callable[[Book], T]) -> T:
+        """Return what a query finds, after all that was given before. Blocks."""
+        ...
+
+    def is_fresh(self) -> bool:
+        """Whether this worker surely has its lease for long enough to begin an act."""
+        ...
+
+    def watch_aborts(self, told: Callable[[], None]) -> None:
+        """Have a function called when a transaction of this process may have been aborted by another's step."""
+        ...
+
+    def watch_leases(self, told: Callable[[str, int], None]) -> None:
+        """Have a function called when this process has lost its lease, with its name till then and how many it had."""
+        ...
+
+    def listen(self, change: int) -> None:
+        """Say that so many more (or fewer) wait for what another process does: look for it often."""
         ...
 
     def close(self) -> None:
-        """Write what is queued and let go of the store."""
+        """Take what is queued and let go of the store."""
         ...

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
+import sys
+import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
 
 from settlemark._errors import LedgerError
+from settlemark._logs import about
+from settlemark._protocol import Protocol
 from settlemark._states import FINISHED
+from settlemark._txn import fire
+from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
 from settlemark.ledger._contract import (
+    HAPPENED,
+    UNRESOLVED,
+    Book,
     Change,
     EffectRow,
     Fence,
@@ -16,12 +30,21 @@ from settlemark.ledger._contract import (
     RecordedEffect,
     RecordedTransaction,
     StateChange,
+    Step,
+    T,
     TransactionRow,
 )
+from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
+from settlemark.ledger._redaction import Redaction
+from settlemark.ledger._unreadable import Outdated
+
+_TOLD: tuple[Field, ...] = ("result", "error", "note")
+
+_log = logging.getLogger("settlemark")
 
 
 class MemoryLedger:
-    """Keeps every unfinished transaction, and the last `retain` finished ones.
+    """Keeps every unfinished transaction, and the last `retain` finished ones, without what `redaction` takes out.
 
     >>> ledger = MemoryLedger()
     >>> ledger.load("trip-42") is None
@@ -29,34 +52,98 @@ class MemoryLedger:
     """
 
     url = "memory:"
+    immediate = True
 
-    def __init__(self, *, retain: int = 10_000) -> None:
+    def __init__(
+        self, *, retain: int = 10_000, protocol: Protocol | None = None, redaction: Redaction | None = None
+    ) -> None:
+        secret = redaction is not None
+        salt = secrets.token_hex(32) if secret else ""
+        self.payloads = Payloads(redaction=redaction, salt=salt, limit=sys.maxsize, url=self.url)
+        self._protocol = protocol or Protocol()
+        self._lock = threading.Lock()
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
         self._effects: dict[str, RecordedEffect] = {}
         self._finished: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._fences: dict[str, float] = {}
-        self._next_epoch = 1
+        self._stripped: dict[tuple[str, int], float] = {}
 
-    def reserve_epochs(self, count: int) -> int:
-        """Return the first of `count` epochs that no one was ever given before."""
-        first = self._next_epoch
-        self._next_epoch += count
-        return first
+    @property
+    def protocol(self) -> Protocol:
+        """Its protocol."""
+        return self._protocol
 
-    def fences(self) -> list[str]:
-        """Return the runs that were cancelled."""
-        return list(self._fences)
+    @property
+    def worker(self) -> str:
+        """There is one."""
+        return "memory"
 
-    def write(self, changes: list[Change]) -> Future[Any] | None:
-        """Keep changes; they are kept when this returns.
+    @property
+    def lock(self) -> threading.Lock:
+        """Guards it."""
+        return self._lock
+
+    # ---- steps
+
+    def now(self, step: Step[T]) -> T:
+        """Take a step and return what it returns."""
+        protocol = self._protocol
+        self._lock.acquire()
+        try:
+            return step(protocol, self)
+        finally:
+            woken = protocol.take_woken()
+            self._lock.release()
+            if woken:
+                fire(woken)
+
+    def submit(self, step: Step[T], *, durable: bool) -> Future[T]:  # noqa: ARG002 - here nothing outlives the process
+        """Take a step, and return its answer as a future that is done."""
+        done: Future[T] = Future()
+        try:
+            done.set_result(self.now(step))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def later(self, step: Step[Any]) -> None:
+        """Take a step; that it failed is logged."""
+        try:
+            self.now(step)
+        except LedgerError as error:
+            told = about(ledger=self.url)
+            _log.error("an outcome could not be recorded: %s", error, extra=told)
+
+    def read(self, query: Callable[[Book], T]) -> T:
+        """Return what a query finds."""
+        with self.lock:
+            return query(self)
+
+    def is_fresh(self) -> bool:
+        """Say yes: nobody else is there."""
+        return True
+
+    def watch_aborts(self, told: Callable[[], None]) -> None:
+        """Do nothing: whoever aborts one here concludes it."""
+
+    def watch_leases(self, told: Callable[[str, int], None]) -> None:
+        """Do nothing: a lone process has no lease to lose."""
+
+    def listen(self, change: int) -> None:
+        """Do nothing: there is no other process."""
+
+    # ---- the book
+
+    def write(self, changes: list[Change]) -> None:
+        """Keep changes.
 
         Raises:
-            LedgerError: a row is there already, or its transaction is not; none of them is kept.
+            LedgerError: an effect's key is taken, or its transaction is not there; none of them is kept.
         """
         self._check(changes)
-        for change in changes:
+        for change in changes if self.payloads.plain else map(self._redacted, changes):
             kind = type(change)
             if kind is OutcomeChange:
                 self._outcome(change)  # type: ignore[arg-type]  # narrowed by the line above
@@ -69,13 +156,28 @@ class MemoryLedger:
                 if len(effects) > 1 and effects[-2].row.position > effect.row.position:
                     effects.sort(key=lambda e: e.row.position)
                 self._effects[change.key] = effect  # type: ignore[union-attr]
-            elif kind is TransactionRow:
+            elif kind is TransactionRow and (change.name, change.attempt) not in self._transactions:  # type: ignore[union-attr]
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
                 self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif kind is Fence:
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
-        return None
+
+    def _redacted(self, change: Change) -> Change:
+        """Return a change as it would be read from a store that keeps it."""
+        if isinstance(change, EffectRow):
+            read = partial(self._read, change.key, change.tool)
+            because = read("rationale", change.rationale)
+            return change._replace(arguments=read("arguments", change.arguments) or "", rationale=because)
+        if isinstance(change, OutcomeChange):
+            read = partial(self._read, change.key, change.tool)
+            result, error, note = read("result", change.result), read("error", change.error), read("note", change.note)
+            return change._replace(result=result, error=error, note=note)
+        return change
+
+    def _read(self, key: str, tool: str, field: Field, text: str | None) -> str | None:
+        packed = self.payloads.pack(text, effect_key=key, tool=tool, field=field, blobs=[])
+        return self.payloads.read(packed, effect_key=key, field=field, fetch=_no_blob)
 
     def _check(self, changes: list[Change]) -> None:
         begun: set[tuple[str, int]] = set()
@@ -90,10 +192,7 @@ class MemoryLedger:
                     wrong = f"there is no attempt {change.attempt} of {change.name} for its effect"
                 keys.add(change.key)
             elif isinstance(change, TransactionRow):
-                attempt = (change.name, change.attempt)
-                if attempt in begun or attempt in self._transactions:
-                    wrong = f"attempt {change.attempt} of {change.name} is there already"
-                begun.add(attempt)
+                begun.add((change.name, change.attempt))
             if wrong is not None:
                 raise LedgerError(f"the ledger {self.url} failed: {wrong}; nothing was kept", url=self.url)
 
@@ -120,19 +219,106 @@ class MemoryLedger:
         self._finished[key] = None
         if len(self._finished) > self._retain:
             old, _ = self._finished.popitem(last=False)
-            forgotten = self._transactions.pop(old)
-            if self._last.get(old[0]) is forgotten:
-                del self._last[old[0]]
-            for effect in forgotten.effects:
-                self._effects.pop(effect.row.key, None)
+            self._forget(old)
 
-    def load(self, name: str) -> Future[Any] | RecordedTransaction | None:
+    def _forget(self, attempt: tuple[str, int]) -> None:
+        forgotten = self._transactions.pop(attempt)
+        self._finished.pop(attempt, None)
+        self._stripped.pop(attempt, None)
+        if self._last.get(attempt[0]) is forgotten:
+            del self._last[attempt[0]]
+        for effect in forgotten.effects:
+            self._effects.pop(effect.row.key, None)
+
+    def load(self, name: str) -> RecordedTransaction | None:
         """Return the last attempt of a transaction, or None when it is not kept."""
         return self._last.get(name)
 
-    def unfinished(self, run: str) -> Future[Any] | list[RecordedTransaction]:  # noqa: ARG002 - the contract's
-        """Return nothing: what is unfinished here is this process's own."""
+    def find(self, key: str) -> RecordedTransaction | None:
+        """Return the attempt that has the effect of this key, or None."""
+        effect = self._effects.get(key)
+        return None if effect is None else self._transactions.get((effect.row.name, effect.row.attempt))
+
+    def unresolved(self) -> list[RecordedTransaction]:
+        """Return attempts with those of their effects that are unresolved or leaked, and happened or may have."""
+        found: list[RecordedTransaction] = []
+        for recorded in self._transactions.values():
+            effects = [e for e in recorded.effects if e.tag in UNRESOLVED and e.outcome in HAPPENED]
+            if effects:
+                found.append(replace(recorded, effects=effects))
+        return found
+
+    def unfinished(self) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end."""
+        return [recorded for recorded in self._transactions.values() if recorded.state not in FINISHED]
+
+    # ---- what is old
+
+    def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
+        """Let go of what is old: at most `limit` attempts, from where the last sweep ended."""
+        over, old = self._over(age)[:limit], self._old(age, after or BEGINNING)[:limit]
+        for attempt in over:
+            self._forget(attempt)
+        kept = [cursor for cursor in old if self._keeps(cursor)]
+        keys = 0
+        for cursor in old:
+            if cursor in kept:
+                continue
+            until = self._until(cursor, age)
+            if until <= age.now:
+                self._forget(cursor[1:])
+                keys += 1
+            else:
+                self._stripped[cursor[1:]] = until
+                _strip(self._transactions[cursor[1:]])
+        more = len(old) == limit or len(over) == limit
+        last = old[-1] if old else after or BEGINNING
+        return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None)
+
+    def old(self, age: Age) -> Swept:
+        """Return what sweeping all would do now."""
+        over, old = self._over(age), self._old(age, BEGINNING)
+        going = [cursor for cursor in old if not self._keeps(cursor)]
+        keys = sum(self._until(cursor, age) <= age.now for cursor in going)
+        return Swept(len(going) - keys, len(over) + keys, len(old) - len(going))
+
+    def _over(self, age: Age) -> list[tuple[str, int]]:
+        over = sorted((until, attempt) for attempt, until in self._stripped.items() if until <= age.now)
+        return [attempt for _, attempt in over if not self._keeps((0.0, *attempt))]
+
+    def _old(self, age: Age, after: Cursor) -> list[Cursor]:
+        settled = (
+            (recorded.settled_at, *attempt)
+            for attempt, recorded in self._transactions.items()
+            if recorded.settled_at is not None and attempt not in self._stripped
+        )
+        return sorted(cursor for cursor in settled if cursor[0] < age.before and cursor > after)
+
+    def _keeps(self, cursor: Cursor) -> bool:
+        return any(is_kept(effect.tag, effect.outcome) for effect in self._transactions[cursor[1:]].effects)
+
+    def _until(self, cursor: Cursor, age: Age) -> float:
+        windows = [effect.row.window for effect in self._transactions[cursor[1:]].effects]
+        longest = max((window for window in windows if window is not None), default=None)
+        return forget_at(cursor[0], longest, age.keys, unsaid=None in windows)
+
+    def old_fences(self, before: float, *, limit: int) -> list[str]:
+        """Return the runs that were cancelled before this time, the oldest first."""
+        return [run for at, run in sorted((at, run) for run, at in self._fences.items()) if at < before][:limit]
+
+    def strike_fences(self, runs: Iterable[str]) -> None:
+        """Take fences off the record."""
+        for run in runs:
+            self._fences.pop(run, None)
+
+    # ---- workers
+
+    def gone(self) -> list[str]:
+        """Return nothing: there is no other worker."""
         return []
+
+    def strike_off(self, workers: Iterable[str]) -> None:
+        """Do nothing."""
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every kept attempt, oldest first."""
@@ -140,3 +326,20 @@ class MemoryLedger:
 
     def close(self) -> None:
         """Do nothing: the record ends with the object."""
+
+
+def _no_blob(digest: str) -> NoReturn:
+    raise LookupError(digest)
+
+
+def _strip(recorded: RecordedTransaction) -> None:
+    """Take the payloads out of a record."""
+    if recorded.reason is not None:
+        recorded.reason = recorded.reason.partition(": ")[0]
+    for effect in recorded.effects:
+        row = effect.row
+        because = None if row.rationale is None else Outdated.of("rationale", PRUNED_WHY)
+        effect.row = row._replace(arguments=Outdated.of("arguments", PRUNED_WHY), scopes="[]", rationale=because)
+        for field in _TOLD:
+            if getattr(effect, field) is not None:
+                setattr(effect, field, Outdated.of(field, PRUNED_WHY))

@@ -13,20 +13,20 @@ from sqlalchemy import event
 
 from settlemark._errors import LedgerError
 
-_BUSY_SECONDS = 30
-_BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
+BUSY_SECONDS = 30
+BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def writing_engine(url: sa.URL) -> sa.Engine:
     """Return an engine that creates the file when it is missing, in WAL mode with full sync."""
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False})  # one thread at a time leads
     _begin_with(engine, "BEGIN IMMEDIATE")
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -41,11 +41,7 @@ def reading_engine(url: sa.URL) -> sa.Engine:
     Raises:
         LedgerError: there is no such file, or it may not be read.
     """
-    path = Path(url.database or "")
-    if not path.is_file():
-        raise LedgerError(
-            f"there is no ledger at {path}: name its file or URL, or set $SETTLEMARK_URL", url=f"sqlite:///{path}"
-        )
+    path = check_file(url)
     if not os.access(path, os.R_OK):
         raise LedgerError(
             f"the ledger {path} may not be read by this user: change its permissions, or name another file",
@@ -54,6 +50,20 @@ def reading_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine("sqlite://", creator=partial(_connect_to_read, path), poolclass=sa.NullPool)
     _begin_with(engine, "BEGIN")
     return engine
+
+
+def check_file(url: sa.URL) -> Path:
+    """Return the path of a file that is there.
+
+    Raises:
+        LedgerError: there is none.
+    """
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise LedgerError(
+            f"there is no ledger at {path}: name its file or URL, or set $SETTLEMARK_URL", url=f"sqlite:///{path}"
+        )
+    return path
 
 
 def _begin_with(engine: sa.Engine, statement: str) -> None:
@@ -69,12 +79,12 @@ def _begin_with(engine: sa.Engine, statement: str) -> None:
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.Error as error:
         connection.close()
-        if error.sqlite_errorcode & _BASE_CODE not in _NO_ROOM:
+        if error.sqlite_errorcode & BASE_CODE not in _NO_ROOM:
             raise
         log = path.with_name(f"{path.name}-wal")
         if log.is_file() and log.stat().st_size:
@@ -89,4 +99,4 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{uri}&immutable=1", uri=True)
 
 
-__all__ = ["reading_engine", "writing_engine"]
+__all__ = ["BASE_CODE", "BUSY_SECONDS", "check_file", "reading_engine", "writing_engine"]

@@ -14,10 +14,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 metadata = MetaData()
 
+# Its rows: "schema", the version of these tables, and "salt", under which fingerprints of secrets are made.
 meta = Table(
     "settlemark_meta",
     metadata,
@@ -25,22 +27,42 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
-epochs = Table(
-    "settlemark_epochs",
+# Whoever takes a step locks this row first, and reads the log behind it in a statement of its own.
+heads = Table(
+    "settlemark_head",
     metadata,
     Column("namespace", String(255), primary_key=True),
-    Column("next", BigInteger, nullable=False),  # the first epoch that no process has reserved
+    Column("n", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
-# Nobody writes here yet: leases and fencing tokens for ledgers that several processes share will.
+log = Table(
+    "settlemark_log",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("n", BigInteger, primary_key=True, autoincrement=False),
+    Column("worker", String(255), nullable=False),
+    Column("steps", Text, nullable=False),  # JSON: the protocol's steps that were taken together
+    sqlite_with_rowid=False,
+)
+
+# The protocol's whole state behind the n-th entry: where a new process begins.
+images = Table(
+    "settlemark_image",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("n", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+)
+
 workers = Table(
     "settlemark_worker",
     metadata,
     Column("namespace", String(255), primary_key=True),
-    Column("id", String(64), primary_key=True),
-    Column("fence", Integer, nullable=False),
-    Column("lease_until_seconds", Float),  # NULL: this worker keeps no lease
-    Column("dead", Boolean, nullable=False, default=False),
+    Column("id", String(255), primary_key=True),
+    Column("lease_until_seconds", Float, nullable=False),  # on the database's clock
+    Column("applied", BigInteger, nullable=False),  # the entry of the log up to which it surely needs none again
+    Column("since_seconds", Float, nullable=False),
 )
 
 transactions = Table(
@@ -53,12 +75,13 @@ transactions = Table(
     Column("state", String(16), nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("ordinal", String(512), nullable=False),
-    Column("owner", String(64), nullable=False),
-    Column("fence", Integer, nullable=False),
-    Column("reason", Text),  # NULL unless aborted
+    Column("owner", String(255), nullable=False),
+    Column("reason", Text),  # NULL unless aborted, or waiting
     Column("opened_at_seconds", Float, nullable=False),
     Column("settled_at_seconds", Float),  # NULL while unfinished
-    Index("settlemark_transaction_state", "namespace", "state"),
+    Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too
+    # What is unfinished, whose payloads are old, whose keys are: each is one range of it.
+    Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
     Index("settlemark_transaction_run", "namespace", "run"),
 )
 
@@ -76,7 +99,7 @@ effects = Table(
     Column("held", Boolean, nullable=False),
     Column("call_id", Text),
     Column("arguments", Text, nullable=False),
-    Column("fingerprint", String(32), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
     Column("rationale", Text),
     Column("handlers", Text, nullable=False),
     Column("version", String(64), nullable=False),
@@ -87,11 +110,21 @@ effects = Table(
     Column("tag", String(16)),  # NULL until an abort or a partial commit looked at it
     Column("note", Text),
     Column("settled_at_seconds", Float),
+    Column("window_seconds", Float),  # for how long the counterparty remembers the key; NULL: nobody said
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],
     ),
     Index("settlemark_effect_transaction", "namespace", "name", "attempt"),
+    # Only what an abort looked at has a tag: an intent, on the hot path, writes no page of this index.
+    Index(
+        "settlemark_effect_tag",
+        "namespace",
+        "tag",
+        sqlite_where=text("tag IS NOT NULL"),
+        postgresql_where=text("tag IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
 )
 
 fences = Table(
@@ -101,3 +134,26 @@ fences = Table(
     Column("run", String(512), primary_key=True),
     Column("at_seconds", Float, nullable=False),
 )
+
+# Payloads too long for a row: once for each content, named by its digest.
+blobs = Table(
+    "settlemark_blob",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("digest", String(80), primary_key=True),
+    Column("size", BigInteger, nullable=False),  # bytes of UTF-8
+    Column("content", Text, nullable=False),
+)
+
+blob_uses = Table(
+    "settlemark_blob_use",
+    metadata,
+    Column("namespace", String(255), primary_key=True),
+    Column("name", String(512), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("digest", String(80), primary_key=True),
+    Index("settlemark_blob_use_digest", "namespace", "digest"),
+)
+
+# Alembic's own: the last migration that was run, so that "schema" and this say the same.
+migrations = Table("settlemark_migration", metadata, Column("version_num", String(32), primary_key=True))

@@ -1,13 +1,50 @@
-"""Real counterparties in child processes: each owns its own log, and fails when it is told to.
+"""What proves that an agent settles: counterparties, faults, kill points, a clock, and the proof itself.
 
 A claim about effects is worth what the other side's log says. [Provider][settlemark.testing.Provider] books
-hotels, flights, cars and wires over HTTP; [Mailbox][settlemark.testing.Mailbox] accepts mail over SMTP.
+hotels, flights, cars and wires over HTTP, [Bank][settlemark.testing.Bank] moves money,
+[Mailbox][settlemark.testing.Mailbox] accepts mail over SMTP: each in a child process that owns its log and
+fails when it is told to.
+
+[prove_settlement][settlemark.testing.prove_settlement] runs an agent once for each way each of its steps can
+fail, and compares the world with all and with nothing. Under it:
+[FaultInjector][settlemark.testing.FaultInjector] strikes the n-th step,
+[kill_points][settlemark.testing.kill_points] kills at every statement of the ledger,
+[VirtualClock][settlemark.testing.VirtualClock] moves when it is told to. With pytest they are fixtures too:
+`pytest --fixtures -p pytest_settlemark`.
 """
 
 from __future__ import annotations
 
+from settlemark.testing._bank import Bank
+from settlemark.testing._child import Exit
+from settlemark.testing._clock import VirtualClock
 from settlemark.testing._faults import FaultPlan
+from settlemark.testing._injector import FaultInjector
+from settlemark.testing._kill_points import KillPoint, KillPoints, kill_points
 from settlemark.testing._mailbox import Mailbox
+from settlemark.testing._proof import Case, End, Proof
+from settlemark.testing._prove import prove_settlement
 from settlemark.testing._provider import Provider, ProviderRefused
+from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Step
 
-__all__ = ["FaultPlan", "Mailbox", "Provider", "ProviderRefused"]
+__all__ = [
+    "Bank",
+    "Case",
+    "End",
+    "Exit",
+    "Fault",
+    "FaultInjector",
+    "FaultPlan",
+    "InjectedFault",
+    "InjectedTimeout",
+    "KillPoint",
+    "KillPoints",
+    "Mailbox",
+    "Proof",
+    "Provider",
+    "ProviderRefused",
+    "Step",
+    "VirtualClock",
+    "kill_points",
+    "prove_settlement",
+]

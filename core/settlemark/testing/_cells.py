@@ -1,4 +1,4 @@
-"""The explorer's counterparty: three cells under four scopes, with a log of all that was done to them."""
+"""The explorer's counterparty: three cells under five scopes, with a log of all that was done to them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ Value = tuple[int, int, int]
 """Who wrote it: (transaction, attempt, operation)."""
 
 UNWRITTEN: Value = (-1, 0, 0)
-CELLS = {"x": (0,), "y": (1,), "p": (0, 1), "z": (2,)}
+CELLS = {"x": (0,), "y": (1,), "p": (0, 1), "z": (2,), "w": (0,)}
 SCOPES = {
     "x": Scope.parse("cell:/p/x"),
     "y": Scope.parse("cell:/p/y"),
     "p": Scope.parse("cell:/p"),
     "z": Scope.parse("cell:/z"),
+    "w": Scope.parse("cell:/*/x"),
 }
 
 

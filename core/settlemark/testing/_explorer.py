@@ -2,7 +2,8 @@
 
 A program is a string of operations: `r` read, `e` reversible, `o` opaque, `s` staged, `i`
 irreversible, `u` a reversible whose answer is lost, `j` an irreversible that is refused for good,
-each on `x`, `y` or their parent `p`; `f` fails. `"rx sx"` reads x and stages a write to it.
+each on `x`, `y`, their parent `p`, a wildcard `w` that overlaps x, or `z`; `f` fails. `"rx sx"` reads x
+and stages a write to it.
 
 The explorer replays schedules on fresh engines and prunes by what `freeze` calls equal, so it needs
 no copy of a running generator. What it checks is judged from the world's own log, not the engine's.
@@ -10,11 +11,11 @@ no copy of a running generator. What it checks is judged from the world's own lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from types import GeneratorType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from settlemark._acting import Retries
 from settlemark._attempt import Attempt, OnFailure
@@ -27,10 +28,12 @@ from settlemark._runners import call_with_current
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Txn
-from settlemark.ledger import MemoryLedger
-from settlemark.ledger._contract import Change
+from settlemark.ledger import Ledger, MemoryLedger
 from settlemark.testing._cells import CELLS, SCOPES, Value, World
 from settlemark.testing._judgement import judge
+
+if TYPE_CHECKING:
+    from settlemark.testing._stores import SteppedLedger
 
 _CLASSES = {
     "r": EffectClass.READ, "e": EffectClass.REVERSIBLE, "u": EffectClass.REVERSIBLE, "o": EffectClass.OPAQUE,
@@ -40,17 +43,15 @@ _POINT = object()
 _MAX_EPOCHS = 60
 
 Programs = tuple[tuple[str, ...], ...]
+Store = Callable[[Callable[[], Protocol]], "Sequence[SteppedLedger]"]
+"""Returns the ledgers of workers on one store, which nobody has used."""
 _Read = tuple[int, tuple[tuple[int, Value], ...]]
 
 
 class _SlowLedger(MemoryLedger):
-    """A ledger whose every write is waited for: others move before it is answered."""
+    """A ledger whose every step is waited for: others move before it is answered."""
 
-    def write(self, changes: list[Change]) -> Future[Any]:
-        super().write(changes)
-        done: Future[Any] = Future()
-        done.set_result(None)
-        return done
+    immediate = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class _Task:
     program: tuple[str, ...]
     generator: Generator[Any, Any, Any]
     begins: bool = True
+    worker: int = 0
+    tends: bool = False
     attempt: Attempt | None = None
     step: int = 0
     request: Any = _POINT
@@ -123,14 +126,20 @@ class Run:
         durable: bool,
         cancelled: frozenset[int],
         aborted: frozenset[int],
+        store: Store | None,
     ) -> None:
         self.durable = durable
         self.on_failure: OnFailure = on_failure
         self.world = World()
-        self.protocol = protocol()
-        ledger = _SlowLedger() if durable else MemoryLedger()
-        self.driver = driver(self.protocol, ledger, clock=_zero, monotonic=_zero, worker="explorer")
-        self.driver.warns = False
+        self.workers = () if store is None else store(protocol)
+        alone = _SlowLedger if durable else MemoryLedger
+        self.ledgers: Sequence[Ledger] = self.workers or [alone(protocol=protocol())]
+        self.replicas = [ledger.protocol for ledger in self.ledgers]
+        self.protocol = self.replicas[0]
+        self.drivers = [driver(ledger, clock=_zero, monotonic=_zero) for ledger in self.ledgers]
+        for each in self.drivers:
+            each.warns = False
+        self._looking: int | None = None
         self.tries = tries
         self.declared = declared
         self.loops = loops
@@ -139,18 +148,22 @@ class Run:
         self.deciders: dict[tuple[int, int], Txn] = {}
         self.attempts: list[Attempt] = []
         self._seen_decided: set[int] = set()
-        self._floors = dict.fromkeys(SCOPES, 0)
-        self.tasks = [_Task(n, tuple(p), self._nothing()) for n, p in enumerate(programs)]
+        self._floors: dict[tuple[int, str], int] = {}
+        count = len(self.ledgers)
+        self.tasks = [_Task(n, tuple(p), self._nothing(), worker=n % count) for n, p in enumerate(programs)]
         for task in self.tasks:
             task.generator = self._transaction(task)
         for owner, program in siblings.items():
-            late = _Task(len(self.tasks), program, self._nothing(), begins=False)
+            late = _Task(len(self.tasks), program, self._nothing(), begins=False, worker=owner % count)
             late.generator = self._sibling(late, self.tasks[owner])
             self.tasks.append(late)
         for number in sorted(cancelled):
             self.tasks.append(self._meddler(self.tasks[number], self._cancel))
         for number in sorted(aborted):
             self.tasks.append(self._meddler(self.tasks[number], self._abort))
+        for worker in range(len(self.workers)):
+            tender = _Task(len(self.tasks), (), self._tend(worker), begins=False, worker=worker, tends=True)
+            self.tasks.append(tender)
 
     @staticmethod
     def _nothing() -> Generator[Any, Any, Any]:
@@ -158,13 +171,21 @@ class Run:
 
     # ---- what a task does
 
+    def _driver(self, task: _Task) -> Driver:
+        return self.drivers[task.worker]
+
+    def _tend(self, worker: int) -> Generator[Any, Any, Any]:
+        while True:
+            yield from self.drivers[worker].tend()
+            yield _POINT
+
     def _transaction(self, task: _Task) -> Generator[Any, Any, Any]:
         while True:
             name = f"T{task.number}" if not task.laps else f"T{task.number}.{task.laps}"
             footprint: set[Scope] = set()
             if task.number in self.declared:
                 footprint = {SCOPES[op[1]] for op in task.program if op != "f"}
-            attempt = yield from self.driver.begin(
+            attempt = yield from self._driver(task).begin(
                 name,
                 name,
                 known=False,
@@ -196,10 +217,10 @@ class Run:
                     yield from self._call(task, attempt, op, step)
                 task.step = len(task.program)
                 yield _POINT
-                yield from self.driver.commit(attempt)
+                yield from self._driver(task).commit(attempt)
             except (Stale, Wounded):
                 last = attempt.number >= self.tries
-                again = yield from self.driver._retry(attempt, last=last)  # noqa: SLF001 - as `Driver.run` does
+                again = yield from self._driver(task)._retry(attempt, last=last)  # noqa: SLF001 - as `Driver.run` does
                 if again is None:
                     task.gave_up = True
                     return
@@ -209,8 +230,8 @@ class Run:
                 task.committed, task.partial = attempt.number, True
                 return
             except (ProgramFailedError, Refused):
-                yield from self.driver.abort(attempt, Reason.FAILED)
-                yield from self.driver._abandon(attempt)  # noqa: SLF001
+                yield from self._driver(task).abort(attempt, Reason.FAILED)
+                yield from self._driver(task)._abandon(attempt)  # noqa: SLF001
                 task.failed = True
                 return
             task.committed = attempt.number
@@ -237,14 +258,15 @@ class Run:
         return _Task(len(self.tasks), (), waits_its_time(), begins=False)
 
     def _cancel(self, owner: _Task) -> Generator[Any, Any, Any]:
-        yield from self.driver.cancel(f"T{owner.number}")
+        # From another process, where there is one.
+        yield from self.drivers[owner.worker - 1].cancel(f"T{owner.number}")
         self.world.fenced.add(owner.number)
 
     def _abort(self, owner: _Task) -> Generator[Any, Any, Any]:
         attempt = owner.attempt
         assert attempt is not None
         txn = attempt.live
-        yield from self.driver.abort(attempt, Reason.FAILED)
+        yield from self._driver(owner).abort(attempt, Reason.FAILED)
         if not txn.finished:
             raise _Violated("an abort returned before its end")
 
@@ -285,28 +307,42 @@ class Run:
         arguments = {"step": step, "scope": name} if kind != "r" else {}
         effect = Effect(declaration, (SCOPES[name],), arguments, read if kind == "r" else write)
         attempt.place(effect)
-        yield from self.driver.call(attempt, effect)
+        yield from self._driver(task).call(attempt, effect)
 
     # ---- moving
 
     def ready(self) -> list[int]:
-        """Return the tasks that can move."""
+        """Return the tasks that can move, and behind them the workers that have something to keep up with."""
         found: list[int] = []
         for task in self.tasks:
+            if task.tends and task.request is _POINT and not self.replicas[task.worker].has_aborted:
+                continue
             if task.done or (type(task.request) is Wait and not task.request.ticket.fired):
                 continue
             # Epochs are given in the order of the numbers: other orders are other sets of programs.
             if task.attempt is None and task.number and not self._begun(task.number - 1):
                 continue
             found.append(task.number)
-        return found
+        if self._looking is not None:
+            # What a worker saw shows in what it does next: whoever moves in between might as well have moved before.
+            its_own = [number for number in found if self.tasks[number].worker == self._looking]
+            if its_own:
+                return its_own
+        return found + [len(self.tasks) + number for number, worker in enumerate(self.workers) if worker.due]
 
     def _begun(self, number: int) -> bool:
         task = self.tasks[number]
         return task.attempt is not None or task.done or not task.begins
 
     def move(self, number: int) -> None:
-        """Let one task do its next act or step, up to its next choice."""
+        """Let one task do its next act or step, up to its next choice; or a worker keep up."""
+        self._looking = None
+        if number >= len(self.tasks):
+            worker = number - len(self.tasks)
+            self._looking = None if self.workers[worker].queued else worker
+            self.workers[worker].keep()
+            self._observe()
+            return
         task = self.tasks[number]
         request = task.request
         generator = task.generator
@@ -327,7 +363,8 @@ class Run:
                 elif type(request) is Wait:
                     answer = True
                 elif type(request) is Recorded:
-                    answer = request.pending.result()
+                    failure = cast("Exception | None", request.pending.exception())
+                    answer = None if failure is not None else request.pending.result()
                 request = generator.send(answer) if failure is None else generator.throw(failure)
                 at_once = Sleep if self.durable else (Recorded, Sleep)
                 if isinstance(request, at_once) or (type(request) is Wait and request.ticket.fired):
@@ -345,12 +382,16 @@ class Run:
         self.attempts.append(attempt)
 
     def check_floors(self) -> None:
-        """Hold the floors to their law: none ever goes back."""
-        for name, scope in SCOPES.items():
-            floor = self.protocol.floor(scope)
-            if floor < self._floors[name]:
-                raise _Violated("a floor went back")
-            self._floors[name] = floor
+        """Hold the floors to their law: none ever goes back; and the replicas to theirs: they are alike."""
+        for number, replica in enumerate(self.replicas):
+            for name, scope in SCOPES.items():
+                floor = replica.floor(scope)
+                if floor < self._floors.get((number, name), 0):
+                    raise _Violated("a floor went back")
+                self._floors[number, name] = floor
+        frozen = {worker.protocol.freeze() for worker in self.workers if not worker.unseen()}
+        if len(frozen) > 1:
+            raise _Violated("the replicas differ")
 
     def _observe(self) -> None:
         if self.protocol.next_epoch > _MAX_EPOCHS:
@@ -393,7 +434,8 @@ class Run:
             )
             for task in self.tasks
         )  # fmt: skip
-        return (self.protocol.freeze(), self.world.picture(), tasks, tuple(self.order))
+        replicas = [worker.freeze() for worker in self.workers] or [self.protocol.freeze()]
+        return (*replicas, self._looking, self.world.picture(), tasks, tuple(self.order))
 
 
 def _zero() -> float:
@@ -435,7 +477,7 @@ def parse(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def explore(
+def explore(  # noqa: PLR0913 - each is one more thing that may happen at any moment
     *programs: str | tuple[str, ...],
     protocol: Callable[[], Protocol] = Protocol,
     driver: type[Driver] = Driver,
@@ -449,6 +491,8 @@ def explore(
     aborted: Iterable[int] = (),
     limit: int = 200_000,
     first_violation: bool = False,
+    store: Store | None = None,
+    shuffled: int | None = None,
 ) -> Exploration:
     """Explore every interleaving of these programs and judge every end.
 
@@ -467,6 +511,9 @@ def explore(
         aborted: the numbers of those that somebody else aborts at any time.
         limit: the most states to visit.
         first_violation: stop at the first.
+        store: makes the ledgers of several workers on a store, to whom the transactions are dealt out;
+            then a worker may also keep up with the others, and tend what they aborted, at any time.
+        shuffled: the seed of a random order in which states are visited, so that `limit` takes a sample.
 
     >>> found = explore("ex", "rx sy")
     >>> found.violations, found.finals > 0
@@ -488,13 +535,15 @@ def explore(
             durable=durable,
             cancelled=frozenset(cancelled),
             aborted=frozenset(aborted),
+            store=store,
         )
 
     result = Exploration()
     seen: set[Any] = set()
     branches: list[list[int]] = [[]]
+    chance = None if shuffled is None else Random(shuffled)  # noqa: S311 - a sample, no secret
     while branches and result.states < limit:
-        schedule = branches.pop()
+        schedule = branches.pop(-1 if chance is None else chance.randrange(len(branches)))
         run = fresh()
         try:
             for number in schedule:
@@ -510,6 +559,8 @@ def explore(
                 if not choices:
                     _judge(run, result, schedule)
                     break
+                if chance is not None:
+                    chance.shuffle(choices)
                 branches.extend([*schedule, number] for number in choices[1:])
                 schedule = [*schedule, choices[0]]
                 run.move(choices[0])
@@ -522,16 +573,14 @@ def explore(
 
 def _judge(run: Run, result: Exploration, schedule: list[int]) -> None:
     result.finals += 1
-    if not all(task.done for task in run.tasks):
+    if not all(task.done or (task.tends and task.request is _POINT) for task in run.tasks):
         result.violations.setdefault("deadlock", schedule)
         return
     result.gave_up += any(task.gave_up for task in run.tasks)
     result.attempts = max([result.attempts, *(t.attempt.number for t in run.tasks if t.attempt is not None)])
     for name in judge(run):
         result.violations.setdefault(name, schedule)
-    outcome = tuple(
-        (task.committed, task.failed, task.gave_up) if task.number < len(run.tasks) else () for task in run.tasks
-    )
+    outcome = tuple((task.committed, task.failed, task.gave_up) for task in run.tasks if not task.tends)
     result.ends.add((outcome, tuple(run.order), tuple(run.world.values)))
 
 

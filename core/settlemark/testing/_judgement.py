@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from settlemark._effect import Outcome
+from settlemark._image import image
 from settlemark._states import State
 from settlemark.testing._cells import CELLS, UNWRITTEN, Value
 
@@ -38,7 +39,30 @@ def judge(run: Run) -> set[str]:
         wrong.add("a transaction never finished")
     if run.protocol.index.root.children and not run.protocol.versions.logged:
         wrong.add("holds were left behind")
+    _judge_record(run, wrong)
+    _judge_replicas(run, wrong)
     return wrong
+
+
+def _judge_record(run: Run, wrong: set[str]) -> None:
+    """Compare what the ledger has on record with what became of every attempt."""
+    recorded = {(r.row.name, r.row.attempt): r for r in run.ledgers[0].read(lambda book: book.transactions())}
+    for attempt in run.attempts:
+        found = recorded.get((attempt.name, attempt.number))
+        told = {e.row.key: (e.outcome, e.tag) for e in found.effects} if found is not None else {}
+        became = {e.key: (e.outcome, e.tag) for e in attempt.effects.values()}
+        state = attempt.live.state if found is None else found.state
+        if told != became or state is not attempt.live.state:
+            wrong.add("the record differs from what happened")
+
+
+def _judge_replicas(run: Run, wrong: set[str]) -> None:
+    """Compare what the workers on a shared store have in the end, and what one has who joins then."""
+    states = [image(replica) for replica in run.replicas]
+    if any(state != states[0] for state in states):
+        wrong.add("the replicas differ")
+    if run.workers and image(run.workers[0].newcomer().protocol) != states[0]:
+        wrong.add("a newcomer begins with another state")
 
 
 def _left_nothing(run: Run, who: tuple[int, int]) -> bool:

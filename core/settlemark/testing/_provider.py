@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 from urllib.parse import quote, urlsplit
 
 from settlemark.testing._process import ChildServer, read_journal
 
 if TYPE_CHECKING:
-    import os
     from types import TracebackType
 
 HOLD_SECONDS = 30.0
@@ -60,9 +60,10 @@ class Provider:
     token: str
     log_path: str
     _child: ChildServer | None
+    _server: ClassVar[str] = "settlemark.testing._provider_server"
 
     def __init__(self, log_path: str | os.PathLike[str] | None = None) -> None:
-        child = ChildServer("settlemark.testing._provider_server", log_path)
+        child = ChildServer(self._server, log_path)
         self._attach(f"http://127.0.0.1:{child.ready['port']}", child.ready["token"], child.log_path, child)
 
     @classmethod
@@ -78,6 +79,7 @@ class Provider:
         self.log_path = log_path
         self._child = child
         self._idle: deque[http.client.HTTPConnection] = deque()
+        self._owner = os.getpid()
 
     @property
     def address(self) -> dict[str, str]:
@@ -172,6 +174,14 @@ class Provider:
         gone = {entry["id"] for entry in log if entry["event"] == "cancelled"}
         return [entry for entry in log if entry["event"] == "booked" and entry["id"] not in gone]
 
+    def picture(self) -> list[Json]:
+        """What is booked and not cancelled, kind and request, in an order of its own and without ids.
+
+        Two runs that did the same leave the same picture, so it is a world for `prove_settlement`.
+        """
+        left = [{"kind": entry["kind"], **entry["request"]} for entry in self.bookings_left()]
+        return sorted(left, key=lambda booking: json.dumps(booking, sort_keys=True))
+
     def duplicates(self) -> list[Json]:
         """The `booked` entries made while the same kind was booked already for the same trip."""
         live: dict[str, tuple[str, str]] = {}
@@ -231,6 +241,9 @@ class Provider:
         return cast("Json", self._ask(method, path, body, **options))
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._owner != os.getpid():
+            # A copy of the process that opened them: what it reads there would be missing to the other.
+            self._owner, self._idle = os.getpid(), deque()
         try:
             connection = self._idle.pop()
         except IndexError:

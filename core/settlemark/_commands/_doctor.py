@@ -1,0 +1,56 @@
+"""`settlemark doctor`: what weakens a ledger, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from settlemark._commands._options import (
+    AsJson,
+    AsTable,
+    LedgerName,
+    Namespace,
+    fail,
+    ledger_url,
+    print_json,
+    print_table,
+    reading,
+)
+from settlemark._errors import LedgerError
+
+_MARK = {"ok": "ok", "note": "note", "attention": "ATTENTION", "danger": "DANGER"}
+
+
+def doctor(
+    ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
+) -> None:
+    """Look for settings that weaken durability, clocks, schema, and work that hangs; exit with 1 on a danger."""
+    from settlemark._doctor import Severity, examine
+
+    url = ledger_url(ledger)
+    try:
+        if url == "memory:":
+            with reading(ledger):
+                pass
+        found = examine(url, namespace=namespace)
+    except LedgerError as error:
+        fail(error)
+    if as_json:
+        print_json([asdict(finding) for finding in found])
+    elif as_table:
+        from settlemark._show import add_row, new_table
+
+        table = new_table("Doctor", "", "check", "found", "what to do")
+        for finding in found:
+            add_row(table, _MARK[finding.severity], finding.check, finding.found, finding.advice)
+        print_table(table)
+    else:
+        for finding in found:
+            typer.echo(f"{_MARK[finding.severity]:<9}  {finding.check}: {finding.found}")
+            if finding.advice:
+                typer.echo(f"{'':<9}  -> {finding.advice}")
+    raise typer.Exit(1 if any(finding.severity is Severity.DANGER for finding in found) else 0)
+
+
+__all__ = ["doctor"]

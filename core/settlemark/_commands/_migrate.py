@@ -1,0 +1,39 @@
+"""`settlemark migrate`: a ledger of an older release becomes one of this."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from settlemark._commands._options import AsJson, LedgerName, fail, named_url, print_json
+from settlemark._errors import LedgerError
+
+_HELP = "Count as aborted what an older release has not finished; `settlemark residue` names it."
+
+
+def migrate(
+    ledger: LedgerName = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try it, and change nothing.")] = False,
+    give_up: Annotated[bool, typer.Option("--give-up", help=_HELP)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a ledger of an older release to this one: stop what uses it first, and keep a copy."""
+    from settlemark.ledger._migrating import migrate as migrate_store
+
+    try:
+        done = migrate_store(named_url(ledger), dry_run=dry_run, give_up=give_up)
+    except LedgerError as error:
+        fail(error)
+    if as_json:
+        print_json(done._asdict())
+    elif done.before == done.after:
+        typer.echo(f"{done.ledger} has schema version {done.after} already.")
+    elif dry_run:
+        typer.echo(f"{done.ledger} can be migrated from schema version {done.before} to {done.after}.")
+    else:
+        typer.echo(f"{done.ledger} was migrated from schema version {done.before} to {done.after}.")
+
+
+__all__ = ["migrate"]

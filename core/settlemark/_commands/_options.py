@@ -1,0 +1,131 @@
+"""What the commands share: which ledger is meant, how it is opened, how things are printed, whose handlers to load."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from settlemark._errors import LedgerError
+from settlemark.ledger import open_ledger
+from settlemark.ledger._contract import Ledger
+
+T = TypeVar("T")
+
+_SQLITE = "sqlite:///"
+_URL = "A file or a URL; by default $SETTLEMARK_URL, else settlemark.db in this folder."
+
+LedgerName = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help=_URL, show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every field there is.")]
+AsTable = Annotated[bool, typer.Option("--table", help="Print tables instead of sentences.")]
+Namespace = Annotated[str, typer.Option(help="The namespace the ledger was written under.")]
+Module = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE[:FUNCTION]",
+        help="The module that declares your tools, as in yourapp.tools; FUNCTION(settlement) is called when given.",
+        show_default=False,
+    ),
+]
+
+
+def fail(text: object) -> NoReturn:
+    """Say what is wrong, and exit with 2."""
+    typer.echo(f"settlemark: {text}", err=True)
+    raise typer.Exit(2)
+
+
+def print_json(values: Any) -> None:
+    """Print JSON for people and programs."""
+    typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+
+
+def print_table(table: Any) -> None:
+    """Print what rich can render."""
+    from rich.console import Console
+
+    Console().print(table)
+
+
+def ledger_url(given: str | None) -> str:
+    """Return the URL of the ledger a user named: a path becomes one of SQLite.
+
+    >>> ledger_url("trip.db"), ledger_url("postgresql+psycopg://db/trips")
+    ('sqlite:///trip.db', 'postgresql+psycopg://db/trips')
+    """
+    from settlemark._settlement import DEFAULT_URL
+
+    text = given or os.environ.get("SETTLEMARK_URL") or DEFAULT_URL
+    return text if "://" in text or text == "memory:" else f"{_SQLITE}{text}"
+
+
+def named_url(given: str | None) -> str:
+    """Return the URL of a ledger that may be there already.
+
+    Raises:
+        LedgerError: it ends with its process.
+    """
+    url = ledger_url(given)
+    if url == "memory:":
+        raise LedgerError("a memory: ledger ends with its process: name a file or a URL", url=url)
+    return url
+
+
+@contextmanager
+def reading(given: str | None, *, namespace: str = "default") -> Generator[Ledger]:
+    """Open a ledger that exists, to be looked at; nothing is created and nothing changed.
+
+    Raises:
+        LedgerError: there is no ledger of that name; the message says what to do.
+    """
+    ledger = open_ledger(named_url(given), namespace=namespace, readonly=True)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def seen(given: str | None, namespace: str, query: Callable[[Ledger], T]) -> T:
+    """Return what a query finds in a ledger; say what is wrong and exit with 2 when it cannot be read."""
+    try:
+        with reading(given, namespace=namespace) as ledger:
+            return query(ledger)
+    except LedgerError as error:
+        fail(error)
+
+
+def declared_in(module: str | None) -> Callable[[Any], None]:
+    """Import the module that declares a user's tools, and return what declares the rest to a settlement.
+
+    It is looked for from this folder, as `python -m` does. Says what is wrong and exits with 2 when it is not there.
+    """
+    if module is None:
+        return lambda _settlement: None
+    name, _, function = module.partition(":")
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - an entry of sys.path is a text
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    try:
+        found = importlib.import_module(name)
+    except Exception as error:
+        fail(
+            f"--module {name} cannot be imported: {type(error).__name__}: {error}; name one that can, from this folder"
+        )
+    if not function:
+        return lambda _settlement: None
+    declare: Callable[[Any], None] | None = getattr(found, function, None)
+    if not callable(declare):
+        fail(f"--module {module}: {name} has no function called {function}")
+    return declare
+
+
+__all__ = [
+    "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "fail", "ledger_url", "named_url",
+    "print_json",
+    "print_table", "reading", "seen",
+]  # fmt: skip

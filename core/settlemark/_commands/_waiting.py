@@ -1,0 +1,53 @@
+"""`settlemark waiting`: who is unfinished, whose it is, and who holds whom, since when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, print_json, print_table, seen
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from settlemark._waiting import Standing
+
+
+def waiting(
+    ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
+) -> None:
+    """Tell what is unfinished, which process it belongs to, and who waits for whom, on what, since when."""
+    from settlemark import _waiting
+
+    stand, now = seen(ledger, namespace, _waiting.standing)
+    if as_json:
+        print_json([one.values() for one in stand])
+    elif as_table and stand:
+        print_table(_table(stand, now))
+    else:
+        typer.echo(_waiting.told(stand, now))
+
+
+def _table(stand: list[Standing], now: float) -> RenderableType:
+    from settlemark._show import add_row, new_table, short
+    from settlemark._waiting import lasting, name_of, process
+
+    def since(at: float | None) -> str:
+        return "" if at is None else lasting(now - at)
+
+    shown = new_table(
+        "Unfinished", "transaction", "state", "for", "process", "lease", "holds", "waits for", "on", "waits since"
+    )  # fmt: skip
+    for one in stand:
+        state = "parked" if one.parked else "over, not on record" if one.ended else one.state.value
+        lease = "" if one.lease_left is None else f"{one.lease_left:.0f} s" if one.alive else "gone"
+        add_row(
+            shown, name_of(one), state, since(one.since), process(one.worker) if one.worker else "nobody", lease,
+            "\n".join(one.scopes), "\n".join(short(w.holder) for w in one.waits),
+            "\n".join(w.scope for w in one.waits), "\n".join(since(w.since) for w in one.waits),
+        )  # fmt: skip
+    return shown
+
+
+__all__ = ["waiting"]

@@ -1,0 +1,60 @@
+"""What weakens a ledger, found by looking at it: `examine` changes nothing and joins nobody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from settlemark._doctor import _files, _server, _work
+from settlemark._doctor._finding import Finding, Severity
+from settlemark._errors import LedgerError
+from settlemark.ledger import open_ledger
+from settlemark.ledger._contract import SCHEMA_VERSION
+from settlemark.ledger._failures import explain
+from settlemark.ledger._looking import Look, look_anyhow, looking
+
+
+def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] = time.time) -> list[Finding]:
+    """Return what was found at a ledger's URL, in the order in which it was looked at.
+
+    Raises:
+        LedgerError: there is no ledger, or it cannot be read.
+    """
+    sqlite = sa.make_url(url).get_backend_name() == "sqlite"
+    found: list[Finding] = []
+
+    def look_at(look: Look) -> None:
+        found.extend(_files.store(look) if sqlite else _server.store(look))
+        found.extend(_work.examine(look, clock))
+
+    try:
+        ledger = open_ledger(url, namespace=namespace, readonly=True)
+    except LedgerError as error:
+        version = _other_schema(url)
+        if version is None:
+            raise
+        told = f"schema version {version}, and this settlemark writes {SCHEMA_VERSION}: nothing can be settled"
+        return [Finding("schema", Severity.ATTENTION, told, str(error))]
+    try:
+        looking(ledger, look_at)
+    finally:
+        ledger.close()
+    if sqlite:
+        found.extend(_files.surroundings(sa.make_url(url)))
+    return [Finding("schema", Severity.OK, f"schema version {SCHEMA_VERSION}, which this settlemark writes"), *found]
+
+
+def _other_schema(url: str) -> str | None:
+    """Return the schema version of a ledger that cannot be opened, when that is why."""
+    try:
+        with look_anyhow(url) as look:
+            rows = look.ask("SELECT value FROM settlemark_meta WHERE key = 'schema'")
+    except Exception as error:
+        explain(url, error)
+        return None
+    return str(rows[0][0]) if rows and rows[0][0] != str(SCHEMA_VERSION) else None
+
+
+__all__ = ["Finding", "Severity", "examine"]

@@ -1,0 +1,182 @@
+"""The whole state of a protocol as plain data: where a replica begins, so that no log need be kept for good.
+
+An image is loaded *in place*: transactions and calls that are known already keep their objects, so that
+whoever holds one sees it as the store has it. What the store does not have is aborted.
+"""
+# ruff: noqa: SLF001 - an image is the protocol's inside
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from settlemark._index import HOLDS, Positions, ScopeIndex
+from settlemark._protocol import Protocol
+from settlemark._scope import Scope
+from settlemark._states import Reason, State
+from settlemark._txn import DETACHED, Call, Hold, Mode, Txn
+from settlemark._versions import Versions
+
+LOST = "the ledger failed before its last step was recorded"
+
+
+def image(protocol: Protocol) -> dict[str, Any]:
+    """Return the state of a protocol as plain data."""
+    versions = protocol.versions
+    return {
+        "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
+        "fenced": sorted(protocol.fenced),
+        "sequence": versions.sequence, "base": versions.base, "limit": versions._limit,
+        "log": [
+            [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
+        ],
+        "plans": [[run, _reads(plan)] for run, plan in versions._plans.items()],
+        "live": [_txn_image(txn) for txn in protocol.live.values()],
+    }  # fmt: skip
+
+
+def _reads(reads: dict[Scope, int]) -> list[Any]:
+    return [[scope.text, seen] for scope, seen in reads.items()]
+
+
+def _txn_image(txn: Txn) -> dict[str, Any]:
+    detail = {key: {"s": v.text} if isinstance(v, Scope) else v for key, v in txn.detail.items()}
+    return {
+        "id": txn.id, "since": txn.since, "moved": txn.moved,
+        "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
+        "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
+        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "low": txn.low,
+        "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
+        "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
+        "reads": _reads(txn.reads), "plan": _reads(txn.plan),
+        "holds": [
+            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched]
+            for h in txn.holds.values()
+        ],
+        "calls": [
+            [c.number, c.scope.text, c.mode.value, c.place, c.wanting, c.admitted, c.returned, c.since]
+            for c in txn.calls.values()
+        ],
+    }  # fmt: skip
+
+
+def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None) -> None:
+    """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more."""
+    known = protocol.by_id
+    waiters = [txn for txn in known.values() if txn.watchers]
+    index = ScopeIndex()
+    protocol.index = index
+    protocol.next_epoch, protocol._serial, protocol._tick = found["epoch"], found["serial"], found["tick"]
+    protocol.time, protocol.fenced = found["time"], set(found["fenced"])
+    protocol.live, protocol.by_id, protocol.named, protocol._tied = {}, {}, {}, set()
+    protocol._order = Positions()
+    protocol._aborted = []
+    protocol.versions = _versions(index, found, protocol.versions)
+    for data in found["live"]:
+        txn = known.get(data["id"])
+        if txn is not None and txn.owner == worker and data["owner"] != worker:
+            _let_go(txn, Reason.LEASE)
+            txn = None
+        if txn is None:
+            position = (data["position"][0], data["position"][1])
+            txn = Txn(data["id"], data["name"], data["run"], data["attempt"], position, retry=False, owner="")
+        _load_txn(protocol, txn, data)
+    for txn in protocol.by_id.values():
+        protocol._join_group(txn)
+    for txn in known.values():
+        if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
+            _let_go(txn, Reason.LOST)
+    for txn in waiters:
+        protocol.nudge(txn)  # whatever it was that they waited for: they look again
+
+
+def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
+    """Put another object in a transaction's place, and return it: whoever holds the old one can move nothing more."""
+    again = Txn(
+        txn.id, txn.name, txn.run, txn.attempt, txn.position, retry=txn.retry, owner=txn.owner, parent=txn.parent,
+        group=txn.group, role=txn.role,
+    )  # fmt: skip
+    for name in ("state", "reads", "plan", "holds", "calls", "claims", "running", "reading", "numbered", "wrote",
+                 "released", "reason", "detail", "parked", "hooked", "members", "since",
+                 "moved"):  # fmt: skip
+        setattr(again, name, getattr(txn, name))
+    for hold in again.holds.values():
+        hold.txn = again
+    txn.calls = {}
+    for number, old in again.calls.items():
+        call = again.calls[number] = Call(again, old.scope, old.mode, old.place)
+        call.number, call.hold, call.wanting = number, old.hold, old.wanting
+        call.admitted, call.returned, call.since = old.admitted, old.returned, old.since
+        old.hold, old.wanting = None, False
+    if txn.low is not None:
+        low = txn.low
+        protocol.versions.forget(txn)
+        protocol.versions._note_reader(again, low)
+    protocol._enter(again)
+    protocol._join_group(again)
+    protocol._aborted = [again if other is txn else other for other in protocol._aborted]
+    protocol.nudge(txn)
+    _let_go(txn, reason)
+    return again
+
+
+def _let_go(txn: Txn, reason: Reason) -> None:
+    for call in txn.calls.values():
+        call.hold, call.wanting = None, False
+    txn.calls = {}
+    txn.id, txn.state, txn.reason, txn.detail, txn.holds = DETACHED, State.ABORTED, reason, {"cause": LOST}, {}
+
+
+def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versions:
+    versions = Versions(index, plans=old._plan_limit)
+    for number, position, written, footprint in found["log"]:
+        scopes, covered = [Scope.parse(text) for text in written], [Scope.parse(text) for text in footprint]
+        versions.restore(number, (position[0], position[1]), scopes, covered)
+    versions.sequence, versions.base = found["sequence"], (found["base"][0], found["base"][1])
+    versions._limit = found["limit"]
+    for run, plan in found["plans"]:
+        versions._plans[run] = _parsed(plan)
+        versions._add_low(run, versions._plans[run])
+    return versions
+
+
+def _parsed(reads: list[Any]) -> dict[Scope, int]:
+    return {Scope.parse(text): seen for text, seen in reads}
+
+
+def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
+    txn.owner, txn.attempt = data["owner"], data["attempt"]
+    txn.since, txn.moved = data["since"], data["moved"]
+    txn.parent, txn.group, txn.role, txn.members = data["parent"], data["group"], data["role"], {}
+    txn.retry, txn.parked, txn.hooked = data["retry"], data["parked"], data["hooked"]
+    txn.position = (data["position"][0], data["position"][1])
+    txn.state = State(data["state"])
+    txn.wrote, txn.released = data["wrote"], data["released"]
+    txn.reason = None if data["reason"] is None else Reason(data["reason"])
+    detail: dict[str, Any] = data["detail"]
+    txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}
+    txn.running, txn.reading, txn.numbered = data["running"], data["reading"], data["numbered"]
+    txn.reads, txn.plan = _parsed(data["reads"]), _parsed(data["plan"])
+    txn.holds, txn.claims, txn.low = {}, 0, None
+    protocol._enter(txn)
+    protocol._order.add(txn.position)
+    if data["low"] is not None:
+        protocol.versions._note_reader(txn, data["low"])
+    holds: dict[str, Hold] = {}
+    for text, since, declared, claims, granted, held, wants, readings, touched in data["holds"]:
+        scope = Scope.parse(text)
+        path = protocol.index.enter(scope)
+        hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
+        hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
+        hold.readings, hold.touched = readings, touched
+        txn.claims += claims
+        protocol.index.add_position(path, HOLDS, txn.position)
+        protocol._refresh(hold)
+    calls, txn.calls = txn.calls, {}
+    for number, text, mode, place, wanting, admitted, returned, since in data["calls"]:
+        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place)
+        call.number, call.hold = number, holds.get(text)
+        call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
+        txn.calls[number] = call
+    for call in calls.values():
+        call.number, call.hold = 0, None
+        call.wanting = call.admitted = False

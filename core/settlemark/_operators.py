@@ -1,0 +1,142 @@
+"""What an operator of a settlement sees of effects in doubt, and what operators and webhooks say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol, get_args
+
+from settlemark import _codec
+from settlemark._acting import Program
+from settlemark._driver import Driver
+from settlemark._effect import UNKNOWN, Outcome
+from settlemark._errors import InDoubt, UsageError
+from settlemark._resolving import Doubt
+from settlemark._runners import run_async, run_sync
+from settlemark._verdicts import Verdict
+from settlemark.ledger import Ledger
+
+_KEY = "an effect's key is a text: what current_call().key is inside of its tool"
+
+
+class Keyed(Protocol):
+    """What has the key of an effect: a `Doubt`, a `Residue`."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        ...
+
+
+class Operators:
+    """The part of a settlement that operators and webhooks talk to."""
+
+    driver: Driver
+    ledger: Ledger
+    _wait: float
+
+    def in_doubt(self) -> list[Doubt]:
+        """Return every effect of which nobody here can say what became of it, oldest first, each with what to do.
+
+        What is still being asked about is among them; what was given up is not: see `residue`.
+
+        >>> Settlement("memory:").in_doubt()
+        []
+        """
+        return self.ledger.now(self.driver.doubts)
+
+    def confirm(self, key: str, outcome: Any, *, note: str = "") -> Outcome:
+        """Say what became of an effect, as its counterparty told it by another way than the call's answer.
+
+        For a webhook. `outcome` is what a probe would answer: the result, as plain data; None: it did not
+        happen; `settlemark.UNKNOWN`: that is not known either. It is on record when this returns, whatever
+        process the call was made in. What happened although its transaction was undone is undone now, else
+        named. Saying it twice is as good as once; of two that contradict each other the first stays, and
+        they are named as residue.
+
+        Args:
+            key: what `current_call().key` was; the counterparty sent it back.
+            outcome: see above.
+            note: why, for the record.
+
+        Returns:
+            What the effect is by now, as `UNDONE` when it came too late.
+
+        Raises:
+            UsageError: no effect has this key, or nothing of it was sent yet. PayloadError: the outcome is no
+                JSON. Nothing was recorded.
+
+        >>> from settlemark import current_call, effect
+        >>> keys = []
+        >>> @effect("opaque", scope="bank:/{account}")
+        ... def wire(account):
+        ...     keys.append(current_call().key)
+        ...     raise TimeoutError
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.transaction("sweep") as tx:
+        ...     try: tx.call(wire, account="ops")
+        ...     except Exception as error: print(type(error).__name__)
+        InDoubt
+        >>> settlement.confirm(keys[0], {"wire": "w7"}).value, settlement.in_doubt()
+        ('confirmed', [])
+        """
+        became: Outcome = run_sync(self._confirming(key, outcome, note))
+        return became
+
+    def aconfirm(self, key: str, outcome: Any, *, note: str = "") -> Awaitable[Outcome]:
+        """Do as `confirm`, for an event loop."""
+        return run_async(self._confirming(key, outcome, note))
+
+    def _confirming(self, key: str, outcome: Any, note: str) -> Program:
+        _checked(key, _KEY)
+        if outcome is not UNKNOWN:
+            _codec.check(outcome)
+        return self.driver.confirm(key, outcome, by="settlement.confirm", note=note, wait=self._wait)
+
+    def resolve(
+        self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
+    ) -> Outcome:
+        """Decide what became of an effect in doubt, as an operator who has asked its counterparty.
+
+        `"confirmed"`: it happened. When its transaction was undone it is undone now, else named.
+        `"absent"`: it did not happen. `"give_up"`: nobody will know; it stays named as residue, and is no
+        longer in doubt. About other residue, `"confirmed"` tries a failed undo once more or accepts what
+        stands, and `"absent"` says that it was seen to by hand. Who, when and why stand in the record.
+
+        Args:
+            effect: its key, or what has one: a `Doubt`, a `Residue`, an `InDoubt`.
+            verdict: see above.
+            by: who says so.
+            note: why.
+            result: what the call would have returned, as plain data, with `"confirmed"`.
+
+        Raises:
+            UsageError: as `confirm`; nothing was recorded.
+        """
+        became: Outcome = run_sync(self._resolving(effect, verdict, by, note, result))
+        return became
+
+    def aresolve(
+        self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
+    ) -> Awaitable[Outcome]:
+        """Do as `resolve`, for an event loop."""
+        return run_async(self._resolving(effect, verdict, by, note, result))
+
+    def _resolving(self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any) -> Program:
+        key = _checked(effect if isinstance(effect, str) else effect.key, _KEY)
+        if verdict not in get_args(Verdict):
+            raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
+        if result is not None and verdict != "confirmed":
+            raise UsageError(f'result= belongs to "confirmed", not to {verdict!r}: nothing was recorded')
+        _codec.check(result)
+        found = (True if result is None else result) if verdict == "confirmed" else None
+        who = _checked(by, "by= is who decides, a text")
+        return self.driver.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
+
+
+def _checked(text: object, what: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{what}, not {text!r}: nothing was recorded")
+    return text
+
+
+__all__ = ["Keyed", "Operators"]

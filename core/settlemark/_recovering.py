@@ -1,0 +1,267 @@
+"""Taking up what processes that are gone have left: every transaction they had begun is brought to its end.
+
+The ledger has the protocol's state as it was: holds, claims and places in line are all still there. So
+nothing is claimed anew; an ended worker's transactions become nobody's, and whoever knows their handlers
+owns them and goes on: a decision is carried out, an undo undone to its end, a sealed one commits when its
+turn comes, an open one is aborted, after a grace period in which its framework may come back to it.
+Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the level of effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from settlemark._acting import Program, Retries
+from settlemark._attempt import Attempt
+from settlemark._calling import Calling
+from settlemark._effect import Outcome
+from settlemark._errors import InDoubt, PartialCommit, Refused
+from settlemark._events import Recovery
+from settlemark._logs import about
+from settlemark._program import log
+from settlemark._protocol import NOBODY, Protocol
+from settlemark._recovery import is_sealed, named, revive
+from settlemark._settling import Settling
+from settlemark._states import Reason, State, Tag
+from settlemark._txn import Txn
+from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
+
+_UNDOING = (State.ABORTING, State.ABORTED)
+_CAUSE = "its process ended"
+HANDLER_GRACE = 5.0
+"""Seconds in which a tool that nobody declared may still be: "not yet", before it is "gone"."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What one recovery has done: names of transactions, by what became of them.
+
+    Attributes:
+        committed: it was sealed or releasing, and is committed now.
+        undone: it was open or being undone, and is undone now.
+        kept: open, and kept for its framework to come back to it.
+        waiting: sealed, and its turn has not come.
+        stuck: nobody here knows its handlers; by name: what to declare.
+        left: those that left something to look at; see `Settlement.residue`.
+    """
+
+    committed: list[str] = field(default_factory=list[str])
+    undone: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+    waiting: list[str] = field(default_factory=list[str])
+    stuck: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    left: list[str] = field(default_factory=list[str])
+
+    def __bool__(self) -> bool:
+        """Whether anything had to be done."""
+        return bool(self.committed or self.undone or self.kept or self.waiting or self.stuck)
+
+
+class Recovering(Calling, Settling):
+    """The part of a driver that takes up what was left."""
+
+    keep_open = 0.0
+
+    def take_up(self, only: str | None = None, *, keep_open: float | None = None) -> Program:
+        """End what processes that are gone have left, and return a `Recovered`; nothing here waits for a rival.
+
+        `keep_open` (seconds) is how long an open one stays as it is since it was first seen.
+        """
+        report = Recovered()
+        grace = self.keep_open if keep_open is None else keep_open
+
+        def find(protocol: Protocol, book: Book) -> list[Attempt]:
+            for worker in book.gone():
+                protocol.bury(worker)
+            coming = self._coming()
+            orphans = [
+                txn
+                for txn in protocol.live.values()
+                if only in (None, txn.name) and self._is_nobodys(txn) and txn not in coming
+            ]
+            found = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
+            if only is None:
+                self._record_ends(protocol, book, found)
+            taken: list[Attempt] = []
+            for txn in sorted(orphans, key=lambda t: t.position):
+                recorded = found.get((txn.name, txn.attempt))
+                if self._is_kept(txn, grace):
+                    report.kept.append(txn.name)
+                    continue
+                missing = self._missing(txn, recorded)
+                if missing:
+                    report.stuck[txn.name] = missing
+                    continue
+                attempt = Attempt(
+                    txn, txn.name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=30.0,
+                    hooks=(), on_failure="abort", retries=Retries(),
+                )  # fmt: skip
+                taken.append(self._revived(protocol, book, txn, attempt, recorded))
+            return taken
+
+        taken: list[Attempt] = yield from self._step(find)
+        try:
+            for attempt in taken:
+                yield from self._end(attempt, report)
+        finally:
+            with self.local:  # what an interrupt or a failing store has left is taken up at the next look
+                for attempt in taken:
+                    if attempt.txn is not None and not attempt.txn.finished:
+                        self._attempts.pop(attempt.txn, None)
+        if self.observer is not None and report:
+            self.observer.tell(Recovery(report))
+        return report
+
+    def recover(self, *, keep_open: float | None = None) -> Program:
+        """Take up what was left, and return when what is being undone here is undone."""
+        yield from self._tidy()
+        report: Recovered = yield from self.take_up(keep_open=keep_open)
+        with self.local:
+            undoing = [(txn, a) for txn, a in self._attempts.items() if txn.state in _UNDOING and not txn.running]
+        for txn, attempt in undoing:
+            yield from self._until_finished(attempt, txn)
+        return report
+
+    def tend(self) -> Program:
+        """Conclude what others aborted, and take up what ended processes left; tell what nobody here can end."""
+        yield from self._tidy()
+        report: Recovered = yield from self.take_up()
+        yield from self._tidy()
+        for name, tools in report.stuck.items():
+            self._tell_stuck(name, tools)
+
+    def _tell_stuck(self, name: str, tools: list[str]) -> None:
+        seen = self._stuck_since.setdefault(name, self._monotonic())
+        if seen is not None and self._monotonic() - seen >= HANDLER_GRACE:
+            self._stuck_since[name] = None
+            log.error(
+                "%s was left unfinished by a process that ended, and %s is not declared in this one: import or declare"
+                " it, or tell its successor so with aliases= or versions=; then settlement.recover()",
+                name, ", ".join(tools), extra=about(transaction=name, tools=tools),
+            )  # fmt: skip
+
+    def _is_nobodys(self, txn: Txn) -> bool:
+        """Whether no program of this process or another brings a transaction to its end."""
+        return txn.owner in (NOBODY, self.ledger.worker) and txn not in self._attempts
+
+    def _coming(self) -> set[Txn]:
+        """Return the retries whose aborted attempts are still being concluded here: whoever does that enters them."""
+        return {txn.successor for txn in self._attempts if txn.successor is not None}
+
+    def _is_kept(self, txn: Txn, grace: float) -> bool:
+        if txn.state is not State.OPEN:
+            return False
+        seen = self._first_seen.setdefault(txn.id, self._monotonic())
+        return txn.parked or self._monotonic() - seen < grace
+
+    def _record_ends(self, protocol: Protocol, book: Book, found: dict[tuple[str, int], RecordedTransaction]) -> None:
+        """Record the end of those that the protocol has finished, and whose process ended before it could say so.
+
+        Only an abort that had nothing to undo ends there by itself.
+        """
+        live = {(txn.name, txn.attempt) for txn in protocol.live.values()}
+        ours = {(attempt.name, attempt.number) for attempt in self._attempts.values()}
+        at = self._clock()
+        for key in found.keys() - live - ours:
+            row = found[key].row
+            for effect in found[key].effects:
+                if effect.outcome in (Outcome.QUEUED, Outcome.INTENDED):
+                    dropped = Outcome.DROPPED
+                    book.write([OutcomeChange(effect.row.key, dropped, None, None, Tag.CLEAN, None, at)])
+            book.write([StateChange(row.name, row.attempt, State.ABORTED, row.epoch, f"abandoned: {_CAUSE}", at)])
+
+    def _missing(self, txn: Txn, recorded: RecordedTransaction | None) -> list[str]:
+        """Return the tools without which a transaction cannot be ended here."""
+        return sorted({named(effect.row) for effect in self._beyond(txn, recorded)})
+
+    def _beyond(self, txn: Txn, recorded: RecordedTransaction | None) -> list[RecordedEffect]:
+        """Return the effects of a transaction that must leave, or be undone, by handlers that are not known here."""
+        found: list[RecordedEffect] = []
+        for effect in recorded.effects if recorded is not None else ():
+            declared = self._declaration(effect.row.tool, effect.row.version)
+            leaves = (
+                effect.row.held and effect.outcome is Outcome.QUEUED and txn.state in (State.SEALED, State.RELEASING)
+            )
+            acted = effect.outcome in (Outcome.CONFIRMED, Outcome.INTENDED, Outcome.UNKNOWN) and effect.tag is None
+            undone = acted and not effect.row.held and effect.row.handlers != "{}"
+            undone = undone and txn.state in (State.OPEN, State.ABORTING)
+            unknown = (undone and declared is None) or (leaves and (declared is None or declared.function is None))
+            if unknown or ((undone or leaves) and is_sealed(effect.row)):
+                found.append(effect)
+        return found
+
+    def _revived(
+        self,
+        protocol: Protocol,
+        book: Book,
+        txn: Txn,
+        attempt: Attempt,
+        recorded: RecordedTransaction | None = None,
+    ) -> Attempt:
+        """Own a transaction that is nobody's, and give an attempt what the ledger knows of it."""
+        if txn.owner == NOBODY:
+            protocol.own(txn, self.ledger.worker)
+        recorded = recorded or book.load(txn.name)
+        self._attempts[txn] = attempt
+        self._first_seen.pop(txn.id, None)
+        if recorded is None or recorded.row.attempt != txn.attempt:
+            return attempt
+        attempt.written = True
+        for found in recorded.effects:
+            effect = revive(found, self._declaration(found.row.tool, found.row.version))
+            effect.calls = [c for c in txn.calls.values() if c.place == effect.position and c.admitted]
+            attempt.add(effect)
+        return attempt
+
+    def _end(self, attempt: Attempt, report: Recovered) -> Program:
+        txn = attempt.live
+        if txn.state is not State.SEALED or txn.hooked:
+            self._tell_began(attempt, "taken up")
+        try:
+            if txn.state is State.SEALED and not txn.hooked:
+                yield from self._commit_at_last(attempt, txn, report)
+            elif txn.state is State.RELEASING:
+                yield from self._carry_out(attempt, txn)
+            elif txn.state is State.ABORTING:
+                yield from self._conclude(txn)
+            else:
+                yield from self._step(lambda protocol, _book: protocol.unretry(txn))
+                yield from self.abort(attempt, Reason.ABANDONED, cause=_CAUSE)
+        except (Refused, PartialCommit, InDoubt):
+            pass  # it ended as it could, and what is left is named
+        if txn.state is State.COMMITTED:
+            report.committed.append(txn.name)
+        elif txn.state is State.ABORTED:
+            report.undone.append(txn.name)
+        if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
+            report.left.append(txn.name)
+
+    def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered) -> Program:
+        """Commit a sealed transaction if its turn has come; else let go of it until the next look."""
+
+        def decide(protocol: Protocol, book: Book) -> bool:
+            if protocol.decide(txn, lasting=attempt.written) is not None:
+                self._attempts.pop(txn, None)
+                return False
+            if attempt.written:
+                self._record_decision(attempt, txn, protocol, book)
+            return True
+
+        if not (yield from self._step(decide, durable=True)):
+            report.waiting.append(txn.name)
+            return
+        self._tell_began(attempt, "taken up")
+        if txn.finished:
+            self._leave(attempt, txn)
+        else:
+            yield from self._release_all(attempt, txn)
+
+    def _carry_out(self, attempt: Attempt, txn: Txn) -> Program:
+        """Carry out a commit decision that was durable before its process ended."""
+        queued = next((e for e in attempt.in_order() if e.outcome is Outcome.QUEUED), None)
+        if queued is not None:
+            queued.outcome = Outcome.UNKNOWN  # each outcome was on disk before the next was let go
+        yield from self._release_all(attempt, txn)
+
+
+__all__ = ["Recovered", "Recovering"]

@@ -1,0 +1,392 @@
+"""Finding out what became of effects in doubt: asked again and again, told by a webhook, decided by an operator.
+
+A truth that comes while its transaction is unfinished is written to the record, where whoever settles it
+looks first. One that comes after an abort is undone: in a transaction of its own (`trip#1/mend/0`), which
+claims the scope, holds the late effect as if it had just acted, and aborts. So the undo runs as every undo
+does, is taken up after a crash as every abort is, and overwrites nobody's work.
+Source: the loop that resolves the third outcome, in the orchestrator's six primitives (§IX).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from settlemark import _verdicts
+from settlemark._aborting import TO_UNDO
+from settlemark._acting import CUT_OFF, Program, Retries, undo
+from settlemark._asking import effect_of_key
+from settlemark._attempt import Attempt
+from settlemark._current import CurrentCall
+from settlemark._effect import UNKNOWN, Declaration, Effect, Outcome
+from settlemark._errors import Refused, UsageError, WouldBlock
+from settlemark._logs import about, about_effect
+from settlemark._program import log
+from settlemark._protocol import Protocol
+from settlemark._recovering import Recovered, Recovering
+from settlemark._recovery import named, revive
+from settlemark._states import Reason, Tag
+from settlemark._txn import Call, Mode, Txn
+from settlemark._verdicts import Verdict, Word, is_in_doubt, is_to_undo
+from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction
+from settlemark.ledger._recoverable import Role, cannot_run
+
+MEND = "/mend/"
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+WAIT_SECONDS = 30.0
+
+Found = tuple[RecordedTransaction, RecordedEffect]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An effect of which nobody here can say what became of it, or what has to be done about it.
+
+    Attributes:
+        transaction, attempt, tool, scope, key: which one it is; its counterparty knows it by the key.
+        since: when it was about to act, in seconds since 1970.
+        why: what is known.
+        remedy: what to do.
+    """
+
+    transaction: str
+    attempt: int
+    tool: str
+    scope: str
+    key: str
+    since: float
+    why: str
+    remedy: str
+
+
+class Resolving(Recovering):
+    """The part of a driver that resolves what is in doubt.
+
+    Attributes:
+        retries: of a late undo.
+    """
+
+    retries = Retries()
+
+    # ---- what somebody says
+
+    def confirm(self, key: str, outcome: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS) -> Program:
+        """Record what became of an effect, undo it when it came too late, and return what it is by then.
+
+        Raises:
+            UsageError: there is no such effect, or nothing of it was sent yet; nothing was recorded.
+        """
+        word = Word(outcome, by, self._clock(), note)
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            recorded, effect = self._recorded_as(book, key)
+            if outcome is UNKNOWN:
+                return None
+            return _verdicts.judge(recorded, effect, word, undoable=self._is_undoable(effect))
+
+        return (yield from self._learn(key, learn, wait))
+
+    def resolve(
+        self, key: str, verdict: Verdict, found: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
+    ) -> Program:
+        """Record an operator's verdict on an effect, and return what it is by then.
+
+        Raises:
+            UsageError: as `confirm`.
+        """
+        word = Word(found, by, self._clock(), note)
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            recorded, effect = self._recorded_as(book, key)
+            return _verdicts.resolve(recorded, effect, verdict, word, undoable=self._is_undoable(effect))
+
+        return (yield from self._learn(key, learn, wait))
+
+    def _learn(self, key: str, judged: Callable[[Protocol, Book], OutcomeChange | None], wait: float) -> Program:
+        def learn(protocol: Protocol, book: Book) -> OutcomeChange | None:
+            change = judged(protocol, book)
+            if change is not None:
+                book.write([change])
+            return change
+
+        change: OutcomeChange | None = yield from self._step(learn, durable=True)
+        if change is not None:
+            self._tell(change)
+        yield from self._mend(key, wait)
+        found: RecordedEffect = yield from self._step(lambda _protocol, book: self._recorded_as(book, key)[1])
+        return found.outcome
+
+    @staticmethod
+    def _tell(change: OutcomeChange) -> None:
+        level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
+        data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
+        log.log(level, "%s is %s: %s", change.key, change.outcome, change.note, extra=data)
+
+    def _recorded_as(self, book: Book, key: str) -> Found:
+        recorded = book.find(key)
+        if recorded is None:
+            raise UsageError(
+                f"no effect with the key {key!r} is on record in {self._where()}: nothing was recorded;"
+                " keys are what current_call().key was, and are looked for in this settlement's namespace only",
+                key=key,
+            )
+        return recorded, next(effect for effect in recorded.effects if effect.row.key == key)
+
+    def _where(self) -> str:
+        return f"the namespace {self._prefix.removesuffix(':') or 'default'!r}"
+
+    def _is_undoable(self, effect: RecordedEffect) -> bool:
+        declared = self._declaration(effect.row.tool, effect.row.version)
+        return '"undo":' in effect.row.handlers or (declared is not None and declared.undo is not None)
+
+    # ---- asking again
+
+    def tend(self) -> Program:
+        """Do as every driver does; and now and then look for what is in doubt and nobody here was told of."""
+        yield from super().tend()
+        if self._monotonic() - self._looked >= LONGEST_PAUSE:
+            self._looked = self._monotonic()
+            found: list[Found] = yield from self._step(self._open_questions)
+            if any(self._can_deal_with(recorded, effect) for recorded, effect in found):
+                self._doubt()
+
+    def recover(self, *, keep_open: float | None = None) -> Program:
+        """Do as every driver does; then ask once about what is in doubt, and undo what had happened too late."""
+        report: Recovered = yield from super().recover(keep_open=keep_open)
+        found: list[Found] = yield from self._step(self._open_questions)
+        for recorded, effect in found:
+            if self._can_deal_with(recorded, effect):
+                outcome = yield from self._deal_with(recorded, effect, wait=0.0)
+                if outcome is Outcome.UNDONE:
+                    report.undone.append(_mend_of(effect))
+        return report
+
+    def ask_again(self) -> Program:
+        """Ask about every effect in doubt whose time has come, and undo what turned out to have happened too late.
+
+        The pauses between two looks at one effect grow, from a second to five minutes.
+        """
+        found: list[Found] = yield from self._step(self._open_questions)
+        now = self._monotonic()
+        current = {effect.row.key for _, effect in found}
+        for key in self._asked.keys() - current:
+            self._asked.pop(key, None)
+        for recorded, effect in found:
+            if not self._can_deal_with(recorded, effect):
+                continue
+            key = effect.row.key
+            at_once = is_to_undo(recorded, effect)
+            due, pause = self._asked.setdefault(key, (now if at_once else now + FIRST_PAUSE, FIRST_PAUSE))
+            if due > now:
+                continue
+            self._asked[key] = (now + pause, min(pause * 2, LONGEST_PAUSE))
+            yield from self._deal_with(recorded, effect, wait=WAIT_SECONDS)
+
+    def until_due(self) -> float | None:
+        """Return the seconds until something is to be asked about, or None when nothing is."""
+        dues = [due for due, _ in list(self._asked.values())]
+        return max(0.0, min(dues) - self._monotonic()) if dues else None
+
+    def _deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect, *, wait: float) -> Program:
+        """Undo what happened too late, ask about what is in doubt, and return what it is by then."""
+        row = effect.row
+        if is_to_undo(recorded, effect):
+            return (yield from self._learn(row.key, _nothing_new, wait))
+        late = revive(effect, self._declaration(row.tool, row.version))
+        current = CurrentCall(row.key, row.name, recorded.epoch, row.attempt)
+        found = yield from self.ask(late, current, None, final=True)
+        if found is UNKNOWN:
+            return Outcome.UNKNOWN
+        word = Word(found, "its counterparty, asked again", self._clock())
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            again, now = self._recorded_as(book, row.key)
+            # Whoever knew more meanwhile goes before an answer that may be older.
+            if not is_in_doubt(now):
+                return None
+            return _verdicts.judge(again, now, word, undoable=self._is_undoable(now))
+
+        return (yield from self._learn(row.key, learn, wait))
+
+    def _is_kept(self, txn: Txn, grace: float) -> bool:
+        # No framework comes back to a mend, and others wait for its scope.
+        return not _is_mend(txn.name, txn.run) and super()._is_kept(txn, grace)
+
+    def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
+        """Return what is in doubt or to be undone, and was not given up, oldest first."""
+        found: dict[str, Found] = {}
+        for recorded in [*book.unresolved(), *book.unfinished()]:
+            for effect in recorded.effects:
+                if is_in_doubt(effect) or is_to_undo(recorded, effect):
+                    found[effect.row.key] = (recorded, effect)
+        return list(found.values())
+
+    def _can_deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
+        return self._handler(effect, "undo" if is_to_undo(recorded, effect) else "probe") is not None
+
+    def _handler(self, effect: RecordedEffect, role: Role) -> Declaration | None:
+        """Return the declaration that can play this role for a recorded effect, or None."""
+        row = effect.row
+        declared = self._declaration(row.tool, row.version)
+        if declared is None or getattr(declared, role) is None:
+            return None
+        return None if cannot_run(role, declared, row.arguments, effect.result) else declared
+
+    # ---- undoing what came too late
+
+    def _mend(self, key: str, wait: float) -> Program:
+        """Undo an effect that happened after its transaction was undone, unless somebody does, or it cannot be now."""
+
+        def enter(protocol: Protocol, book: Book) -> tuple[Attempt, Effect] | None:
+            recorded, late = self._recorded_as(book, key)
+            declared = self._handler(late, "undo") if is_to_undo(recorded, late) else None
+            name = _mend_of(late)
+            if declared is None or name in protocol.named:
+                return None
+            before = book.load(name)
+            number = 1 if before is None else before.row.attempt + 1
+            txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker)
+            attempt = self._attempts[txn] = Attempt(
+                txn, name, name, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
+                on_failure="abort", retries=self.retries,
+            )  # fmt: skip
+            mirror = revive(replace(late, tag=None, note=None), declared)
+            mirror.call_id = key
+            attempt.place(mirror)
+            mirror.key = attempt.key(mirror.path, None)
+            return attempt, mirror
+
+        entered: tuple[Attempt, Effect] | None = yield from self._step(enter)
+        if entered is None:
+            return
+        attempt, mirror = entered
+        self._tell_began(attempt)
+        try:
+            yield from self._admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
+            self.ledger.later(partial(_has_acted, mirror.calls))
+        except (Refused, WouldBlock) as error:
+            log.info("%s is not undone yet: %s", key, error, extra=about_effect(attempt, mirror))
+            self._asked.setdefault(key, (self._monotonic() + FIRST_PAUSE, FIRST_PAUSE))
+            self._doubt()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self.abort(attempt, Reason.LATE)
+            raise
+        yield from self.abort(attempt, Reason.LATE)
+
+    def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
+        """Undo the effect that a mend holds under its own key: what came of that is the late effect's."""
+        if effect.call_id is None or not _is_mend(attempt.name, attempt.run):
+            return (yield from super()._take_back(attempt, effect))
+        key = effect.call_id
+        found: Found | None = yield from self._step(lambda _protocol, book: _to_undo(book, key))
+        effect.tag, effect.note = Tag.CLEAN, f"see {key}"
+        if found is None:
+            return False  # somebody has done so
+        before = found[1]
+        row = before.row
+        late = revive(replace(before, tag=None, note=None), effect.declaration)
+        current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
+        undoing = undo(late, current, attempt.retries, self)
+        if self.observer is not None:
+            undoing = self._observed(attempt, late, "undo", current, undoing)
+        yield from undoing
+        effect.outcome = late.outcome
+        gone = late.outcome is not Outcome.UNDONE
+        became = late.note or ("gone when it was to be undone" if gone else "undone after its transaction was")
+        note = f"{became}{(before.note or '').removeprefix(TO_UNDO)}"
+        told = OutcomeChange(key, late.outcome, before.result, before.error, late.tag, note, self._clock(), row.tool)
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            book.write([told])
+
+        yield from self._surely(tell, durable=True)
+        self._tell(told)
+        return False  # a write, whoever read meanwhile must not go by it
+
+    def _tell_residue(self, attempt: Attempt) -> None:
+        super()._tell_residue(attempt)
+        if any(e.outcome is Outcome.UNKNOWN or (e.note or "").startswith(TO_UNDO) for e in attempt.effects.values()):
+            self._doubt()
+
+    # ---- what an operator sees
+
+    def doubts(self, protocol: Protocol, book: Book) -> list[Doubt]:
+        """Return every effect that somebody has to look at before anybody can say what became of it."""
+        found = [self._doubted(recorded, effect) for recorded, effect in self._open_questions(protocol, book)]
+        known = {doubt.key for doubt in found if doubt is not None}
+        unfinished = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
+        for txn in protocol.live.values():
+            recorded = unfinished.get((txn.name, txn.attempt))
+            if recorded is None or not self._is_nobodys(txn):
+                continue
+            found.extend(
+                self._as_doubt(effect, f"{txn.name} was left unfinished", self._to_declare(effect))
+                for effect in self._beyond(txn, recorded)
+                if effect.row.key not in known
+            )
+        return sorted((doubt for doubt in found if doubt is not None), key=lambda doubt: doubt.since)
+
+    def _doubted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> Doubt | None:
+        declared = self._declaration(effect.row.tool, effect.row.version)
+        late = is_to_undo(recorded, effect)
+        role: Role = "undo" if late else "probe"
+        if declared is None and effect.row.handlers != "{}":
+            remedy = self._to_declare(effect)
+        elif late and self._can_deal_with(recorded, effect):
+            return None  # known, and about to be undone
+        elif declared is not None and getattr(declared, role) is not None:
+            lacking = cannot_run(role, declared, effect.row.arguments, effect.result)
+            remedy = lacking or f"its counterparty is asked again by itself; if you know more: {_saying(effect)}"
+        else:
+            remedy = f"ask its counterparty by the key, then {_saying(effect)}"
+        why = effect.note if late else effect.error or CUT_OFF
+        return self._as_doubt(effect, why or "", remedy)
+
+    @staticmethod
+    def _as_doubt(effect: RecordedEffect, why: str, remedy: str) -> Doubt:
+        row = effect.row
+        return Doubt(row.name, row.attempt, row.tool, row.scope, row.key, row.at, why, remedy)
+
+    @staticmethod
+    def _to_declare(effect: RecordedEffect) -> str:
+        return (
+            f"import or declare {named(effect.row)} in this process, or tell its successor so with aliases= or"
+            " versions=; then settlement.recover()"
+        )
+
+
+def _mend_of(effect: RecordedEffect) -> str:
+    """Return the name of the transaction that undoes a late effect."""
+    return f"{effect.row.name}#{effect.row.attempt}{MEND}{effect.row.position}"
+
+
+def _is_mend(name: str, run: str) -> bool:
+    return name == run and MEND in name
+
+
+def _nothing_new(_protocol: Protocol, _book: Book) -> None:
+    return None
+
+
+def _saying(effect: RecordedEffect) -> str:
+    return f'settlement.resolve({effect.row.key!r}, "confirmed" | "absent" | "give_up", by=…)'
+
+
+def _to_undo(book: Book, key: str) -> Found | None:
+    recorded = book.find(key)
+    effect = effect_of_key(book, key)
+    return (recorded, effect) if recorded is not None and effect is not None and is_to_undo(recorded, effect) else None
+
+
+def _has_acted(calls: list[Call], protocol: Protocol, _book: Book) -> None:
+    for call in calls:
+        if call.admitted and call.hold is not None:
+            protocol.acted(call, happened=True)
+
+
+__all__ = ["Doubt", "Resolving"]

@@ -1,0 +1,128 @@
+"""Who concludes what no caller is there to conclude: aborts made by others, and what ended processes left.
+
+A transaction may be aborted by another process while its own caller is away thinking; a worker may end
+and leave its transactions to be taken up. A thread sees to both. Where the application runs an event
+loop the handlers run in that: an async client belongs to the loop it was made in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from settlemark._acting import Program
+from settlemark._logs import about
+from settlemark._resolving import LONGEST_PAUSE
+from settlemark._runners import run_async, run_sync
+
+if TYPE_CHECKING:
+    from settlemark._driver import Driver
+
+_log = logging.getLogger("settlemark")
+
+
+class Tender:
+    """Tends a driver in a thread of its own, until it is stopped or the driver is gone.
+
+    Args:
+        driver: whose transactions are tended.
+        every: seconds between two looks for workers that are gone.
+    """
+
+    name = "settlemark-tender"
+
+    def __init__(self, driver: Driver, *, every: float) -> None:
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
+        self._driver = weakref.ref(driver)
+        self._every = every
+        self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is there to be taken up."""
+        self._thread.start()
+
+    def tell(self) -> None:
+        """Say that there is something to tend."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop when what is being done is done."""
+        self._stopped.set()
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _tend(self) -> None:
+        while not self._stopped.is_set():
+            driver = self._driver()
+            if driver is None:
+                return
+            try:
+                self._run(self._work(driver))
+            except Exception as error:  # the next look tries again
+                if not self._stopped.is_set():
+                    _log.warning(
+                        "what was left could not be tended: %s: %s", type(error).__name__, error,
+                        extra=about(error=type(error).__name__),
+                    )  # fmt: skip
+            pause = self._pause(driver)
+            del driver
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.tend()
+
+    def _pause(self, driver: Driver) -> float:
+        del driver
+        return self._every
+
+    def _run(self, program: Program) -> None:
+        loop = None if self.loop is None else self.loop()
+        if loop is None or loop.is_closed() or not loop.is_running():
+            run_sync(program)
+            return
+        asyncio.run_coroutine_threadsafe(run_async(program), loop).result()
+
+
+class Asker(Tender):
+    """Asks about what is in doubt, in a thread of its own: a counterparty that hangs holds up nobody's undo.
+
+    It begins when it is told of the first doubt.
+    """
+
+    name = "settlemark-asker"
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver, every=LONGEST_PAUSE)
+        self._begun = threading.Lock()
+
+    def tell(self) -> None:
+        """Say that there is something in doubt."""
+        if self._begun.acquire(blocking=False):
+            self.start()
+        self.wake()
+
+    def stop(self) -> None:
+        """Stop when what is being asked is answered; it does not begin any more."""
+        self._begun.acquire(blocking=False)
+        super().stop()
+
+    def wake(self) -> None:
+        """Have it look whether there is anything to do."""
+        self._wake.set()
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.ask_again()
+
+    def _pause(self, driver: Driver) -> float:
+        due = driver.until_due()
+        return self._every if due is None else min(self._every, due)
+
+
+__all__ = ["Asker", "Tender"]

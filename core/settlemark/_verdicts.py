@@ -1,0 +1,248 @@
+"""What a word on an effect means for its record: a counterparty's answer, a webhook's, an operator's.
+
+Pure: a recorded effect and what is said of it go in, the change to write comes out. Whoever said it, when
+and why stands in the effect's note, which is where an operator reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+from settlemark import _codec
+from settlemark._aborting import TO_UNDO
+from settlemark._effect import Outcome
+from settlemark._errors import UsageError
+from settlemark._states import FINISHED, State, Tag
+from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction
+from settlemark.ledger._redaction import withheld
+from settlemark.ledger._unreadable import Unreadable
+
+Verdict = Literal["confirmed", "absent", "give_up"]
+
+HAPPENED = "told that it happened"
+ABSENT = "told that it did not happen"
+GIVEN_UP = "given up"
+CONTRADICTED = "told otherwise"
+
+_MAY_HAVE = (Outcome.UNKNOWN, Outcome.INTENDED)
+_NEVER_SENT = (Outcome.QUEUED, Outcome.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What somebody says of an effect.
+
+    Attributes:
+        found: its result, or None: it did not happen.
+        by: who says so.
+        at: when, in seconds since 1970.
+        note: why.
+    """
+
+    found: Any
+    by: str
+    at: float
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Say who, when and why, for a note."""
+        when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return f"{self.by}, {when}{f': {self.note}' if self.note else ''}"
+
+
+def is_given_up(effect: RecordedEffect) -> bool:
+    """Whether an operator has given up on finding out."""
+    return (effect.note or "").startswith(GIVEN_UP)
+
+
+def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
+    """Whether an effect happened after its transaction was undone, and still has to be undone itself."""
+    return (
+        effect.outcome is Outcome.CONFIRMED
+        and effect.tag is Tag.UNRESOLVED
+        and (effect.note or "").startswith(TO_UNDO)
+        and recorded.state in (State.ABORTED, State.ABORTING)
+    )
+
+
+def is_in_doubt(effect: RecordedEffect) -> bool:
+    """Whether nobody knows what became of an effect, and somebody still wants to."""
+    return effect.outcome is Outcome.UNKNOWN and not is_given_up(effect)
+
+
+def judge(recorded: RecordedTransaction, effect: RecordedEffect, word: Word, *, undoable: bool) -> OutcomeChange | None:
+    """Return what to record of an effect on hearing this, or None: that was known, or is no news.
+
+    `undoable` says that an undo of it was declared. The first truth stays: one that contradicts it is named.
+
+    Raises:
+        UsageError: nothing of it was sent yet, so nobody can know anything.
+    """
+    judged = _Judged(recorded, effect, word, undoable)
+    outcome = effect.outcome
+    leaving = outcome is Outcome.QUEUED and recorded.state is State.RELEASING
+    if outcome in _NEVER_SENT and not leaving:
+        raise UsageError(
+            f"{effect.row.tool} on {effect.row.scope} has not been sent yet: nothing was recorded; to keep it from"
+            f" leaving, settlement.cancel({recorded.row.run!r})",
+            key=effect.row.key,
+        )
+    if word.found is None:
+        return judged.absent(leaving=leaving)
+    return judged.happened(leaving=leaving)
+
+
+def resolve(
+    recorded: RecordedTransaction, effect: RecordedEffect, verdict: Verdict, word: Word, *, undoable: bool
+) -> OutcomeChange | None:
+    """Return what to record of an effect on an operator's verdict, or None when it says what the record says.
+
+    About an effect in doubt it is a word like any other. About residue, `confirmed` tries an undo that had
+    failed once more, or accepts what stands, and `absent` says that it was seen to by hand.
+
+    Raises:
+        UsageError: nothing of it was sent yet, or there is nothing to give up.
+    """
+    if verdict == "give_up":
+        return _give_up(recorded, effect, word)
+    if effect.outcome in _MAY_HAVE or effect.tag in (None, Tag.CLEAN):
+        return judge(recorded, effect, word, undoable=undoable)
+    judged = _Judged(recorded, effect, word, undoable)
+    if verdict == "absent":
+        outcome = Outcome.UNDONE if effect.outcome is Outcome.CONFIRMED else effect.outcome
+        return judged.change(outcome, Tag.CLEAN, f"seen to by hand ({word})", result=effect.result, error=effect.error)
+    return judged.affirmed()
+
+
+def _give_up(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) -> OutcomeChange:
+    if recorded.state not in FINISHED:
+        raise UsageError(
+            f"{recorded.row.name} has not ended yet: say that {effect.row.tool} is confirmed or absent, or wait",
+            key=effect.row.key,
+        )
+    if effect.tag in (None, Tag.CLEAN):
+        raise UsageError(
+            f"{effect.row.tool} on {effect.row.scope} is {effect.outcome}, and nothing of it is left to give up:"
+            " nothing was recorded; settlement.in_doubt() and settlement.residue() tell what is",
+            key=effect.row.key,
+        )
+    return _Judged(recorded, effect, word, undoable=False).change(
+        effect.outcome, effect.tag, f"{GIVEN_UP} by {word}", result=effect.result, error=effect.error
+    )
+
+
+def _without(value: Any, paths: set[str], path: str = "") -> Any:
+    if path in paths:
+        return None
+    inside = f"{path}." if path else ""
+    if isinstance(value, dict):
+        return {k: _without(v, paths, f"{inside}{k}") for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_without(v, paths, f"{inside}{n}") for n, v in enumerate(cast("Any", value))]
+    return value
+
+
+class _Judged:
+    """One effect, and one word on it."""
+
+    __slots__ = ("effect", "recorded", "undoable", "undone", "word")
+
+    def __init__(self, recorded: RecordedTransaction, effect: RecordedEffect, word: Word, undoable: bool) -> None:
+        self.recorded = recorded
+        self.effect = effect
+        self.word = word
+        self.undoable = undoable
+        # Its part of an abort may be over before the whole is.
+        self.undone = recorded.state is State.ABORTED or (recorded.state is State.ABORTING and effect.tag is not None)
+
+    def change(
+        self, outcome: Outcome, tag: Tag | None, note: str, *, result: str | None = None, error: str | None = None
+    ) -> OutcomeChange:
+        row = self.effect.row
+        return OutcomeChange(row.key, outcome, result, error, tag, _codec.printable(note), self.word.at, row.tool)
+
+    def happened(self, *, leaving: bool) -> OutcomeChange | None:
+        effect, text = self.effect, self._text()
+        if effect.outcome in _MAY_HAVE or leaving:
+            return self._late(text) if self.undone else self._on_time(text)
+        if effect.outcome is Outcome.FAILED and not (effect.note or "").startswith(ABSENT):
+            # It was thought to have failed; its counterparty knows better.
+            return self._late(text) if self.undone else self._after_all(text)
+        if effect.outcome in (Outcome.CONFIRMED, Outcome.UNDONE):
+            if text is None or effect.result == text or self._agrees(text):
+                return None
+            if effect.result is None:
+                note = effect.note or f"{HAPPENED} ({self.word})"
+                return self.change(effect.outcome, effect.tag, note, result=text, error=effect.error)
+        return self._contradicted("that it happened" if text is None else f"that it happened, with {text}")
+
+    def absent(self, *, leaving: bool) -> OutcomeChange | None:
+        effect = self.effect
+        if effect.outcome is Outcome.CONFIRMED:
+            return self._contradicted("that it did not happen")
+        if effect.outcome not in _MAY_HAVE or leaving:
+            return None
+        note = f"{ABSENT} ({self.word})"
+        if self.undone:
+            return self.change(Outcome.FAILED, Tag.CLEAN, note, error=effect.error)
+        if effect.row.held and self.recorded.state is State.COMMITTED and self._others_happened():
+            note = f"it never left, and the rest of its transaction stands: {note}"
+            return self.change(Outcome.FAILED, Tag.PARTIAL_COMMIT, note, error=effect.error)
+        return self.change(Outcome.FAILED, None, note, error=effect.error)
+
+    def affirmed(self) -> OutcomeChange:
+        effect = self.effect
+        text = self._text() if effect.result is None else effect.result
+        if effect.outcome is Outcome.CONFIRMED:
+            return self._late(text) if self.undone else self._on_time(text)
+        done = Outcome.CONFIRMED if effect.tag is Tag.PARTIAL_COMMIT else effect.outcome
+        return self.change(done, Tag.CLEAN, f"{HAPPENED} ({self.word})", result=text)
+
+    def _agrees(self, text: str) -> bool:
+        """Whether the result is the recorded one, as far as that can still be read."""
+        recorded = self.effect.result
+        if isinstance(recorded, Unreadable):
+            return True
+        lacking = withheld(recorded)
+        told = _without(_codec.decode(text), lacking)
+        return bool(lacking) and _without(_codec.decode(recorded), lacking) == told
+
+    def _text(self) -> str | None:
+        # `True` is what says that it happened where nobody knows with what result.
+        return None if self.word.found is True else _codec.encode_result(self.word.found)
+
+    def _others_happened(self) -> bool:
+        return any(e.outcome is Outcome.CONFIRMED for e in self.recorded.effects if e is not self.effect)
+
+    def _on_time(self, text: str | None) -> OutcomeChange:
+        return self.change(Outcome.CONFIRMED, None, f"{HAPPENED} ({self.word})", result=text)
+
+    def _after_all(self, text: str | None) -> OutcomeChange:
+        note = f"it happened after all, although its call had failed ({self.word})"
+        return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, note, result=text, error=self.effect.error)
+
+    def _late(self, text: str | None) -> OutcomeChange:
+        row = self.effect.row
+        if row.held:
+            return self.change(
+                Outcome.CONFIRMED, Tag.LEAKED, f"it had left before the abort ({self.word})", result=text
+            )
+        if self.undoable:
+            return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, f"{TO_UNDO} ({self.word})", result=text)
+        note = f"it happened after its transaction was undone, and {row.kind} effects of {row.tool} have no undo"
+        return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, f"{note} ({self.word})", result=text)
+
+    def _contradicted(self, what: str) -> OutcomeChange | None:
+        effect = self.effect
+        before = effect.note or ""
+        if CONTRADICTED in before:
+            return None
+        said = f"{CONTRADICTED}: {what} ({self.word}); what was recorded first stays: ask the counterparty"
+        note = f"{before}; {said}" if before else said
+        tag = Tag.UNRESOLVED if effect.tag in (None, Tag.CLEAN) else effect.tag
+        return self.change(effect.outcome, tag, note, result=effect.result, error=effect.error)
+
+
+__all__ = ["Verdict", "Word", "is_given_up", "is_in_doubt", "is_to_undo", "judge", "resolve"]

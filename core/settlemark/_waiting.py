@@ -1,0 +1,223 @@
+"""Who holds whom: every unfinished transaction of a store, whose it is, and for whom it waits.
+
+Any process can see this, without joining the others: the protocol's state is in the store.
+"""
+# ruff: noqa: SLF001 - it asks the protocol what it would answer, and moves nothing
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from settlemark._entangled import siblings
+from settlemark._errors import Entangled
+from settlemark._protocol import NOBODY, Protocol
+from settlemark._show import short
+from settlemark._states import State
+from settlemark._txn import Blocked, Txn
+from settlemark.ledger._contract import Ledger, RecordedTransaction
+from settlemark.ledger._looking import Look, Worker, looking
+
+NOBODY_WAITS = "Nothing is unfinished."
+
+_STANDS = {
+    State.OPEN: "open",
+    State.SEALED: "complete, and not settled yet",
+    State.RELEASING: "committed, and what it held back is leaving",
+    State.ABORTING: "being undone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """For whom a transaction waits, and on what.
+
+    Attributes:
+        holder: that transaction's name.
+        scope: the scope that it asked for, or holds itself and cannot settle on yet.
+        since: since when, in seconds since 1970 on the store's clock; None when that is not known.
+    """
+
+    holder: str
+    scope: str
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An unfinished transaction as it stands.
+
+    Attributes:
+        state: `open`, `sealed`, `releasing` or `aborting`.
+        parked: its framework has put it aside, and comes back to it.
+        since: since when it is there, and since when in this state, in seconds since 1970.
+        worker: who brings it to its end; "" when nobody does yet.
+        alive: whether that worker is; its lease runs out in `lease_left` seconds.
+        scopes: what it holds.
+        waits: for whom it waits, each with the scope; empty when it does not.
+        ended: it has ended, and its process was gone before it could say so: the next recovery does.
+    """
+
+    transaction: str
+    attempt: int
+    run: str
+    state: State
+    parked: bool
+    since: float | None
+    state_since: float | None
+    worker: str
+    alive: bool
+    lease_left: float | None
+    scopes: tuple[str, ...]
+    waits: tuple[Waits, ...]
+    ended: bool = False
+
+    def values(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
+            "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
+            "alive": self.alive, "lease_left": self.lease_left, "scopes": list(self.scopes), "ended": self.ended,
+            "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
+        }  # fmt: skip
+
+
+def standing(ledger: Ledger) -> tuple[list[Standing], float]:
+    """Return every unfinished transaction of a store, the oldest place in line first, and the store's time.
+
+    Raises:
+        LedgerError: the store cannot be read.
+    """
+    return looking(ledger, found)
+
+
+def found(look: Look) -> tuple[list[Standing], float]:
+    """Return what `standing` returns, as part of a larger look."""
+    protocol = look.replica()
+    workers = {worker.name: worker for worker in look.workers()}
+    rows = {(r.row.name, r.row.attempt): r for r in look.book.unfinished()}
+    stand: list[Standing] = []
+    for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
+        recorded = rows.pop((txn.name, txn.attempt), None)
+        stand.append(_standing(protocol, txn, recorded, workers.get(txn.owner)))
+    for recorded in rows.values():
+        row = recorded.row
+        worker = workers.get(row.owner)
+        alive = worker is not None and worker.alive
+        left = None if worker is None else worker.lease_left
+        stand.append(Standing(row.name, row.attempt, row.run, recorded.state, False, row.at, None, row.owner, alive,
+                              left, (), (), ended=True))  # fmt: skip
+    return stand, look.clock()
+
+
+def _standing(
+    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None
+) -> Standing:  # fmt: skip
+    begun = recorded.row.at if recorded is not None else txn.since or None
+    waits = tuple(
+        Waits(blocked.holder.name, blocked.scope.text, since or None) for blocked, since in in_the_way(protocol, txn)
+    )
+    return Standing(
+        txn.name, txn.attempt, txn.run, txn.state, txn.parked, begun, txn.moved or begun,
+        "" if txn.owner == NOBODY else txn.owner,
+        worker is not None and worker.alive,
+        None if worker is None else worker.lease_left,
+        tuple(hold.scope.text for hold in txn.holds.values()),
+        waits,
+    )  # fmt: skip
+
+
+def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
+    """Return for whom a transaction's requests and its commit wait as it stands, and since when."""
+    waits: list[tuple[Blocked, int]] = []
+    for call in txn.calls.values():
+        if call.wanting and call.hold is not None:
+            blocked = protocol._blocked(txn, call.mode, protocol._match(call.hold), call.scope)
+            if blocked is not None:
+                waits.append((blocked, call.since))
+    if txn.state is State.SEALED:
+        blocked = _before_commit(protocol, txn)
+        if blocked is not None:
+            waits.append((blocked, txn.moved))
+    return waits
+
+
+def _before_commit(protocol: Protocol, txn: Txn) -> Blocked | None:
+    for sibling in siblings(protocol.by_id, txn):
+        for hold in (*sibling.holds.values(), *txn.holds.values()):
+            return Blocked(sibling, hold.scope)
+    if txn.wrote:
+        with suppress(Entangled):  # it would be undone, and waits for nobody
+            return protocol._waits_at_commit(txn)
+    return None
+
+
+# ---- sentences
+
+
+def told(stand: list[Standing], now: float) -> str:
+    """Return in sentences who is unfinished, whose it is, and for whom it waits.
+
+    >>> told([], 0.0)
+    'Nothing is unfinished.'
+    """
+    return "\n".join(line for one in stand for line in _lines(one, now)) or NOBODY_WAITS
+
+
+def _lines(one: Standing, now: float) -> list[str]:
+    state = "put aside, until its framework comes back to it" if one.parked else _STANDS[one.state]
+    if one.ended:
+        state = "over; its process was gone before it could say so, and the next recovery does"
+    lines = [f"{name_of(one)} is {state}{_since(one.since, now)}; {owner_of(one)}."]
+    if one.scopes:
+        lines.append(f"  holds: {', '.join(one.scopes)}")
+    lines += [f"  waits for {short(w.holder)}, on {w.scope}{_since(w.since, now)}" for w in one.waits]
+    return lines
+
+
+def name_of(one: Standing) -> str:
+    """Return its name as people are told it."""
+    return short(one.transaction) if one.attempt == 1 else f"{short(one.transaction)} (attempt {one.attempt})"
+
+
+def process(worker: str) -> str:
+    """Return a worker's name as people are told it: its host and process.
+
+    >>> process("web-3/4026531836:812:1734373:13186bcd"), process("memory")
+    ('process 812 on web-3', 'memory')
+    """
+    parts = worker.rsplit(":", 3)
+    return worker if len(parts) == 1 else f"process {parts[1]} on {parts[0].partition('/')[0]}"
+
+
+def owner_of(one: Standing) -> str:
+    """Return in plain words who brings it to its end."""
+    if not one.worker:
+        return "nobody's: its process is gone, settlemark recover ends it"
+    if not one.alive:
+        return f"its {process(one.worker)} is gone, settlemark recover ends it"
+    left = "" if one.lease_left is None else f", whose lease lasts {one.lease_left:.0f} s"
+    return f"it belongs to {process(one.worker)}{left}"
+
+
+def _since(at: float | None, now: float) -> str:
+    return "" if at is None else f", for {lasting(now - at)}"
+
+
+def lasting(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> [lasting(s) for s in (-2, 0.4, 75, 7300, 200_000)]
+    ['0 s', '0 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
+    """
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+__all__ = ["Standing", "Waits", "found", "in_the_way", "lasting", "name_of", "owner_of", "process", "standing", "told"]

@@ -1,0 +1,329 @@
+"""The record's rows in a SQL store, as one open transaction of it sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from settlemark._effect import EffectClass, Outcome
+from settlemark._states import FINISHED, State, Tag
+from settlemark.ledger import _tables as t
+from settlemark.ledger._age import Age, Cursor, Swept
+from settlemark.ledger._blobs import Blobs
+from settlemark.ledger._contract import (
+    HAPPENED,
+    UNRESOLVED,
+    Change,
+    EffectRow,
+    Fence,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+)
+from settlemark.ledger._payloads import Blob, Field, Payloads
+from settlemark.ledger._sweeping import Sweeping
+from settlemark.ledger._wire import Row, Statement, Wire, saying
+from settlemark.ledger._workers import is_gone
+
+
+class SqlBook:
+    """Reads and writes rows of one namespace, in the open transaction of a wire.
+
+    Every payload passes here on its way in and out: nothing is stored but what `payloads` makes of it.
+    """
+
+    __slots__ = ("_blobs", "_namespace", "_payloads", "_wire", "worker")
+
+    def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads) -> None:
+        self._wire = wire
+        self._namespace = namespace
+        self._payloads = payloads
+        self._blobs = Blobs(wire, namespace)
+        self.worker = worker
+
+    # ---- writing
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Keep changes."""
+        wire, namespace = self._wire, self._namespace
+        for change in changes:
+            kind = type(change)
+            if kind is EffectRow:
+                self._intend(change)  # type: ignore[arg-type]  # as its type says
+            elif kind is OutcomeChange:
+                self._tell(change)  # type: ignore[arg-type]
+            elif kind is TransactionRow:
+                wire.execute(_INSERT_TRANSACTION, _transaction_values(namespace, change))  # type: ignore[arg-type]
+            elif kind is StateChange:
+                wire.execute(_UPDATE_TRANSACTION, _state_values(namespace, change))  # type: ignore[arg-type]
+            elif isinstance(change, Fence):
+                values = {"namespace": namespace, "run": change.run, "at_seconds": change.at}
+                wire.execute(_INSERT_FENCE, values)
+
+    def _intend(self, row: EffectRow) -> None:
+        blobs: list[Blob] = []
+        values = _effect_values(self._namespace, row)
+        pack, key, tool = self._payloads.pack, row.key, row.tool
+        values["arguments"] = pack(row.arguments, effect_key=key, tool=tool, field="arguments", blobs=blobs)
+        values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
+        self._wire.execute(_INSERT_EFFECT, values)
+        if blobs:
+            self._blobs.store(blobs, key)
+
+    def _tell(self, change: OutcomeChange) -> None:
+        blobs: list[Blob] = []
+        values = _outcome_values(self._namespace, change)
+        pack, key, tool = self._payloads.pack, change.key, change.tool
+        values["b_result"] = pack(change.result, effect_key=key, tool=tool, field="result", blobs=blobs)
+        values["b_error"] = pack(change.error, effect_key=key, tool=tool, field="error", blobs=blobs)
+        values["b_note"] = pack(change.note, effect_key=key, tool=tool, field="note", blobs=blobs)
+        self._wire.execute(_UPDATE_EFFECT, values)
+        if blobs:
+            self._blobs.store(blobs, key)
+
+    # ---- reading
+
+    def load(self, name: str) -> RecordedTransaction | None:
+        """Return the last attempt of a transaction, or None."""
+        here = {"b_namespace": self._namespace, "b_name": name}
+        rows = self._wire.query(_LAST, here)
+        if not rows:
+            return None
+        recorded = _transaction(rows[0])
+        found = self._wire.query(_EFFECTS, {**here, "b_attempt": recorded.row.attempt})
+        recorded.effects = [self._effect(row) for row in found]
+        return recorded
+
+    def find(self, key: str) -> RecordedTransaction | None:
+        """Return the attempt that has the effect of this key, or None."""
+        here = {"b_namespace": self._namespace, "b_key": key}
+        rows = self._wire.query(_BY_KEY, here)
+        if not rows:
+            return None
+        recorded = _transaction(rows[0])
+        theirs = {**here, "b_name": recorded.row.name, "b_attempt": recorded.row.attempt}
+        recorded.effects = [self._effect(row) for row in self._wire.query(_EFFECTS, theirs)]
+        return recorded
+
+    def unresolved(self) -> list[RecordedTransaction]:
+        """Return attempts with those of their effects that are unresolved or leaked, and happened or may have."""
+        return self._gather(_UNRESOLVED, _UNRESOLVED_EFFECTS)
+
+    def unfinished(self) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end."""
+        return self._gather(_UNFINISHED, _UNFINISHED_EFFECTS)
+
+    def transactions(self) -> list[RecordedTransaction]:
+        """Return every recorded attempt, oldest first."""
+        return self._gather(_ALL, _ALL_EFFECTS)
+
+    def _gather(self, transactions: Statement, effects: Statement) -> list[RecordedTransaction]:
+        here = {"b_namespace": self._namespace}
+        found: dict[tuple[str, int], RecordedTransaction] = {}
+        for row in self._wire.query(transactions, here):
+            recorded = _transaction(row)
+            found[recorded.row.name, recorded.row.attempt] = recorded
+        for row in self._wire.query(effects, here):
+            effect = self._effect(row)
+            found[effect.row.name, effect.row.attempt].effects.append(effect)
+        return list(found.values())
+
+    def _effect(self, row: Row) -> RecordedEffect:
+        (
+            _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
+            handlers, version, intended, outcome, result, error, tag, note, settled, window,
+        ) = row  # fmt: skip
+
+        def read(text: str | None, field: Field) -> str | None:
+            return self._payloads.read(text, effect_key=key, field=field, fetch=self._blobs.fetch)
+
+        intent = EffectRow(
+            key, name, attempt, position, tool, EffectClass(kind), scopes, bool(held), call_id,
+            read(arguments, "arguments") or "", read(rationale, "rationale"), handlers, version, Outcome(outcome),
+            intended, fingerprint, window,
+        )  # fmt: skip
+        told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
+        return RecordedEffect(intent, intent.outcome, *told, settled)
+
+    # ---- what is old
+
+    def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
+        """Let go of what is old: at most `limit` attempts, from where the last sweep ended."""
+        return Sweeping(self._wire, self._namespace, age).sweep(after, limit)
+
+    def old(self, age: Age) -> Swept:
+        """Return what sweeping all would do now."""
+        return Sweeping(self._wire, self._namespace, age).count()
+
+    def old_fences(self, before: float, *, limit: int) -> list[str]:
+        """Return the runs that were cancelled before this time, the oldest first."""
+        here = {"namespace": self._namespace, "before": before, "limit": limit}
+        return [run for (run,) in self._wire.query(_OLD_FENCES, here)]
+
+    def strike_fences(self, runs: Iterable[str]) -> None:
+        """Take fences off the record."""
+        for run in runs:
+            self._wire.execute(_STRIKE_FENCE, {"namespace": self._namespace, "run": run})
+
+    # ---- workers
+
+    def gone(self) -> list[str]:
+        """Return the workers that are gone, and strike them off: their lease ran out, or their process ended."""
+        rows = self._wire.query(
+            saying(
+                f"SELECT id, lease_until_seconds < {clock_of(self._wire.dialect)} FROM settlemark_worker"  # noqa: S608
+                " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
+            ),
+            {"namespace": self._namespace, "worker": self.worker},
+        )
+        gone = [worker for worker, expired in rows if expired or is_gone(worker)]
+        self.strike_off(gone)
+        return gone
+
+    def strike_off(self, workers: Iterable[str]) -> None:
+        """Take workers off the list."""
+        for worker in workers:
+            self._wire.execute(_STRIKE_OFF, {"namespace": self._namespace, "worker": worker})
+
+
+def clock_of(dialect: sa.Dialect) -> str:
+    """Return the words for the database's clock, in seconds since 1970: leases are compared on one clock alone."""
+    if dialect.name == "sqlite":
+        return "((julianday('now') - 2440587.5) * 86400.0)"
+    return "extract(epoch from clock_timestamp())::float8"
+
+
+def _ignoring(table: sa.Table) -> Statement:
+    """Return an insert that leaves a row that is there as it is: the same words in every store we support."""
+    names = [column.name for column in table.columns]
+    columns, values = ", ".join(names), ", ".join(f":{name}" for name in names)
+    return Statement(f"INSERT INTO {table.name} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING")  # noqa: S608
+
+
+_INSERT_TRANSACTION = _ignoring(t.transactions)
+_INSERT_FENCE = _ignoring(t.fences)
+_INSERT_EFFECT = Statement(sa.insert(t.effects))
+_OLD_FENCES = Statement(
+    "SELECT run FROM settlemark_fence WHERE namespace = :namespace AND at_seconds < :before"
+    " ORDER BY at_seconds, run LIMIT :limit"
+)
+_STRIKE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
+_STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
+_UPDATE_TRANSACTION = Statement(
+    sa.update(t.transactions)
+    .where(
+        t.transactions.c.namespace == sa.bindparam("b_namespace"),
+        t.transactions.c.name == sa.bindparam("b_name"),
+        t.transactions.c.attempt == sa.bindparam("b_attempt"),
+    )
+    .values(
+        state=sa.bindparam("b_state"),
+        epoch=sa.bindparam("b_epoch"),
+        reason=sa.bindparam("b_reason"),
+        settled_at_seconds=sa.bindparam("b_at"),
+    )
+)
+_UPDATE_EFFECT = Statement(
+    sa.update(t.effects)
+    .where(t.effects.c.namespace == sa.bindparam("b_namespace"), t.effects.c.key == sa.bindparam("b_key"))
+    .values(
+        outcome=sa.bindparam("b_outcome"),
+        result=sa.bindparam("b_result"),
+        error=sa.bindparam("b_error"),
+        tag=sa.bindparam("b_tag"),
+        note=sa.bindparam("b_note"),
+        settled_at_seconds=sa.bindparam("b_at"),
+    )
+)
+_LAST = Statement(
+    f"SELECT {', '.join(column.name for column in t.transactions.columns)} FROM settlemark_transaction"  # noqa: S608 - our names
+    " WHERE namespace = :b_namespace AND name = :b_name ORDER BY attempt DESC LIMIT 1"
+)
+_EFFECTS = Statement(
+    sa.select(t.effects)
+    .where(
+        t.effects.c.namespace == sa.bindparam("b_namespace"),
+        t.effects.c.name == sa.bindparam("b_name"),
+        t.effects.c.attempt == sa.bindparam("b_attempt"),
+    )
+    .order_by(t.effects.c.position)
+)
+
+
+_c, _e = t.transactions.c, t.effects.c
+_open = sa.and_(_c.forget_at_seconds.is_(None), _c.settled_at_seconds.is_(None))  # a range of an index
+_left = sa.and_(
+    _e.tag.in_([sa.literal_column(f"'{tag.value}'") for tag in UNRESOLVED]),
+    _e.outcome.in_([sa.literal_column(f"'{outcome.value}'") for outcome in HAPPENED]),
+)
+_theirs = sa.and_(_e.namespace == _c.namespace, _e.name == _c.name, _e.attempt == _c.attempt)
+_here = _c.namespace == sa.bindparam("b_namespace")
+_age = (_c.opened_at_seconds, _c.epoch, _c.attempt)
+_ALL = Statement(sa.select(t.transactions).where(_here).order_by(*_age))
+_UNFINISHED = Statement(sa.select(t.transactions).where(_here, _open).order_by(*_age))
+_ALL_EFFECTS = Statement(
+    sa.select(t.effects).where(_e.namespace == sa.bindparam("b_namespace")).order_by(_e.name, _e.attempt, _e.position)
+)
+_BY_KEY = Statement(
+    sa.select(t.transactions)
+    .join(t.effects, _theirs)
+    .where(_here, _e.namespace == sa.bindparam("b_namespace"), _e.key == sa.bindparam("b_key"))
+)
+_UNRESOLVED = Statement(
+    sa.select(t.transactions).join(t.effects, _theirs).where(_here, _left).distinct().order_by(*_age)
+)
+_UNRESOLVED_EFFECTS = Statement(
+    sa.select(t.effects)
+    .where(_e.namespace == sa.bindparam("b_namespace"), _left)
+    .order_by(_e.name, _e.attempt, _e.position)
+)
+_UNFINISHED_EFFECTS = Statement(
+    sa.select(t.effects).join(t.transactions, _theirs).where(_here, _open).order_by(_e.name, _e.attempt, _e.position)
+)
+
+
+def _transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
+    return {
+        "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
+        "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "reason": None,
+        "opened_at_seconds": row.at, "settled_at_seconds": None, "forget_at_seconds": None,
+    }  # fmt: skip
+
+
+def _state_values(namespace: str, change: StateChange) -> dict[str, Any]:
+    finished = change.state in FINISHED
+    return {
+        "b_namespace": namespace, "b_name": change.name, "b_attempt": change.attempt, "b_state": change.state.value,
+        "b_epoch": change.epoch, "b_reason": change.reason, "b_at": change.at if finished else None,
+    }  # fmt: skip
+
+
+def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
+    return {
+        "namespace": namespace, "key": row.key, "name": row.name, "attempt": row.attempt, "position": row.position,
+        "tool": row.tool, "kind": row.kind.value, "scopes": row.scopes, "held": row.held, "call_id": row.call_id,
+        "arguments": row.arguments, "fingerprint": row.fingerprint, "rationale": row.rationale,
+        "handlers": row.handlers, "version": row.version, "outcome": row.outcome.value, "intended_at_seconds": row.at,
+        "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
+        "window_seconds": row.window,
+    }  # fmt: skip
+
+
+def _outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
+    return {
+        "b_namespace": namespace, "b_key": change.key, "b_outcome": change.outcome.value, "b_result": change.result,
+        "b_error": change.error, "b_tag": change.tag and change.tag.value, "b_note": change.note, "b_at": change.at,
+    }  # fmt: skip
+
+
+def _transaction(row: Row) -> RecordedTransaction:
+    _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _ = row
+    begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
+    return RecordedTransaction(begun, begun.state, epoch, reason, settled)
+
+
+__all__ = ["SqlBook", "clock_of"]

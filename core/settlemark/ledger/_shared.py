@@ -1,0 +1,542 @@
+"""A replica of the protocol that several processes keep equal through one log in a SQL store.
+
+A step is taken in one transaction of the store: lock the log's head, take the steps that others took
+since, take one's own, append it with the rows that belong to it, commit. So a decision and its record
+are one, and every process decides on the same state. Whoever waits for an answer does the work that is
+queued, all of it in one commit (flat combining): callers share commits, and a lone one needs no thread.
+
+Sources: shared-log replication (Tango, SOSP 2013), flat combining (Hendler et al. 2010), the effect log
+that Atomix §4 asks of a distributed version.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from settlemark._errors import LedgerError
+from settlemark._image import detach, image, load
+from settlemark._journal import replay, written
+from settlemark._logs import about
+from settlemark._protocol import Protocol
+from settlemark._requests import Pending
+from settlemark._states import Reason
+from settlemark._txn import Ticket, fire
+from settlemark.ledger import _tables as t
+from settlemark.ledger._book import SqlBook, clock_of
+from settlemark.ledger._contract import Book, Step
+from settlemark.ledger._failures import explain, shown
+from settlemark.ledger._listening import NOTIFY, Ear
+from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._sqlite import BASE_CODE
+from settlemark.ledger._wire import Statement, Wire, saying, wire_to
+from settlemark.ledger._workers import worker_name
+
+_log = logging.getLogger("settlemark")
+
+BATCH = 512
+EPOCHS = 1 << 20
+"""Epochs left out when a process joins: those it might have lost with the power are never given again."""
+LINGER_SECONDS = 0.001
+RETRY_SECONDS = 0.25
+LOOK_OFTEN_SECONDS = 0.005
+LOOK_SECONDS = 0.05
+TRIES = 5
+IMAGE_EVERY = 1_000
+
+
+class _Answer(Pending):
+    """The answer to a queued step."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self._shared = shared
+
+    def lead(self) -> None:
+        """Do in this thread what is queued up to it, unless another thread does so already."""
+        while not self.done():
+            with self._shared.leading:
+                if not self.done():
+                    time.sleep(0)  # whoever is about to queue a step does so now, and shares this commit
+                    self._shared.take_queued(self)
+
+    def hurry(self) -> None:
+        """Have another thread do it."""
+        self._shared.hurried = True
+        self._shared.wake.set()
+
+
+class _Item:
+    """A step in the queue; with nobody to answer to, it is tried until it is taken."""
+
+    __slots__ = ("answer", "durable", "step")
+
+    def __init__(self, step: Step[Any], answer: _Answer | None, *, durable: bool) -> None:
+        self.step = step
+        self.answer = answer
+        self.durable = durable
+
+
+class Shared:
+    """The inside of a SQL ledger: a connection, a replica, and the steps that wait for both.
+
+    Attributes:
+        protocol: the replica, guarded by `lock`.
+        payloads: how payloads are recorded.
+        leading: held by the one thread that takes steps.
+        worker: this process's name in the store; a new one after its lease was lost.
+        alive_until: on the monotonic clock: before it, nobody else can have buried this worker.
+    """
+
+    tells_time = True
+
+    def __init__(
+        self, engine: sa.Engine, *, url: str, namespace: str, lease: float, monotonic: Callable[[], float]
+    ) -> None:
+        self.engine = engine
+        self.url = url
+        self.namespace = namespace
+        self.lease = lease
+        self.protocol = Protocol()
+        self.payloads = Payloads()
+        self.lock = threading.Lock()
+        self.leading = threading.Lock()
+        self.wake = threading.Event()
+        self.worker = worker_name()
+        self.alive_until = 0.0
+        self.others = 0
+        self.listeners = 0
+        self._at = 0
+        self.on_abort: Callable[[], None] | None = None
+        self.on_lost: Callable[[str, int], None] | None = None
+        self._lost: list[tuple[str, int]] = []
+        self.applied = -1
+        self.hurried = False
+        self.taken = 0
+        self._written: tuple[int, list[tuple[BaseException | None, Any]], list[Ticket]] | None = None
+        self.failing = False
+        self._monotonic = monotonic
+        self._notifies = engine.dialect.name == "postgresql"
+        self._dbapi: Any = engine.dialect.loaded_dbapi
+        self.store_errors: tuple[type[BaseException], ...] = (SQLAlchemyError, self._dbapi.Error, LedgerError)
+        self._process = os.getpid()
+        self._queue: deque[_Item] = deque()
+        self._wire: Wire | None = None
+        self._ear: Ear | None = None
+        self._imaged = 0
+        self._renewed = 0.0
+
+    def listen(self, change: int) -> None:
+        """Count those who wait for what other processes do; the first one has them listened to."""
+        with self.lock:
+            self.listeners += change
+            if self._notifies and change > 0 and self.others and self._ear is None:
+                self._ear = Ear(self.engine, self.namespace, self.wake)
+                self._ear.start()
+        if change > 0 and self.others:
+            self.wake.set()
+
+    # ---- what callers do
+
+    def submit(self, step: Step[Any], *, durable: bool) -> _Answer:
+        """Queue a step whose answer somebody waits for."""
+        answer = _Answer(self)
+        self._queue.append(_Item(step, answer, durable=durable))
+        return answer
+
+    def later(self, step: Step[Any]) -> None:
+        """Queue a step that must be taken, and that nobody waits for."""
+        self._queue.append(_Item(step, None, durable=False))
+        if not self.wake.is_set():
+            self.wake.set()
+
+    @property
+    def queued(self) -> int:
+        """How many steps wait."""
+        return len(self._queue)
+
+    @property
+    def owns_some(self) -> bool:
+        """Whether a transaction of this worker is unfinished."""
+        return any(txn.owner == self.worker for txn in list(self.protocol.live.values()))
+
+    @property
+    def pace(self) -> float:
+        """How long the thread may sleep, in seconds."""
+        if self.listeners and self.others:
+            return LOOK_OFTEN_SECONDS if self._ear is None else LOOK_SECONDS
+        return LOOK_SECONDS if self.others else min(self.lease / 3, 1.0)
+
+    def is_fresh(self) -> bool:
+        """Whether the lease surely lasts for a third of it yet: an act that begins now is over before it ends."""
+        return self._monotonic() < self.alive_until - self.lease / 3
+
+    def is_due(self) -> bool:
+        """Whether the lease must be renewed."""
+        return self._monotonic() - self._renewed > self.lease / 3
+
+    # ---- taking steps; `leading` is held
+
+    def take_queued(self, leader: _Answer | None = None) -> None:
+        """Take everything that is queued, in one transaction of the store; `leader` is whose thread this is."""
+        items: list[_Item] = []
+        try:
+            while self._queue and len(items) < BATCH:
+                items.append(self._queue.popleft())
+            if items:
+                self._take(items)
+        except BaseException:
+            # An interrupt from the keyboard is the leader's own: what others had queued is taken by another.
+            left = [i for i in items if i.answer is None or not (i.answer is leader or i.answer.done())]
+            self._queue.extendleft(reversed(left))
+            self.hurried = True
+            self.wake.set()
+            raise
+
+    def _take(self, items: list[_Item]) -> None:
+        if os.getpid() != self._process:
+            self._refuse(items, LedgerError(
+                f"the ledger {self.url} was opened before this process was forked: make a new Settlement in the child",
+                url=self.url,
+            ))  # fmt: skip
+            return
+        for tries_left in reversed(range(TRIES)):
+            self._written = None
+            try:
+                self._in_one_transaction(items)
+            except BaseException as error:
+                committed = self._take_back()
+                if committed:
+                    self._deliver(items)
+                if not isinstance(error, Exception):
+                    raise
+                if committed:
+                    return
+                if tries_left and _is_passing(error):
+                    continue
+                self._fail(error, items)
+                return
+            self._deliver(items)
+            return
+
+    def _deliver(self, items: list[_Item]) -> None:
+        assert self._written is not None
+        _, outcomes, woken = self._written
+        for item, (failure, value) in zip(items, outcomes, strict=True):
+            if item.answer is not None:
+                if failure is None:
+                    item.answer.set_result(value)
+                else:
+                    item.answer.set_exception(failure)
+            elif failure is not None:
+                _log.error("a step could not be taken: %s", failure, exc_info=failure, extra=self._about())
+        self.failing = False
+        self.taken += 1
+        fire(woken)
+        self._tell_aborted()
+
+    def _in_one_transaction(self, items: list[_Item]) -> None:
+        wire = self._connected()
+        began = self._monotonic()
+        wire.begin(durable=any(item.durable for item in items))
+        number = self._lock_head(wire)
+        with self.lock:
+            book = SqlBook(wire, self.namespace, self.worker, self.payloads)
+            if number != self.applied + 1:
+                self._catch_up(wire)
+                book.worker = self.worker
+            journal: list[Any] = []
+            before = self._tell_time()
+            self.protocol.journal = journal
+            try:
+                outcomes = [self._one(item, book) for item in items]
+            finally:
+                self.protocol.journal = None
+            if not journal:
+                self.protocol.time = before
+            elif self.protocol.time != before:
+                journal.insert(0, ("tell_time", (self.protocol.time,), {}))
+            steps = written(journal)
+            woken = list(self.protocol.take_woken())
+        wire.execute(_APPEND, {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": _text(steps)})
+        renews = began - self._renewed > self.lease / 6
+        if renews:
+            self._renew(wire)
+        if number - self._imaged > IMAGE_EVERY + 2 * len(self.protocol.live):
+            self._write_image(wire, number)
+        if self.others and steps and self._notifies:
+            wire.execute(NOTIFY, {"namespace": self.namespace})
+        self._written = (number, outcomes, woken)
+        wire.commit()
+        self.applied = number
+        if renews:
+            self._renewed, self.alive_until = began, began + self.lease
+
+    def _tell_time(self) -> int:
+        """Tell the replica the store's time, and return the one it had."""
+        before = self.protocol.time
+        if self.tells_time:
+            self.protocol.time = self._at
+        return before
+
+    def _one(self, item: _Item, book: SqlBook) -> tuple[BaseException | None, Any]:
+        try:
+            return None, item.step(self.protocol, book)
+        except self.store_errors:
+            raise  # the store's: nothing of this transaction may stay
+        except Exception as refusal:
+            return refusal, None
+
+    def _lock_head(self, wire: Wire) -> int:
+        """Take the head of the log, and return the number of the entry that is ours to write.
+
+        One statement that locks and bumps; what it guards is read by later statements, never by this one.
+        """
+        number, at = wire.query(saying(_BUMP.format(clock=clock_of(wire.dialect))), {"namespace": self.namespace})[0]
+        self._at = int(at)
+        return int(number)
+
+    # ---- keeping up with others
+
+    def _catch_up(self, wire: Wire) -> None:
+        rows = wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": self.applied})
+        if self.applied < 0 or (rows and rows[0][0] != self.applied + 1):
+            self._begin_anew(wire)
+            return
+        for number, steps in rows:
+            self._replay(number, steps)
+
+    def _replay(self, number: int, text: str) -> None:
+        steps = json.loads(text)
+        if any(name == "bury" and args == [self.worker] for name, args, _ in steps):
+            self._lose_lease()
+        replay(self.protocol, steps)
+        self.applied = number
+
+    def _lose_lease(self) -> None:
+        """Let go of everything: others, who thought this worker dead, bring its transactions to their end."""
+        mine = [txn for txn in self.protocol.by_id.values() if txn.owner == self.worker]
+        _log.error(
+            "%s lost its lease: it did not move for %g s; %d unfinished transaction(s) are others' now",
+            self.worker, self.lease, len(mine), extra=self._about(transactions=[txn.name for txn in mine]),
+        )  # fmt: skip
+        self._lost.append((self.worker, len(mine)))
+        for txn in mine:
+            detach(self.protocol, txn, Reason.LEASE)
+        self.worker = worker_name()
+        self._renewed = 0.0  # enrols the new name with the next transaction
+
+    def _begin_anew(self, wire: Wire) -> None:
+        """Put the replica into the state of the store: from the image, and the log behind it."""
+        found = wire.query(_IMAGE, {"b_namespace": self.namespace})
+        number, state = found[0] if found else (0, "")
+        fresh = Protocol()
+        load(fresh, json.loads(state) if state else _EMPTY)
+        self._imaged = number
+        for entry, steps in wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": number}):
+            replay(fresh, json.loads(steps))
+            number = entry
+        load(self.protocol, image(fresh), worker=self.worker)
+        self.applied = number
+        if self._renewed and not wire.query(_ENROLLED, self._me())[0][0]:
+            self._lose_lease()
+
+    def look(self) -> None:
+        """Take the steps that others took, and none of one's own."""
+        if self.applied < 0:
+            return
+        try:
+            wire = self._connected()
+            if not wire.changed():
+                return
+            wire.begin_to_read()
+            with self.lock:
+                self._catch_up(wire)
+                woken = list(self.protocol.take_woken())
+            wire.commit()
+        except Exception as error:  # the next step tells it to somebody
+            _log.warning("%s", explain(self.url, error), extra=self._about())
+            self._let_go()
+            return
+        fire(woken)
+        self._tell_aborted()
+
+    def _about(self, **data: Any) -> dict[str, Any]:
+        return about(ledger=shown(self.url), namespace=self.namespace, worker=self.worker, **data)
+
+    def _tell_aborted(self) -> None:
+        while self._lost:
+            lost = self._lost.pop()
+            if self.on_lost is not None:
+                self.on_lost(*lost)
+        if self.on_abort is not None and self.protocol.has_aborted:
+            self.on_abort()
+
+    def _renew(self, wire: Wire) -> None:
+        """Keep the lease, on the database's clock, and count who else is there."""
+        clock = clock_of(wire.dialect)
+        values = {"namespace": self.namespace, "id": self.worker, "lease": self.lease, "applied": max(self.applied, 0)}
+        wire.execute(saying(_RENEW.format(clock=clock)), values)
+        others = wire.query(saying(f"SELECT count(*) {_OTHERS.format(clock=clock)}"), self._me())
+        self.others = others[0][0]
+
+    def _write_image(self, wire: Wire, number: int) -> None:
+        """Write the state behind an entry, and drop the entries that no worker needs."""
+        here = {"namespace": self.namespace, "n": number}
+        wire.execute(_WRITE_IMAGE, {**here, "state": _text(image(self.protocol))})
+        others = _OTHERS.format(clock=clock_of(wire.dialect))
+        needed = wire.query(saying(f"SELECT min(applied) {others}"), self._me())[0][0]
+        here["n"] = number if needed is None else min(number, needed)
+        wire.execute(_DROP_LOG, here)
+        self._imaged = number
+
+    def _me(self) -> dict[str, Any]:
+        return {"namespace": self.namespace, "worker": self.worker}
+
+    # ---- joining and leaving
+
+    def join(self) -> None:
+        """Take the state of the store, and leave out the epochs that might have been given and lost. Blocks."""
+
+        def leap(protocol: Protocol, _book: Book) -> None:
+            if self.applied > 0:  # else nobody was here before
+                protocol.leap(EPOCHS)
+
+        answer = self.submit(leap, durable=True)
+        answer.lead()
+        answer.result()
+
+    def leave(self) -> None:
+        """Take what is queued, and strike this worker off: what it left unfinished is others' at once."""
+        worker = self.worker
+
+        def go(protocol: Protocol, book: Book) -> None:
+            if any(txn.owner == worker for txn in protocol.live.values()):
+                protocol.bury(worker)
+            book.strike_off([worker])
+
+        answer = self.submit(go, durable=False)
+        answer.lead()
+        failed = answer.exception()
+        if failed is not None:
+            _log.warning("%s", failed, extra=self._about())
+
+    # ---- when the store fails
+
+    def _fail(self, error: BaseException, items: list[_Item]) -> None:
+        """Tell those who wait that nothing was decided; what nobody waits for stays queued."""
+        at_fault = isinstance(error, (self._dbapi.IntegrityError, self._dbapi.DataError, LedgerError))
+        if len(items) > 1 and at_fault:
+            for item in items:  # one of them is at fault: give each its own transaction
+                self._take([item])
+            return
+        if not at_fault:
+            self.failing = True
+            self._queue.extendleft(reversed([item for item in items if item.answer is None]))
+        self._refuse(items, explain(self.url, error))
+
+    def _refuse(self, items: list[_Item], error: LedgerError) -> None:
+        for item in items:
+            if item.answer is not None:
+                item.answer.set_exception(error)
+        if all(item.answer is None for item in items):
+            _log.error("what was to be recorded is not yet: %s", error, extra=self._about())
+
+    def _take_back(self) -> bool:
+        """Put the replica into the state of the store, and return whether the last transaction was committed after all.
+
+        An answer may be lost like any other: the log says whether its entry is there. While the store cannot be
+        read, nothing of the replica is believed, and the next step tries again.
+        """
+        self._let_go()
+        mine = [txn for txn in self.protocol.by_id.values() if txn.owner == self.worker]
+        read = {txn: set(txn.reads) for txn in mine}
+        written, worker = self._written, self.worker
+        try:
+            wire = self._connected()
+            wire.begin_to_read()
+            with self.lock:
+                self._begin_anew(wire)
+                # A read whose record the store lost with its power: what changed behind it cannot be told.
+                lost = [txn for txn, scopes in read.items() if txn.id > 0 and not scopes <= txn.reads.keys()]
+                woken = list(self.protocol.take_woken())
+            here = {"namespace": self.namespace, "n": -1 if written is None else written[0]}
+            found = wire.query(_WRITER, here)
+            wire.commit()
+        except Exception:
+            self.applied = -2
+            self._let_go()
+            return False
+        for txn in lost:
+            self.later(lambda protocol, _book, txn=txn: protocol.abort(txn, Reason.LOST))  # type: ignore[misc]
+        fire(woken)
+        return bool(found) and found[0][0] == worker
+
+    # ---- the connection
+
+    def _connected(self) -> Wire:
+        if self._wire is None:
+            # One connection for good: taking one from a pool for every commit costs more than the commit's work.
+            self._wire = wire_to(self.engine)
+        return self._wire
+
+    def _let_go(self) -> None:
+        """Close the connection: after an error nobody knows what state it is in."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.rollback()
+            wire.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._ear is not None:
+            self._ear.stop()
+        self._let_go()
+        self.engine.dispose()
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether a store failed only because somebody else was there at the same time."""
+    if getattr(error, "sqlstate", None) in ("40001", "40P01"):
+        return True
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & BASE_CODE == sqlite3.SQLITE_BUSY
+
+
+_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
+_EMPTY = image(Protocol())
+_RENEW = (
+    "INSERT INTO settlemark_worker (namespace, id, lease_until_seconds, applied, since_seconds)"
+    " VALUES (:namespace, :id, {clock} + :lease, :applied, {clock})"
+    " ON CONFLICT (namespace, id) DO UPDATE"
+    " SET lease_until_seconds = excluded.lease_until_seconds, applied = excluded.applied"
+)
+_OTHERS = "FROM settlemark_worker WHERE namespace = :namespace AND id <> :worker AND lease_until_seconds > {clock}"
+_BUMP = "UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}"
+_APPEND = Statement(sa.insert(t.log))
+_BEHIND = Statement(
+    sa.select(t.log.c.n, t.log.c.steps)
+    .where(t.log.c.namespace == sa.bindparam("b_namespace"), t.log.c.n > sa.bindparam("b_n"))
+    .order_by(t.log.c.n)
+)
+_IMAGE = Statement(sa.select(t.images.c.n, t.images.c.state).where(t.images.c.namespace == sa.bindparam("b_namespace")))
+_WRITE_IMAGE = Statement(
+    "INSERT INTO settlemark_image (namespace, n, state) VALUES (:namespace, :n, :state)"
+    " ON CONFLICT (namespace) DO UPDATE SET n = excluded.n, state = excluded.state"
+)
+_ENROLLED = Statement("SELECT count(*) FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
+_WRITER = Statement("SELECT worker FROM settlemark_log WHERE namespace = :namespace AND n = :n")
+_DROP_LOG = Statement("DELETE FROM settlemark_log WHERE namespace = :namespace AND n <= :n")
+
+__all__ = ["Shared"]

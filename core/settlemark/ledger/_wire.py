@@ -1,0 +1,232 @@
+"""The way to a store: one connection, its transactions, and statements that SQLAlchemy Core composed.
+
+Core composes each statement once for the store's dialect; the driver's own cursor carries it, because a
+durable step is five statements, and Core's execution of each costs more than SQLite's. To PostgreSQL
+the statements behind a decision travel together (one round trip, pipeline mode).
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from settlemark.ledger._sqlite import BASE_CODE, BUSY_SECONDS
+
+_PAUSE_SECONDS = 0.0005
+
+Values = Mapping[str, Any]
+Row = Any
+Moment = str
+watchers: list[Callable[[Moment, str], None]] = []
+"""Called with ("before" | "after", statement) around every statement: where tests kill a process."""
+
+
+class Statement:
+    """A statement of Core, or a text with `:named` values, as each dialect says it."""
+
+    def __init__(self, clause: Any) -> None:
+        self.clause: Any = sa.text(clause) if isinstance(clause, str) else clause
+        self._said: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def said(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
+        """Return its text, and the names of its values in their order."""
+        found = self._said.get(dialect.name)
+        if found is None:
+            compiled = cast("SQLCompiler", self.clause.compile(dialect=dialect))
+            names = compiled.positiontup or list(compiled.params)
+            found = self._said[dialect.name] = (compiled.string, tuple(names))
+        return found
+
+
+class Wire:
+    """A connection that runs statements in transactions which its user begins and ends.
+
+    Args:
+        engine: makes the connection; no pool takes it back, since an interrupted one is of no use.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.dialect = engine.dialect
+        self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._driver: Any = self._connection.connection.driver_connection
+        self.version = 0
+
+    def close(self) -> None:
+        """Let go of the connection, whatever state it is in."""
+        with suppress(Exception):
+            self._connection.invalidate()
+        with suppress(Exception):
+            self._connection.close()
+
+    def begin(self, *, durable: bool) -> None:
+        """Begin a transaction that writes; with `durable` its commit waits for the disk."""
+        raise NotImplementedError
+
+    def begin_to_read(self) -> None:
+        """Begin a transaction that only reads."""
+        raise NotImplementedError
+
+    def query(self, statement: Statement, values: Values) -> list[Row]:
+        """Return the rows of a statement, at once."""
+        raise NotImplementedError
+
+    def execute(self, statement: Statement, values: Values) -> None:
+        """Run a statement, by the time of the next query or commit."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Make it all happen."""
+        raise NotImplementedError
+
+    def rollback(self) -> None:
+        """Take it all back; never raises: a connection that cannot is of no use any more."""
+        with suppress(Exception):
+            self._driver.execute("ROLLBACK")
+
+    def changed(self) -> bool:
+        """Whether another connection may have written since the last call; a cheap look."""
+        return True
+
+
+class SqliteWire(Wire):
+    """A SQLite file in this process.
+
+    SQLite's own patience sleeps longer and longer: under load some writers hardly ever find the file free.
+    Here every one tries again after the same short pause, so that each has the same chance.
+    """
+
+    _synchronous: bool | None = None
+
+    def __init__(self, engine: sa.Engine) -> None:
+        super().__init__(engine)
+        self._driver.execute("PRAGMA busy_timeout=0")
+
+    def begin(self, *, durable: bool) -> None:
+        """Begin with the write lock, so that what is read is what will be written behind."""
+        if self._synchronous is not durable:
+            # Without it the last commits are lost with the power, not with the process; the next durable one
+            # brings them to the disk as well.
+            self._driver.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._synchronous = durable
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._run("BEGIN IMMEDIATE", ())
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & BASE_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not meet again
+            else:
+                return
+
+    def begin_to_read(self) -> None:
+        """Begin a transaction that only reads."""
+        self._run("BEGIN", ())
+
+    def query(self, statement: Statement, values: Values) -> list[Row]:
+        """Return the rows of a statement."""
+        text, names = statement.said(self.dialect)
+        return list(self._run(text, tuple([values[name] for name in names])).fetchall())
+
+    def execute(self, statement: Statement, values: Values) -> None:
+        """Run a statement."""
+        text, names = statement.said(self.dialect)
+        self._run(text, tuple([values[name] for name in names]))
+
+    def commit(self) -> None:
+        """Commit."""
+        self._run("COMMIT", ())
+
+    def changed(self) -> bool:
+        """Whether another connection wrote since the last call."""
+        version = self._driver.execute("PRAGMA data_version").fetchone()[0]
+        before, self.version = self.version, version
+        return bool(before != version)
+
+    def _run(self, text: str, values: Sequence[Any]) -> Any:
+        if not watchers:
+            return self._driver.execute(text, values)
+        return watched(text, lambda: self._driver.execute(text, values))
+
+
+class PostgresWire(Wire):
+    """A PostgreSQL server, through psycopg in autocommit mode: BEGIN and COMMIT are ours."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        super().__init__(engine)
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._durable = True
+
+    def begin(self, *, durable: bool) -> None:
+        """Begin at READ COMMITTED, whatever the server's default is: see `Shared`."""
+        self._waiting = [("BEGIN ISOLATION LEVEL READ COMMITTED", {})]
+        if not durable:
+            self._waiting.append(("SET LOCAL synchronous_commit = off", {}))
+
+    def begin_to_read(self) -> None:
+        """Begin a transaction that only reads."""
+        self._waiting = [("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY", {})]
+
+    def query(self, statement: Statement, values: Values) -> list[Row]:
+        """Return the rows of a statement; what waits goes before it, in the same round trip."""
+        text, names = statement.said(self.dialect)
+        return list(self._send(text, {name: values[name] for name in names}).fetchall())
+
+    def execute(self, statement: Statement, values: Values) -> None:
+        """Put a statement with those that go out together."""
+        text, names = statement.said(self.dialect)
+        self._waiting.append((text, {name: values[name] for name in names}))
+
+    def commit(self) -> None:
+        """Send what waits, and commit."""
+        self._send("COMMIT", {})
+
+    def rollback(self) -> None:
+        """Forget what waits, and take back what was sent."""
+        self._waiting = []
+        super().rollback()
+
+    def _send(self, text: str, values: dict[str, Any]) -> Any:
+        waiting, self._waiting = self._waiting, []
+        if watchers:
+            for before, bound in waiting:
+                watched(before, lambda before=before, bound=bound: self._driver.execute(before, bound))  # type: ignore[misc]
+            return watched(text, lambda: self._driver.execute(text, values))
+        if not waiting:
+            return self._driver.execute(text, values)
+        with self._driver.pipeline():
+            for before, bound in waiting:
+                self._driver.execute(before, bound)
+            return self._driver.execute(text, values)
+
+
+def watched(text: str, run: Callable[[], Any]) -> Any:
+    """Run a statement between two calls of those who watch."""
+    for told in watchers:
+        told("before", text)
+    answer = run()
+    for told in watchers:
+        told("after", text)
+    return answer
+
+
+def wire_to(engine: sa.Engine) -> Wire:
+    """Return a connection to a store."""
+    return SqliteWire(engine) if engine.dialect.name == "sqlite" else PostgresWire(engine)
+
+
+@lru_cache(maxsize=256)
+def saying(text: str) -> Statement:
+    """Return a statement for a text; the same one for the same text."""
+    return Statement(text)
+
+
+__all__ = ["Row", "Statement", "Wire", "saying", "watchers", "wire_to"]

@@ -1,0 +1,11 @@
+"""What Alembic runs a migration in: the connection and the transaction of whoever asked for it, and no ini file."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from settlemark.ledger._tables import migrations
+
+context.configure(connection=context.config.attributes["connection"], version_table=migrations.name)
+with context.begin_transaction():
+    context.run_migrations()

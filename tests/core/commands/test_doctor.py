@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from settlemark import Settlement, effect
+from settlemark._doctor import Severity, examine
+from settlemark._doctor._files import mounted, surroundings
+from settlemark._doctor._server import judge
+
+GOOD = {
+    "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": "s1",
+    "default_transaction_isolation": "read committed", "autovacuum": "on", "server_version": "16.2",
+    "server_version_num": "160002",
+}  # fmt: skip
+
+
+@effect("reversible", scope="room:/{hotel}", undo=lambda: None)
+def reserve(hotel): ...
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "trip.db"
+    with Settlement(f"sqlite:///{path}") as settlement, settlement.transaction("trip-1") as tx:
+        tx.call(reserve, hotel="Ada")
+    path.chmod(0o600)
+    return path
+
+
+def found(findings, check):
+    return [(finding.severity, finding.found) for finding in findings if finding.check == check]
+
+
+def bad(findings):
+    return {finding.check: finding.severity for finding in findings if finding.severity in ("attention", "danger")}
+
+
+# -- the command ----------------------------------------------------------------------------------------------
+
+
+def test_a_sound_ledger_is_told_check_by_check_and_exits_with_0(ledger, run, run_json):
+    said = run("doctor", ledger)
+
+    assert said.exit_code == 0
+    for line in ("ok         journal_mode: WAL", "ok         synchronous: FULL for intents and decisions",
+                 "ok         unfinished: none", "ok         in doubt: none", "ok         residue: none"):  # fmt: skip
+        assert line in said.stdout
+    checks = [finding["check"] for finding in run_json("doctor", ledger)]
+    assert checks == [
+        "schema", "journal_mode", "synchronous", "clock", "workers", "log", "unfinished", "in doubt", "residue",
+        "filesystem", "permissions", "free space", "write-ahead log",
+    ]  # fmt: skip
+    assert "Doctor" in run("doctor", ledger, "--table").stdout
+
+
+def test_looking_writes_nothing(ledger, run):
+    before = ledger.read_bytes()
+
+    run("doctor", ledger)
+
+    assert ledger.read_bytes() == before
+
+
+def test_what_weakens_durability_exits_with_1_and_says_what_to_do(ledger, run, monkeypatch):
+    mounts = ledger.with_name("mounts")
+    mounts.write_text("srv:/x / nfs4 rw,hard 0 0\n")
+    monkeypatch.setattr("settlemark._doctor._files.MOUNTS", mounts)
+
+    said = run("doctor", ledger)
+
+    assert said.exit_code == 1
+    assert "DANGER     filesystem: nfs4, a network file system, on which SQLite's WAL can be corrupted" in said.stdout
+    assert "           -> move the file to a local disk, or use PostgreSQL" in said.stdout
+
+
+def test_another_schema_is_told_and_nothing_else_is_asked(ledger, run, run_json):
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE settlemark_meta SET value = '99' WHERE key = 'schema'")
+
+    (finding,) = run_json("doctor", ledger)
+
+    assert (finding["check"], finding["severity"]) == ("schema", "attention")
+    assert "schema version 99" in finding["found"]
+    assert finding["advice"]
+    assert run("doctor", ledger).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["none.db", "memory:", "nosuch://host/db"])
+def test_what_is_no_ledger_is_an_error(name, run, tmp_path):
+    said = run("doctor", name)
+
+    assert said.exit_code == 2
+    assert said.stderr.startswith("settlemark: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- a file ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("/dev/sda1 / ext4 rw,relatime 0 0", Severity.OK),
+        ("/dev/sda1 / ext4 rw,nobarrier 0 0", Severity.DANGER),
+        ("tmpfs / tmpfs rw 0 0", Severity.DANGER),
+        ("//srv/x / cifs rw 0 0", Severity.DANGER),
+        ("overlay / overlay rw 0 0", Severity.ATTENTION),
+    ],
+)
+def test_a_file_lies_on_what_the_kernel_says(ledger, tmp_path, line, severity):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"{line}\n")
+
+    findings = list(surroundings(sa.make_url(f"sqlite:///{ledger}"), mounts=mounts))
+
+    assert [s for s, _ in found(findings, "filesystem")] == [severity]
+
+
+def test_the_nearest_mount_point_counts_also_one_with_a_blank_in_its_name(tmp_path):
+    folder = tmp_path / "my disk"
+    folder.mkdir()
+    escaped = str(folder).replace(" ", "\\040")
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nsrv:/x {escaped} nfs rw,hard 0 0\n/dev/sdb /other xfs rw 0 0\n")
+
+    assert mounted(folder / "trip.db", mounts) == ("nfs", frozenset({"rw", "hard"}))
+    assert mounted(tmp_path / "trip.db", mounts) == ("ext4", frozenset({"rw"}))
+    assert mounted(tmp_path, Path("/no/such/mounts")) == (None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("mode", "severity"), [(0o600, Severity.OK), (0o644, Severity.NOTE), (0o666, Severity.ATTENTION)]
+)
+def test_a_file_that_everybody_may_read_or_change_is_told(ledger, mode, severity):
+    ledger.chmod(mode)
+    ledger.parent.chmod(0o755)
+
+    findings = list(surroundings(sa.make_url(f"sqlite:///{ledger}")))
+
+    assert [s for s, _ in found(findings, "permissions")] == [severity]
+
+
+def test_little_room_and_a_long_log_are_told(ledger, monkeypatch):
+    from settlemark._doctor import _files
+
+    monkeypatch.setattr(_files, "LEAST_FREE", 1 << 62)
+    monkeypatch.setattr(_files, "LARGEST_WAL", 3)
+    ledger.with_name("trip.db-wal").write_bytes(b"long")
+
+    findings = list(surroundings(sa.make_url(f"sqlite:///{ledger}")))
+
+    assert {"free space", "write-ahead log"} <= bad(findings).keys()
+
+
+def test_a_journal_mode_that_another_program_has_set_is_told(ledger):
+    with closing(sqlite3.connect(ledger)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+
+    assert found(examine(f"sqlite:///{ledger}"), "journal_mode") == [
+        (Severity.ATTENTION, "delete, where settlemark sets WAL")
+    ]
+
+
+# -- the work -------------------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_differs_is_told(ledger):
+    findings = examine(f"sqlite:///{ledger}", clock=lambda: 1_000_000.0)
+
+    ((severity, said),) = found(findings, "clock")
+    assert severity is Severity.ATTENTION
+    assert "ahead of this host's" in said
+
+
+def test_what_an_ended_process_has_left_is_told(store, ends_amid):
+    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')")
+
+    findings = examine(store)
+
+    assert bad([f for f in findings if f.check in ("workers", "unfinished")]) == {
+        "workers": "attention", "unfinished": "attention",
+    }  # fmt: skip
+    assert "1 of them are nobody's now" in found(findings, "unfinished")[0][1]
+
+
+def test_live_workers_and_their_work_are_fine(store):
+    with Settlement(store) as settlement, settlement.transaction("trip-1") as tx:
+        tx.call(reserve, hotel="Ada")
+        findings = examine(store)
+
+    assert [severity for severity, _ in found(findings, "workers")] == [Severity.OK]
+    assert [severity for severity, _ in found(findings, "unfinished")] == [Severity.OK]
+
+
+# -- a server -------------------------------------------------------------------------------------------------
+
+
+def test_a_servers_own_settings_are_read(postgres_url, run):
+    Settlement(postgres_url).close()
+    engine = sa.create_engine(postgres_url)
+    with engine.connect() as connection:
+        names = ("fsync", "synchronous_commit")
+        settings = {name: connection.execute(sa.text(f"SHOW {name}")).scalar() for name in names}
+    engine.dispose()
+
+    said = json.loads(run("doctor", postgres_url, "--json").stdout)
+
+    told = {finding["check"]: finding for finding in said}
+    assert told["fsync"]["found"].startswith(settings["fsync"])
+    assert told["fsync"]["severity"] == ("ok" if settings["fsync"] == "on" else "danger")
+    assert told["synchronous_commit"]["found"].startswith(settings["synchronous_commit"])
+    assert {"clock", "version", "replication", "isolation", "full_page_writes"} <= told.keys()
+
+
+def test_a_user_whose_commits_are_not_waited_for_is_a_danger(postgres_url, run):
+    Settlement(postgres_url).close()
+    engine = sa.create_engine(postgres_url)
+    with engine.connect() as connection, connection.begin():
+        name = sa.make_url(postgres_url).database
+        connection.execute(sa.text(f'ALTER DATABASE "{name}" SET synchronous_commit = off'))
+    engine.dispose()
+
+    said = run("doctor", postgres_url)
+
+    assert said.exit_code == 1
+    assert "DANGER     synchronous_commit: off for this user" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, {}),
+        ({"fsync": "off"}, {"fsync": "danger"}),
+        ({"full_page_writes": "off"}, {"full_page_writes": "danger"}),
+        ({"synchronous_commit": "off"}, {"synchronous_commit": "danger"}),
+        ({"synchronous_commit": "local"}, {"synchronous_commit": "attention"}),
+        ({"synchronous_standby_names": ""}, {}),
+        ({"default_transaction_isolation": "serializable"}, {}),
+        ({"autovacuum": "off"}, {"autovacuum": "attention"}),
+        ({"server_version_num": "90600"}, {"version": "attention"}),
+    ],
+)
+def test_a_setting_is_judged_by_what_it_may_lose(changed, expected):
+    assert bad(judge({**GOOD, **changed}, standby=False, unlogged=[])) == expected
+
+
+def test_unlogged_tables_and_a_standby_are_told():
+    findings = list(judge(GOOD, standby=True, unlogged=["settlemark_log"]))
+
+    assert bad(findings) == {"tables": "danger", "server": "attention"}
+    assert [f.advice for f in findings if f.check == "tables"] == ["ALTER TABLE settlemark_log SET LOGGED"]

@@ -1,0 +1,52 @@
+"""Drivers that are wrong about what must be durable before what: the sweep must catch each of them."""
+
+from __future__ import annotations
+
+from settlemark._driver import Driver
+from settlemark._requests import Act
+from settlemark._txn import Mode
+
+
+class EffectBeforeIntent(Driver):
+    """Acts first, and has the intent on record afterwards."""
+
+    def _act(self, attempt, txn, effect, let_through):
+        result = yield from self._perform(attempt, effect, let_through)
+        yield from self._admit(attempt, txn, effect, Mode.EAGER, intends=True)
+        yield from self._come_back(attempt, txn, effect, [])
+        return result
+
+
+class ReleaseBeforeDecision(Driver):
+    """Lets what was held leave, and has the decision on record afterwards."""
+
+    def _decide(self, attempt, txn):
+        for effect in self._to_leave(attempt):
+            effect.confirm((yield Act(effect.run, {}, attempt.current(effect))))
+            self._note(attempt, [attempt.outcome(effect, self._clock())])
+        yield from super()._decide(attempt, txn)
+
+
+class OutcomesTogether(Driver):
+    """Lets the next leave before the outcome of the last is durable."""
+
+    def _release(self, attempt, effect, **given):
+        yield from super()._release(attempt, effect, **{**given, "last": True})
+        self._note(attempt, [attempt.outcome(effect, self._clock())])
+
+
+class UndoneTogether(Driver):
+    """Undoes the next before it is durable that the last is undone."""
+
+    def _surely(self, step, *, durable=False):
+        if durable:
+            self.ledger.later(step)
+        else:
+            yield from super()._surely(step)
+
+
+class ReleasesAgain(Driver):
+    """Lets leave what it finds queued, and asks nobody whether the first of it had left."""
+
+    def _carry_out(self, attempt, txn):
+        yield from self._release_all(attempt, txn)

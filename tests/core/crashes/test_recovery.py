@@ -1,0 +1,389 @@
+"""What a process left when it was killed, and what the next one makes of it, by itself and without being held up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from tests.core.crashes.programs import PATIENCE, Beside, Boom, Play, Program
+from tests.core.crashes.sweep import Case, judged
+from tests.core.crashes.tools import tools
+from tests.core.workers.world import Desk
+
+from settlemark import State, Tag, WaitTimeout, effect
+from settlemark._recovering import HANDLER_GRACE
+from settlemark._runners import run_sync
+from settlemark.testing._child import die, in_child
+
+LETTERS = ("a", "b", "c", "d")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def case(request, tmp_path):
+    """A store and a desk of their own."""
+    postgres = request.param == "postgres"
+    url = request.getfixturevalue("postgres_url") if postgres else f"sqlite:///{tmp_path / 'ledger.db'}"
+    return Case(url, tmp_path / "desk.db")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """The same in a file, for what does not depend on the store."""
+    return Case(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "desk.db")
+
+
+class Fatal(Desk):
+    """A desk that kills its caller when it has done so many things."""
+
+    def __init__(self, path, most):
+        super().__init__(path)
+        self.left = most
+
+    def ask(self, *asked, **options):
+        found = super().ask(*asked, **options)
+        self.left -= 1
+        if not self.left:
+            die()
+        return found
+
+
+def killed(case, play, *, after=None):
+    """Play in a process that is killed: by the desk when it has done so many things, else by the play itself."""
+
+    def child(_tell):
+        settlement, desk = case.open()
+        if after is not None:
+            desk = Fatal(case.desk, after)
+        play(settlement, tools(desk))
+
+    ended = in_child(child, timeout=PATIENCE)
+    assert ended.killed, ended.error or ended.stack
+
+
+def letters(desk):
+    return [(verb, cell) for verb, cell, *_ in desk.log() if "letter" in verb]
+
+
+def ends(settlement):
+    return {r.row.name: r.state for r in settlement.transactions()}
+
+
+def until(done):
+    """Return when something is so, which another thread makes so."""
+    deadline, look = time.monotonic() + PATIENCE, threading.Event()
+    while not done():
+        assert time.monotonic() < deadline, "it never came about"
+        look.wait(0.005)
+
+
+# ---- with nobody asking
+
+
+def waits_behind(settlement, known):
+    """Leave one open, and one sealed behind it."""
+    waits = Play(Program("", ()), settlement, None).watch_waiting()
+    older = settlement.transaction("older").__enter__()
+    older.call(known["add"], cell="b")
+    older.call(known["put"], cell="a")
+
+    def younger():
+        with settlement.transaction("younger") as tx:
+            tx.call(known["put"], cell="a")
+            tx.call(known["wire"], cell="c")
+
+    Beside(younger).start()
+    assert waits.wait(PATIENCE)
+    die()
+
+
+def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_itself(case):
+    killed(case, waits_behind)
+    settlement, desk = case.open(keep_open=0)
+    with settlement, closing(desk):
+        until(lambda: not settlement.protocol.live)
+        assert ends(settlement) == {"older": State.ABORTED, "younger": State.COMMITTED}
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
+            ("write", "b"), ("undo", "b"), ("write", "a"), ("letter", "c"),
+        ]  # fmt: skip
+        assert judged(settlement, desk) == []
+
+
+def test_what_was_sealed_waits_on_while_the_one_before_it_is_kept(file, still):
+    killed(file, waits_behind)
+    settlement, desk = file.open(keep_open=PATIENCE)
+    with settlement, closing(desk):
+        report = settlement.recover()
+        assert (report.kept, report.waiting, report.committed, report.undone) == (["older"], ["younger"], [], [])
+        with settlement.transaction("older") as older:
+            assert older.call(tools(desk)["add"], cell="b") == 1
+            older.call(tools(desk)["put"], cell="a")
+        assert settlement.recover().committed == ["younger"]
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
+            ("write", "b"), ("write", "a"), ("write", "a"), ("letter", "c"),
+        ]  # fmt: skip
+        assert judged(settlement, desk) == []
+
+
+# ---- effect j of k
+
+
+def send_four(tool):
+    def play(settlement, known):
+        with settlement.transaction("trip") as tx:
+            for to in LETTERS:
+                tx.call(known[tool], cell=to)
+
+    return play
+
+
+@pytest.mark.parametrize("j", [1, 2, 3, 4])
+def test_releases_go_on_behind_the_one_that_a_probe_finds_to_have_left(case, j, still):
+    killed(case, send_four("wire"), after=j)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        assert letters(desk) == [("letter", to) for to in LETTERS[:j]]
+        assert settlement.recover().committed == ["trip"]
+        assert letters(desk) == [("letter", to) for to in LETTERS]
+        assert judged(settlement, desk) == []
+        assert settlement.residue() == []
+
+
+@pytest.mark.parametrize("j", [1, 2, 3, 4])
+def test_releases_go_on_with_the_one_in_question_under_its_key(file, j, still):
+    killed(file, send_four("register"), after=j)
+    settlement, desk = file.open()
+    with settlement, closing(desk):
+        assert settlement.recover().committed == ["trip"]
+        again = ("repeated letter", LETTERS[j - 1])
+        sent = [("letter", to) for to in LETTERS]
+        assert letters(desk) == [*sent[:j], again, *sent[j:]]
+        assert judged(settlement, desk) == []
+        assert settlement.residue() == []
+
+
+@pytest.mark.parametrize("j", [1, 2, 3, 4])
+def test_releases_stop_at_one_that_nobody_can_ask_about_and_what_is_behind_it_is_named(file, j, still):
+    killed(file, send_four("send"), after=j)
+    settlement, desk = file.open()
+    with settlement, closing(desk):
+        report = settlement.recover()
+        assert (report.committed, report.left) == (["trip"], ["trip"])
+        assert letters(desk) == [("plain letter", to) for to in LETTERS[:j]]
+        behind = [(f"trip#1/{n}", Tag.PARTIAL_COMMIT) for n in range(j, 4)]
+        assert [(r.key, r.tag) for r in settlement.residue()] == [(f"trip#1/{j - 1}", Tag.UNRESOLVED), *behind]
+        assert judged(settlement, desk) == []
+
+
+@pytest.mark.parametrize("undone", [0, 1, 2, 3])
+def test_undos_go_on_in_their_order_and_at_most_one_is_asked_for_twice(case, undone, still):
+    def three(settlement, known):
+        with settlement.transaction("trip") as tx:
+            for cell in "abc":
+                tx.call(known["add"], cell=cell)
+            raise Boom
+
+    killed(case, three, after=3 + undone)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        report = settlement.recover(keep_open=0)
+        assert (report.undone, report.left, settlement.residue()) == (["trip"], [], [])
+        done = [(verb, cell) for verb, cell, *_ in desk.log()]
+        twice = [("repeated undo", "cba"[undone - 1])] if undone else []
+        undos = [("undo", cell) for cell in "cba"]
+        assert done == [("write", "a"), ("write", "b"), ("write", "c"), *undos[:undone], *twice, *undos[undone:]]
+        assert judged(settlement, desk, deaths=1) == []
+
+
+# ---- what was open
+
+
+def leave_open(settlement, known):
+    tx = settlement.transaction("trip").__enter__()
+    tx.call(known["add"], cell="a")
+    tx.call(known["wire"], cell="b")
+    settlement.transactions()  # what was done so far is on record
+    die()
+
+
+class Seconds:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_what_was_open_is_kept_for_its_time_and_undone_when_nobody_came(file, still):
+    killed(file, leave_open)
+    clock = Seconds()
+    settlement, desk = file.open(keep_open=60, monotonic=clock)
+    with settlement, closing(desk):
+        assert settlement.recover().kept == ["trip"]
+        clock.now += 59
+        assert settlement.recover().kept == ["trip"]
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a")]
+        clock.now += 1
+        report = settlement.recover()
+        assert (report.kept, report.undone) == ([], ["trip"])
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("undo", "a")]
+        assert judged(settlement, desk) == []
+
+
+def test_who_comes_back_in_that_time_goes_on_and_nothing_runs_twice(file, still):
+    killed(file, leave_open)
+    clock = Seconds()
+    settlement, desk = file.open(keep_open=60, monotonic=clock)
+    with settlement, closing(desk):
+        settlement.recover()
+        with settlement.transaction("trip") as tx:
+            assert tx.call(tools(desk)["add"], cell="a") == 1
+            tx.call(tools(desk)["wire"], cell="b")
+            clock.now += 3600  # it is somebody's again: its time is over, and that is nothing to it
+            assert not settlement.recover()
+        assert (tx.attempt, tx.state) == (1, State.COMMITTED)
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("letter", "b")]
+        assert judged(settlement, desk) == []
+
+
+def test_what_its_framework_has_put_aside_is_kept_for_as_long_as_it_takes(file, still):
+    def put_aside(settlement, known):
+        tx = settlement.transaction("trip").__enter__()
+        tx.call(known["add"], cell="a")
+        run_sync(settlement.driver.suspend(tx._attempt))
+        settlement.transactions()
+        die()
+
+    killed(file, put_aside)
+    clock = Seconds()
+    settlement, desk = file.open(keep_open=0, monotonic=clock)
+    with settlement, closing(desk):
+        assert settlement.recover().kept == ["trip"]
+        clock.now += 1e6
+        assert settlement.recover(keep_open=0).kept == ["trip"]
+        with settlement.transaction("trip") as tx:
+            assert tx.call(tools(desk)["add"], cell="a") == 1
+        assert (tx.attempt, tx.state) == (1, State.COMMITTED)
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a")]
+
+
+# ---- nothing holds up a start
+
+
+def hangs(asked, answer):
+    """Return a probe that says when it is asked, and answers when it may."""
+
+    def probe(cell):
+        asked.set()
+        assert answer.wait(PATIENCE)
+        return True
+
+    return probe
+
+
+def test_a_start_waits_for_no_probe_and_other_resources_are_free(file):
+    def leave(settlement, known):
+        settlement.transaction("trip").__enter__().call(known["add"], cell="a")
+
+    killed(file, leave, after=1)
+    asked, answer = threading.Event(), threading.Event()
+    settlement, desk = file.open(keep_open=0)
+    known = tools(desk)
+    settlement.declare("add", "reversible", scope="cell:/{cell:path}", undo=lambda cell: desk.ask("undo", cell, -1),
+                       probe=hangs(asked, answer))  # fmt: skip
+    with settlement, closing(desk):
+        assert asked.wait(PATIENCE)
+        with settlement.transaction("other") as other:
+            other.call(known["put"], cell="b")
+        with pytest.raises(WaitTimeout, match="waiting for trip, which holds cell:/a"):
+            with settlement.transaction("same", wait=0) as same:
+                same.call(known["charge"], cell="a")
+        assert (other.state, settlement.protocol.named["trip"].state) == (State.COMMITTED, State.ABORTING)
+        answer.set()
+        until(lambda: not settlement.protocol.live)
+        assert ends(settlement)["trip"] is State.ABORTED
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("write", "b"), ("undo", "a")]
+
+
+def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file):
+    def leave(settlement, known):
+        settlement.transaction("first").__enter__().call(known["charge_refundable"], cell="a")
+        settlement.transaction("second").__enter__().call(known["add"], cell="b")
+
+    killed(file, leave, after=2)
+    asked, answer = threading.Event(), threading.Event()
+    settlement, desk = file.open(keep_open=0)
+    settlement.declare("charge_refundable", "idempotent", scope="cell:/{cell:path}",
+                       undo=lambda cell: desk.ask("undo", cell, -1), probe=hangs(asked, answer))  # fmt: skip
+    with settlement, closing(desk):
+        assert asked.wait(PATIENCE)
+        try:
+            until(lambda: ends(settlement)["second"] is State.ABORTED)
+            assert settlement.protocol.named["first"].state is State.ABORTING
+        finally:
+            answer.set()
+        until(lambda: not settlement.protocol.live)
+
+
+def test_what_nobody_can_tell_is_named_at_the_start_and_its_resource_is_free(case):
+    def leave(settlement, known):
+        settlement.transaction("trip").__enter__().call(known["hire"], cell="a")
+
+    killed(case, leave, after=1)
+    told, named = [], threading.Event()
+    settlement, desk = case.open(keep_open=0, on_residue=lambda name: (told.append(name), named.set()))
+    with settlement, closing(desk):
+        assert named.wait(PATIENCE)
+        assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
+        with settlement.transaction("next") as tx:
+            tx.call(tools(desk)["add"], cell="a")
+        assert (told, desk.cells()) == (["trip"], {"a": 2})
+        assert judged(settlement, desk) == []
+
+
+# ---- handlers that are not there yet, or gone
+
+
+def test_a_tool_that_is_not_declared_yet_is_told_of_after_a_grace_and_goes_on_when_it_is(file, still, caplog):
+    def leave(settlement, known):
+        desk = Fatal(file.desk, 2)
+
+        @effect("irreversible", scope="letter:/{cell}", probe=lambda key: desk.knows("letter", key))
+        def wire_of_an_older_program(cell):
+            desk.ask("letter", cell)
+
+        with settlement.transaction("trip") as tx:
+            for to in "abc":
+                tx.call(wire_of_an_older_program, cell=to)
+
+    killed(file, leave)
+    clock = Seconds()
+    settlement, desk = file.open(monotonic=clock)
+    caplog.set_level(logging.ERROR, logger="settlemark")
+    with settlement, closing(desk):
+        stuck = {"trip": ["wire_of_an_older_program"]}
+        assert settlement.recover().stuck == stuck
+        run_sync(settlement.driver.tend())
+        clock.now += HANDLER_GRACE / 2
+        run_sync(settlement.driver.tend())
+        assert caplog.messages == []  # not yet, perhaps
+        clock.now += HANDLER_GRACE
+        run_sync(settlement.driver.tend())
+        run_sync(settlement.driver.tend())
+        (told,) = caplog.messages
+        assert told.startswith("trip was left unfinished by a process that ended, and wire_of_an_older_program is not")
+        assert "import or declare it" in told
+        assert "settlement.recover()" in told
+        assert letters(desk) == [("letter", "a"), ("letter", "b")]
+        assert (settlement.recover().stuck, ends(settlement)) == (stuck, {"trip": State.RELEASING})
+
+        settlement.declare(
+            "wire_of_an_older_program", "irreversible", scope="letter:/{cell}",
+            function=lambda cell: desk.ask("letter", cell), probe=lambda key: desk.knows("letter", key),
+        )  # fmt: skip
+        report = settlement.recover()
+        assert (report.committed, report.stuck) == (["trip"], {})
+        assert letters(desk) == [("letter", "a"), ("letter", "b"), ("letter", "c")]
+        assert settlement.residue() == []

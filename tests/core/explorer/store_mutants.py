@@ -1,0 +1,90 @@
+"""Shared ledgers with one rule broken each, and the programs that must show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlemark._index import Match
+from settlemark._protocol import Protocol
+from settlemark._txn import Hold
+from settlemark.ledger._wire import Wire, saying
+from settlemark.testing._stores import SteppedLedger
+
+
+class KeepsUpNoMore(SteppedLedger):
+    """Takes nobody's steps but its own, once it has joined."""
+
+    def _catch_up(self, wire: Wire) -> None:
+        if self.applied < 0:
+            super()._catch_up(wire)
+
+
+class KeepsUpLate(SteppedLedger):
+    """Takes each of another's entries when it sees the next one."""
+
+    _late: tuple[int, str] | None = None
+
+    def _replay(self, number: int, text: str) -> None:
+        late, self._late = self._late, (number, text)
+        if late is not None:
+            super()._replay(*late)
+        self.applied = number
+
+
+class IgnoresTheHead(SteppedLedger):
+    """Numbers its entries by what it has seen: the last writer of a number wins."""
+
+    def _lock_head(self, wire: Wire) -> int:
+        if self.applied < 0:
+            return super()._lock_head(wire)
+        number = self.applied + 1
+        drop = saying("DELETE FROM settlemark_log WHERE namespace = :namespace AND n = :n")
+        wire.execute(drop, {"namespace": self.namespace, "n": number})
+        return number
+
+
+class LooksInVain(SteppedLedger):
+    """Sees what others did, and wakes nobody."""
+
+    def look(self) -> None:
+        tickets = [(txn, dict(txn.watchers)) for txn in self.protocol.by_id.values()]
+        for txn, _ in tickets:
+            txn.watchers.clear()
+        super().look()
+        for txn, watchers in tickets:
+            txn.watchers.update(watchers)
+
+
+class ForgetsWhatWasForLater(SteppedLedger):
+    """Loses the steps that nobody waits for."""
+
+    def later(self, step: Any) -> None:
+        return None
+
+
+class BlindToWildcards(Protocol):
+    """Lets a wildcard overlap its own text alone."""
+
+    def _match(self, hold: Hold) -> Match:
+        return hold.match
+
+
+@dataclass(frozen=True)
+class Mutant:
+    programs: tuple[str, ...]
+    ledger: type[SteppedLedger] = SteppedLedger
+    protocol: type[Protocol] = Protocol
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+MUTANTS = {
+    "a replica that keeps up no more": Mutant(("ex", "ex"), KeepsUpNoMore),
+    "a replica that keeps up late": Mutant(("ex", "rx sx"), KeepsUpLate),
+    "an entry numbered without a look at the head": Mutant(("ex", "ex"), IgnoresTheHead),
+    "a look that wakes nobody": Mutant(("ex", "ex"), LooksInVain),
+    "a ledger that loses what was given for later": Mutant(("ex", "rx"), ForgetsWhatWasForLater),
+    "wildcards that overlap nothing": Mutant(("ew f", "ex"), protocol=BlindToWildcards),
+}
+
+__all__ = ["MUTANTS", "Mutant"]

@@ -1,0 +1,133 @@
+"""Every record of settlemark's log says as data what it is about, and can be printed as JSON."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import settlemark
+from settlemark import Settlement, effect
+from settlemark._logs import JsonLines, about, json_logs
+
+CORE = Path(settlemark.__file__).parent
+METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+
+
+@pytest.fixture
+def printed():
+    out = io.StringIO()
+    logger = logging.getLogger("settlemark")
+    level = logger.level
+    handler = json_logs(out)
+    yield lambda: [json.loads(line) for line in out.getvalue().splitlines()]
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def log_calls():
+    for path in sorted(CORE.rglob("*.py")):
+        if "testing" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in METHODS
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id in ("log", "_log", "logger")
+            ):
+                yield f"{path.relative_to(CORE)}:{node.lineno}", node
+
+
+def test_every_call_of_the_log_says_what_it_is_about():
+    calls = dict(log_calls())
+
+    assert len(calls) > 10
+    without = [where for where, call in calls.items() if "extra" not in {keyword.arg for keyword in call.keywords}]
+    assert without == []
+
+
+def test_a_line_has_the_sentence_and_its_data_and_no_argument(printed):
+    def never():
+        raise LookupError("no such room")
+
+    @effect("reversible", scope="room:/{hotel}", undo=never)
+    def reserve(hotel, password): ...
+
+    with (
+        Settlement("memory:") as settlement,
+        contextlib.suppress(ZeroDivisionError),
+        settlement.transaction("trip-1/book") as tx,
+    ):
+        tx.call(reserve, hotel="Ada", password="the secret")
+        raise ZeroDivisionError
+
+    (line,) = printed()
+    assert {key: line[key] for key in ("level", "logger", "transaction", "run", "attempt", "epoch")} == {
+        "level": "warning", "logger": "settlemark", "transaction": "trip-1/book", "run": "trip-1", "attempt": 1,
+        "epoch": 1,
+    }  # fmt: skip
+    assert (line["tool"], line["scope"], line["key"], line["tag"]) == (
+        "reserve", "room:/Ada", "trip-1/book#1/0", "unresolved",
+    )  # fmt: skip
+    assert line["message"].startswith("trip-1/book left reserve on room:/Ada: its undo failed 3 times")
+    assert line["at"].endswith("+00:00")
+    assert "the secret" not in json.dumps(line)
+
+
+def test_a_ledgers_password_is_in_no_line(printed, monkeypatch, tmp_path):
+    monkeypatch.setenv("SETTLEMARK_URL", "nosuch://ada:secret@host/db")
+    with pytest.raises(settlemark.LedgerError):
+        Settlement()
+
+    assert [line["ledger"] for line in printed()] == ["nosuch://ada:***@host/db"]
+    assert "secret" not in json.dumps(printed())
+
+
+def test_an_exception_is_printed_with_its_traceback_in_one_line(printed):
+    try:
+        raise LookupError("no\nroom")
+    except LookupError:
+        logging.getLogger("settlemark").exception("it failed", extra=about(tool="reserve"))
+
+    (line,) = printed()
+    assert line["message"] == "it failed"
+    assert line["tool"] == "reserve"
+    assert line["exception"].startswith("Traceback")
+    assert line["exception"].endswith("LookupError: no\nroom")
+
+
+def test_a_second_call_replaces_what_the_first_one_set_up():
+    logger = logging.getLogger("settlemark")
+    before = list(logger.handlers)
+    level = logger.level
+    first, second = json_logs(io.StringIO()), json_logs(io.StringIO(), level="ERROR")
+    try:
+        assert first not in logger.handlers
+        assert [handler for handler in logger.handlers if handler not in before] == [second]
+        assert second.level == logging.ERROR
+    finally:
+        logger.removeHandler(second)
+        logger.setLevel(level)
+
+
+@given(st.text(), st.dictionaries(st.text(min_size=1), st.none() | st.integers() | st.text() | st.binary()))
+def test_whatever_is_said_is_one_line_of_json_in_which_the_sentence_stays(message, data):
+    record = logging.LogRecord("settlemark", logging.INFO, "", 0, message.replace("%", "%%"), (), None)
+    record.settlemark = data
+
+    line = JsonLines().format(record)
+
+    assert "\n" not in line
+    found = json.loads(line)
+    assert found["level"] == "info"
+    assert found["message"] == message.replace("%", "%%")
+    assert data.keys() <= found.keys()

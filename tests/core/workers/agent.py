@@ -1,0 +1,63 @@
+"""A worker process: runs random transactions against the desk until its time is up, or it is killed."""
+# ruff: noqa: T201 - it tells its parent what it did
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from world import Desk, tools  # the path is a line above
+
+from settlemark import Retries, Settlement
+from settlemark._errors import SettlemarkError
+
+CELLS = ["p/a", "p/b", "p/c", "q/a", "q/b"]
+
+
+def steps_of(draw, own):
+    """Draw what one transaction does: 1 to 4 steps on shared cells, or on the worker's own."""
+    steps = []
+    for _ in range(draw.randint(1, 4)):
+        verb = draw.choice(["look", "look", "add", "add", "add_under", "put", "register", "send"])
+        cells = [f"own/{own}/a", f"own/{own}/b"] if own and draw.random() < 0.5 else CELLS
+        cell = draw.choice(cells)
+        steps.append((verb, cell))
+    return steps
+
+
+def main(url, desk_path, seed, number, seconds, lease):
+    draw = random.Random(f"{seed}-{number}-{time.time_ns()}")
+    desk = Desk(desk_path)
+    known = tools(desk)
+    settlement = Settlement(url, lease=lease, keep_open=0.0, wait=20.0, retries=Retries(first=0, most=0))
+    print("ready", flush=True)
+    deadline = time.monotonic() + seconds
+    turn = 0
+    while time.monotonic() < deadline:
+        turn += 1
+        steps = steps_of(draw, number)
+        name = f"run-{number}-{time.time_ns()}/{turn}"
+
+        def act(tx, steps=steps):
+            for verb, cell in steps:
+                if verb in ("look", "register", "send"):
+                    tx.call(known[verb], cell=cell)
+                else:
+                    tx.call(known[verb], cell=cell, amount=1)
+
+        try:
+            settlement.run(name, act, tries=50)
+            print(f"committed {name}", flush=True)
+        except SettlemarkError as error:
+            print(f"refused {name} {type(error).__name__}: {error}", flush=True)
+    settlement.close()
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    url, desk_path, seed, number, seconds, lease = sys.argv[1:]
+    main(url, desk_path, int(seed), int(number), float(seconds), float(lease))

@@ -1,0 +1,56 @@
+"""Several processes on one store, killed at random: what the desk saw is what some serial order would have done.
+
+`SETTLEMARK_STRESS_SECONDS=120 pytest tests/core/workers` runs it for minutes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import pytest
+from audit import audit, conflicts, shortest_cycle
+
+SECONDS = float(os.environ.get("SETTLEMARK_STRESS_SECONDS", "6"))
+
+
+def test_the_checker_finds_a_cycle_and_finds_none_where_there_is_none():
+    crossed = [
+        ("read", "a", "", "x", 1), ("read", "b", "", "y", 1), ("write", "b", "", "x", 1), ("write", "a", "", "y", 1),
+    ]  # fmt: skip
+    assert shortest_cycle(conflicts(crossed, {("x", 1), ("y", 1)}))
+    assert shortest_cycle(conflicts(crossed, {("x", 1)})) is None
+    serial = [crossed[0], crossed[2], crossed[1], crossed[3]]
+    assert shortest_cycle(conflicts(serial, {("x", 1), ("y", 1)})) is None
+
+
+@pytest.mark.parametrize("workers", [8])
+def test_processes_that_are_killed_at_random_lose_nothing_double_nothing_and_strand_nothing(
+    shared_url, make_crew, workers, record_property
+):
+    crew = make_crew(shared_url)
+    for number in range(1, workers + 1):
+        crew.start(number, SECONDS)
+    crew.kill_at_random(SECONDS, each=0.6, seed=workers)
+    crew.finish()
+    with closing(crew.settle_the_rest()) as settlement:
+        assert audit(crew.desk, settlement) == []
+        named = len(settlement.residue())
+    told = crew.told()
+    assert "Traceback" not in told
+    assert crew.killed >= SECONDS / 3
+    assert told.count("committed ") >= SECONDS * 3
+    record_property("workers", f"{crew.killed} kills, {told.count('committed ')} committed, {named} named in doubt")
+
+
+def test_processes_that_nobody_kills_all_commit(shared_url, make_crew):
+    crew = make_crew(shared_url)
+    for number in (1, 2, 3):
+        crew.start(number, 2)
+    crew.finish()
+    with closing(crew.settle_the_rest()) as settlement:
+        assert audit(crew.desk, settlement) == []
+        assert settlement.residue() == []
+    told = crew.told()
+    assert "refused" not in told
+    assert told.count("committed ") > 20
