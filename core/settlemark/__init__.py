@@ -35,6 +35,7 @@ from settlemark._errors import (
     WouldBlock,
     Wounded,
 )
+from settlemark._failing import Failure
 from settlemark._holding import Hold
 from settlemark._logs import json_logs
 from settlemark._resolving import Doubt
@@ -61,6 +62,7 @@ __all__ = [
     "Encryption",
     "Entangled",
     "Erased",
+    "Failure",
     "Footprint",
     "Forgotten",
     "Hold",

@@ -57,7 +57,7 @@ class Aborting(Asking, Freshening):
         txn = attempt.txn
         if txn is None:
             return
-        yield from self._step(lambda protocol, _book: protocol.unretry(txn))
+        yield from self._surely(lambda protocol, _book: protocol.unretry(txn))
         again = self._attempts.get(txn.successor) if txn.successor is not None else None
         if again is not None:
             yield from self.abort(again, Reason.ABANDONED)

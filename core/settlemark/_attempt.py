@@ -31,11 +31,12 @@ from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
 
 if TYPE_CHECKING:
+    from settlemark._failing import Ask
     from settlemark._freshness import LiveRead
 
 log = logging.getLogger("settlemark")
 
-OnFailure = Literal["abort", "retry", "continue"]
+OnFailure = Literal["abort", "retry", "continue", "ask"]
 Hook = Callable[[Any], Any]
 
 
@@ -59,7 +60,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "began", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
+        "ask", "began", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
         "on_failure", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "suspended",
         "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
@@ -77,6 +78,7 @@ class Attempt:
         hooks: tuple[Hook, ...],
         on_failure: OnFailure,
         retries: Retries,
+        ask: Ask | None = None,
     ) -> None:
         self.txn = txn
         self.name = name
@@ -87,6 +89,7 @@ class Attempt:
         self.wait = wait
         self.hooks = hooks
         self.on_failure: OnFailure = on_failure
+        self.ask = ask
         self.retries = retries
         self.replay: RecordedTransaction | None = None
         self.recorded: dict[Path, RecordedEffect] = {}
@@ -138,7 +141,7 @@ class Attempt:
         """Return the attempt that comes after this one, on another transaction."""
         return Attempt(
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
-            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask,
         )  # fmt: skip
 
     def place(self, effect: Effect, numbering: Numbering | None = None) -> None:

@@ -18,6 +18,7 @@ from settlemark import _codec
 from settlemark._acting import Program, in_doubt
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
+from settlemark._failing import Skipped
 from settlemark._index import Position
 from settlemark._nesting import Part
 from settlemark._requests import Wait
@@ -45,6 +46,7 @@ class BatchCall:
     placed: Effect
     effects: list[Effect] = field(default_factory=list[Effect])
     failed: str | None = None
+    skipped: bool = False
     over: bool = False
     gate: Ticket = field(default_factory=Ticket)
 
@@ -189,11 +191,15 @@ class Batch:
 
         Raises:
             UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
-            InDoubt: nobody can tell whether it happened. Else whatever the tool raised.
+            InDoubt: nobody can tell whether it happened. Else whatever the tool raised, also when the turn goes on
+            without it because somebody who was asked said so.
         """
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         found = yield from self._driver.call(self.attempt, effect, self._turn, call.seat, self._let_through, stay=True)
+        if isinstance(found, Skipped):
+            call.skipped = True
+            raise found.error
         if not isinstance(found, Effect):
             if self.attempt.replay is not None and effect.outcome in _NEVER:
                 raise self._why_not(effect)
@@ -251,7 +257,7 @@ class Batch:
         else:
             self._escaped = self._escaped or isinstance(error, Exception)
             call.failed = failed if error is None else f"{type(error).__name__}: {error}"
-            self._driver.leave(self._turn, call.seat, failed=call.failed is not None)
+            self._driver.leave(self._turn, call.seat, failed=call.failed is not None and not call.skipped)
         if error is not None and not isinstance(error, Exception):
             self._cut = True
             self._open_gates()
@@ -284,7 +290,7 @@ class Batch:
             return f"the outcome of {self.refusal.data.get('tool', 'a call')} is unknown"
         if self.refusal is not None:
             return str(self.refusal)
-        first = next((call for call in self.calls if call.failed is not None), None)
+        first = next((call for call in self.calls if call.failed is not None and not call.skipped), None)
         return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
 
     def _settle(self) -> Program:
@@ -302,7 +308,7 @@ class Batch:
             self._open_gates()
 
     def _ending(self) -> Program:
-        failed = any(call.failed is not None for call in self.calls)
+        failed = any(call.failed is not None and not call.skipped for call in self.calls)
         if self.joined or self.attempt.replay is not None:
             return
         if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):

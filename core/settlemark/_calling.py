@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from settlemark import _codec
@@ -11,6 +12,7 @@ from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LedgerError, Refused, SettlemarkError
+from settlemark._failing import SKIPPED, Skipped, until_answered
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -36,7 +38,7 @@ class Calling(Aborting):
         *,
         stay: bool = False,
     ) -> Program:
-        """Run, hold or replay one call; return its result, or the effect itself when it is held.
+        """Run, hold or replay one call; return its result, the effect itself when it is held, or a `Skipped`.
 
         Exceptions of the types in `let_through` are a framework's control flow: they suspend the call.
         With `stay` its seat is not vacated: the caller may try again, and says `leave` at the end.
@@ -54,6 +56,8 @@ class Calling(Aborting):
             if turn is not None and seat is not None:
                 self.interrupt(turn, seat, control)
             raise
+        except Skipped as skipped:
+            result = skipped
         except BaseException:
             if turn is not None and seat is not None and not stay:
                 self.leave(turn, seat, failed=True)
@@ -111,6 +115,8 @@ class Calling(Aborting):
         earlier = attempt.resume(effect)
         if earlier is not None and (earlier.held or earlier.outcome is Outcome.CONFIRMED):
             return earlier if earlier.held else earlier.result
+        if earlier is not None and earlier.note == SKIPPED:
+            raise Skipped(_failed_before(earlier.declaration.tool, earlier.error, attempt.name))
         effect = earlier or effect
         effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
         if effect.held:
@@ -133,11 +139,8 @@ class Calling(Aborting):
             return effect if effect.held else effect.result
         if effect.outcome is Outcome.UNKNOWN:
             raise in_doubt(effect)
-        raise Refused(
-            f"{recorded.row.tool} failed before: {recorded.error}; {recorded.row.name} has committed without it, so it"
-            " is not run again: use a new name for a new try",
-            transaction=recorded.row.name, epoch=None,
-        )  # fmt: skip
+        failed = _failed_before(recorded.row.tool, recorded.error, recorded.row.name)
+        raise Skipped(failed) if recorded.note == SKIPPED else failed
 
     def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
         # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
@@ -202,6 +205,12 @@ class Calling(Aborting):
             self.ledger.later(lambda protocol, _book: _returned(protocol, calls, happened=True))
 
     def _perform(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
+        if attempt.on_failure != "ask":
+            return self._try(attempt, effect, let_through)
+        once = partial(self._try, attempt, effect, let_through)
+        return until_answered(attempt, effect, once, held=False, let_through=let_through)
+
+    def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         current = attempt.current(effect)
         performing = perform(
             effect, effect.run, current, attempt.retries, self,
@@ -370,6 +379,14 @@ class Calling(Aborting):
 
         self.ledger.later(give_up)
         yield from self._tidy()
+
+
+def _failed_before(tool: str, error: str | None, name: str) -> Refused:
+    return Refused(
+        f"{tool} failed before: {error}; {name} has gone on without it, so it is not run again: use a new name for a"
+        " new try",
+        transaction=name, epoch=None,
+    )  # fmt: skip
 
 
 def _returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:

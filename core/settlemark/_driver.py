@@ -20,6 +20,7 @@ from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import current_call
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, Wounded
+from settlemark._failing import Ask
 from settlemark._logs import about_txn
 from settlemark._nesting import Inside, Part
 from settlemark._protocol import Protocol
@@ -56,6 +57,11 @@ class Driver(Resolving):
         attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
         return Part(attempt, attempt.numbering)
 
+    def inside(self) -> int:
+        """Return the number of the transaction in whose call the caller runs, or 0."""
+        inside = self._outer()
+        return 0 if inside is None else inside.attempt.live.id
+
     def _outer(self) -> Inside | None:
         """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
         call = current_call()
@@ -76,6 +82,7 @@ class Driver(Resolving):
         on_failure: OnFailure,
         retries: Retries,
         retry: bool,
+        ask: Ask | None = None,
         **placing: Unpack[Placing],
     ) -> Program:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
@@ -93,7 +100,7 @@ class Driver(Resolving):
         def build(txn: Txn | None, number: int) -> Attempt:
             return Attempt(
                 txn, name, run, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=hooks,
-                on_failure=on_failure, retries=retries,
+                on_failure=on_failure, retries=retries, ask=ask,
             )  # fmt: skip
 
         def enter(protocol: Protocol, book: Book) -> Attempt | Ticket:
@@ -214,12 +221,40 @@ class Driver(Resolving):
         part: Part = yield from enter
         if part.joined:
             return (yield Act(body(part), {}, None))
-        attempt = part.attempt
+        return (yield from self._trying(part.attempt, body, self.commit, tries))
+
+    def branch(self, attempt: Attempt, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program:
+        """Do as `run` in a transaction that has begun, but for the commit: it stays open, with all it has done.
+
+        Raises:
+            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+        """
+        return self._trying(attempt, body, self._rest, tries)
+
+    def _rest(self, attempt: Attempt) -> Program:
+        """Wait until all its calls have returned, and return when it is still open."""
+        yield from self._quiesce(attempt, attempt.live)
+        if attempt.live.state is not State.OPEN:
+            with self.local as protocol:
+                raise protocol.refusal(attempt.live)
+
+    def discard(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
+        """Abort a transaction that nobody will try again, and return when everything of it is undone or named."""
+        yield from self._abandon(attempt)
+        yield from self.abort(attempt, reason, **detail)
+
+    def _trying(
+        self,
+        attempt: Attempt,
+        body: Callable[[Part], Callable[[], Any]],
+        then: Callable[[Attempt], Program],
+        tries: int,
+    ) -> Program:
         while True:
             tries -= 1
             try:
                 value = yield Act(body(Part(attempt, attempt.numbering)), {}, None)
-                yield from self.commit(attempt)
+                yield from then(attempt)
             except (Stale, Wounded):
                 again = yield from self._retry(attempt, last=tries <= 0)
                 if again is None:
@@ -228,8 +263,7 @@ class Driver(Resolving):
             except GeneratorExit:
                 raise
             except BaseException as error:
-                yield from self._abandon(attempt)
-                yield from self.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+                yield from self.discard(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
                 raise
             else:
                 return value

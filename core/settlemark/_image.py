@@ -85,6 +85,8 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     for txn in known.values():
         if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
             _let_go(txn, Reason.LOST)
+    # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
+    protocol._aborted = [txn for txn in protocol.live.values() if txn.state is State.ABORTING and not txn.running]
     for txn in waiters:
         protocol.nudge(txn)  # whatever it was that they waited for: they look again
 

@@ -39,6 +39,7 @@ class Operators:
 
         What is still being asked about is among them; what was given up is not: see `residue`.
 
+        >>> from settlemark import Settlement
         >>> Settlement("memory:").in_doubt()
         []
         """
@@ -65,7 +66,7 @@ class Operators:
             UsageError: no effect has this key, or nothing of it was sent yet. PayloadError: the outcome is no
                 JSON. Nothing was recorded.
 
-        >>> from settlemark import current_call, effect
+        >>> from settlemark import Settlement, current_call, effect
         >>> keys = []
         >>> @effect("opaque", scope="bank:/{account}")
         ... def wire(account):

@@ -5,10 +5,10 @@ A driver's program yields one of these and is sent the answer, or thrown the exc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from settlemark._current import CurrentCall
@@ -66,4 +66,18 @@ class Sleep:
     final: bool = False
 
 
-Request = Act | Recorded | Wait | Sleep
+class Ended(NamedTuple):
+    """What became of a program: what it returned, or what it raised."""
+
+    value: Any
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Together:
+    """Run programs beside each other, inside of nobody's call; answer with how each `Ended`, when all have."""
+
+    programs: Sequence[Generator[Any, Any, Any]]
+
+
+Request = Act | Recorded | Wait | Sleep | Together

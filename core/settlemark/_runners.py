@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from settlemark._acting import Program
 from settlemark._current import _current
 from settlemark._errors import WouldBlock
-from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Wait
+from settlemark._requests import Act, Ended, Pending, Recorded, Request, Sleep, Together, Wait
 
 
 def call_with_current(act: Act) -> Any:
@@ -66,9 +66,52 @@ def _do_sync(request: Request) -> Any:
         return pending.result()
     if type(request) is Wait:
         return _wait_sync(request)
+    if type(request) is Together:
+        return _together_sync(request)
     assert type(request) is Sleep
     time.sleep(request.seconds)
     return None
+
+
+def _together_sync(request: Together) -> list[Ended]:
+    """Run each program in a thread of its own, and a lone one here; an interrupt waits until all have ended."""
+    if len(request.programs) == 1:
+        return [_outside().run(_ended, request.programs[0])]
+    found = [Ended(None)] * len(request.programs)
+
+    def run(number: int, program: Program) -> None:
+        found[number] = _ended(program)
+
+    threads = [
+        threading.Thread(target=_outside().run, args=(run, number, program), name=f"settlemark-branch-{number}")
+        for number, program in enumerate(request.programs)
+    ]
+    for thread in threads:
+        thread.start()
+    interrupt: BaseException | None = None
+    for thread in threads:
+        while thread.is_alive():
+            try:
+                thread.join()
+            except BaseException as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    return found
+
+
+def _ended(program: Program) -> Ended:
+    try:
+        return Ended(run_sync(program))
+    except BaseException as error:
+        return Ended(None, error)
+
+
+def _outside() -> Context:
+    """Return a copy of this context that is inside of no call."""
+    context = copy_context()
+    context.run(_current.set, None)
+    return context
 
 
 def _wait_sync(request: Wait) -> bool:
@@ -166,10 +209,35 @@ async def _do_async(request: Request, patience: Patience) -> Any:
         return await uninterrupted(asyncio.wrap_future(request.pending), patience)
     if type(request) is Wait:
         return await _wait_async(request)
+    if type(request) is Together:
+        return await _together_async(request)
     assert type(request) is Sleep
     if request.final:
         return await uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
     return await asyncio.sleep(request.seconds)
+
+
+async def _together_async(request: Together) -> list[Ended]:
+    """Run each program in a task of its own; a cancellation reaches all of them, and waits until they have ended."""
+    tasks = [asyncio.create_task(run_async(program), context=_outside()) for program in request.programs]
+    interrupted = False
+    while not all(task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            interrupted = True
+            for task in tasks:
+                task.cancel()
+    if interrupted:
+        raise asyncio.CancelledError
+    return [_task_ended(task) for task in tasks]
+
+
+def _task_ended(task: asyncio.Task[Any]) -> Ended:
+    if task.cancelled():
+        return Ended(None, asyncio.CancelledError())
+    error = task.exception()
+    return Ended(task.result() if error is None else None, error)
 
 
 async def _act_async(act: Act, patience: Patience) -> Any:

@@ -31,9 +31,11 @@ from settlemark._effect import (
 )
 from settlemark._errors import UsageError
 from settlemark._events import LostLease, Observer, Told
+from settlemark._failing import Ask
 from settlemark._holding import Hold
 from settlemark._index import Position
 from settlemark._logs import about
+from settlemark._nesting import Part
 from settlemark._operators import Operators
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
@@ -41,6 +43,7 @@ from settlemark._registry import Registry
 from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
+from settlemark._speculation import Speculation
 from settlemark._states import Tag
 from settlemark._tending import Asker, Tender
 from settlemark._transaction import AsyncTransaction, Opening, Transaction
@@ -84,6 +87,9 @@ class Settlement(Operators):
         lease: seconds after which a process that does not move is thought dead, and others end what it began.
         keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
             to enter its name again and go on; then it is undone.
+        ask: called with a `Failure` where `on_failure="ask"`, and says what to do about it: `"retry"`, `"skip"` (the
+            call returns None, and the step goes on without it) or `"abort"`. It may be async. Its step waits for the
+            answer, and holds what it holds.
         on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
             `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
             decides: one that leaves the `with` block aborts.
@@ -126,6 +132,7 @@ class Settlement(Operators):
         lease: float = 30.0,
         keep_open: float = 30.0,
         on_failure: OnFailure = "abort",
+        ask: Ask | None = None,
         retries: Retries | None = None,
         on_residue: Callable[[str], None] | None = None,
         retain: int = 10_000,
@@ -140,7 +147,8 @@ class Settlement(Operators):
     ) -> None:
         self.url = url or _default_url()
         self._wait = _checked_wait(wait)
-        self._on_failure: OnFailure = _checked_choice(on_failure)
+        self._on_failure: OnFailure = _checked_choice(on_failure, ask)
+        self._ask = ask
         self._retries = retries or Retries()
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
@@ -201,6 +209,7 @@ class Settlement(Operators):
         before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = None,
+        ask: Ask | None = None,
         independent: bool = False,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
@@ -213,6 +222,7 @@ class Settlement(Operators):
             before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes.
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
+            ask: the settlement's by default.
             independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
                 and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
@@ -221,7 +231,7 @@ class Settlement(Operators):
             Stale, Wounded, Vetoed, WaitTimeout: it was undone.
             PartialCommit, InDoubt: see there.
         """
-        options = self._options(name, run, may_touch, before_commit, wait, on_failure)
+        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask)
         return Opening(self, {**options, "independent": independent})
 
     def _options(
@@ -233,6 +243,7 @@ class Settlement(Operators):
         wait: float | None,
         on_failure: OnFailure | None,
         *,
+        ask: Ask | None = None,
         retry: bool = False,
         position: Position | None = None,
     ) -> dict[str, Any]:
@@ -250,7 +261,8 @@ class Settlement(Operators):
             "declared": [Scope.parse(scope) for scope in scopes],
             "hooks": hooks,
             "wait": self._wait if wait is None else _checked_wait(wait),
-            "on_failure": self._on_failure if on_failure is None else _checked_choice(on_failure),
+            "on_failure": _checked_choice(on_failure or self._on_failure, ask or self._ask),
+            "ask": ask or self._ask,
             "retries": self._retries,
             "retry": retry,
             "position": position,
@@ -266,6 +278,7 @@ class Settlement(Operators):
         before_commit: Hook | Sequence[Hook] = (),
         wait: float | None = None,
         on_failure: OnFailure | None = "retry",
+        ask: Ask | None = None,
         independent: bool = False,
         tries: int = 20,
     ) -> Any:
@@ -280,7 +293,7 @@ class Settlement(Operators):
         >>> Settlement("memory:").run("sum-1", lambda tx: tx.read("cell:/a", lambda: 2) + 1)
         3
         """
-        options = self._options(name, run, may_touch, before_commit, wait, on_failure, retry=True)
+        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask, retry=True)
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
         program = self.driver.run(
@@ -288,6 +301,61 @@ class Settlement(Operators):
             lambda part: partial(function, face(self, part)),
             tries=tries,
         )
+        return run_async(program) if is_async else run_sync(program)
+
+    def speculate(
+        self,
+        branches: Sequence[Callable[[Any], Any]],
+        choose: Callable[[list[Any]], Any],
+        *,
+        name: str | None = None,
+        run: str | None = None,
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+        before_commit: Hook | Sequence[Hook] = (),
+        wait: float | None = None,
+        on_failure: OnFailure | None = "retry",
+        ask: Ask | None = None,
+        tries: int = 20,
+    ) -> Any:
+        """Call each branch with a transaction of its own, all at once; commit the one chosen, and return its value.
+
+        The others are undone, and finished, before it commits: an eager effect of theirs is taken back, a held
+        one never left. No branch waits for another: what one has done at once is refused to the others
+        (`Entangled`); declare such a tool staged. With an async branch, await the result.
+
+        Args:
+            branches: functions of a transaction, run in threads, or tasks.
+            choose: called with a list: each branch's value, or the exception it failed with; returns the place of
+                one that did not fail, or None for none.
+            name: names the work: when a branch has committed under it, that is replayed, and nothing chosen again.
+            run: the job it belongs to; by default the name up to its first slash.
+            may_touch: scopes to hold from the start, so that nobody younger comes first.
+            before_commit: hooks asked with the winner's `Footprint`.
+            wait: seconds; the settlement's by default.
+            on_failure: of a branch's call.
+            ask: the settlement's by default.
+            tries: how often a branch that loses a race is run.
+
+        Raises:
+            ExceptionGroup: every branch failed. UsageError: no such branch was there to choose.
+            Refused: the winner was undone, too. PartialCommit, InDoubt: see there. Else what `choose` raises.
+
+        >>> settlement = Settlement("memory:")
+        >>> offers = [lambda tx: tx.read("price:/Ada", lambda: 90), lambda tx: tx.read("price:/Bee", lambda: 80)]
+        >>> settlement.speculate(offers, lambda prices: prices.index(min(prices)), name="trip-42")
+        80
+        """
+        if not branches:
+            raise UsageError("speculate() was given no branch: give it one at least; nothing was run")
+        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask)
+
+        def body(branch: Callable[[Any], Any]) -> Callable[[Part], Callable[[], Any]]:
+            face = AsyncTransaction if inspect.iscoroutinefunction(branch) else Transaction
+            return lambda part: partial(branch, face(self, part))
+
+        bodies = [body(branch) for branch in branches]
+        program = Speculation(self.driver, options["name"], bodies, choose, options, tries=tries).program()
+        is_async = any(inspect.iscoroutinefunction(function) for function in (*branches, choose))
         return run_async(program) if is_async else run_sync(program)
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
@@ -554,9 +622,11 @@ def _checked_lease(seconds: float) -> float:
     return seconds
 
 
-def _checked_choice(on_failure: OnFailure) -> OnFailure:
+def _checked_choice(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     if on_failure not in get_args(OnFailure):
         raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, get_args(OnFailure)))}")
+    if on_failure == "ask" and not callable(ask):
+        raise UsageError(f"on_failure='ask' and ask={ask!r}: say whom to ask, ask=function, called with a Failure")
     return on_failure
 
 

@@ -12,6 +12,7 @@ from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
+from settlemark._failing import Skipped, until_answered
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -177,11 +178,25 @@ class Settling(Aborting):
                 yield from self._release(attempt, effect, last=number == len(held) - 1)
             except GeneratorExit:
                 raise
+            except Skipped:
+                yield from self._leave_out(attempt, effect)
             except BaseException as error:
                 if effect.outcome is Outcome.CONFIRMED:
                     raise  # it has left, and that could not be recorded
                 yield from self._refused(attempt, txn, effect, error)
         yield from self._finish(attempt, txn, held[-1:])
+
+    def _leave_out(self, attempt: Attempt, effect: Effect) -> Program:
+        """Go on without a held effect that failed: it never leaves."""
+        effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
+        told = attempt.outcome(effect, self._clock())
+
+        def leave_out(protocol: Protocol, book: Book) -> None:
+            for call in effect.calls:
+                protocol.unhold(call)
+            attempt.put(book, [told])
+
+        yield from self._step(leave_out)
 
     def _refused(self, attempt: Attempt, txn: Txn, effect: Effect, error: BaseException) -> Program:
         """End what one release has stopped: undo it all when nothing has left, else name what stays."""
@@ -250,10 +265,14 @@ class Settling(Aborting):
             effect.at = self._clock()  # it may have waited long for this, its first sending
         try:
             current = attempt.current(effect)
-            releasing = perform(effect, run, current, attempt.retries, self, retry_failures=True, final=True)
-            if self.observer is not None:
-                releasing = self._observed(attempt, effect, "release", current, releasing)
-            yield from releasing
+
+            def once() -> Program:
+                releasing = perform(effect, run, current, attempt.retries, self, retry_failures=True, final=True)
+                if self.observer is not None:
+                    releasing = self._observed(attempt, effect, "release", current, releasing)
+                return releasing
+
+            yield from until_answered(attempt, effect, once, held=True)
         finally:
             if effect.executed:
                 self.ledger.later(partial(_left, effect.calls))

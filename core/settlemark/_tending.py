@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("settlemark")
 
+_GRACE_SECONDS = 0.05
+
 
 class Tender:
     """Tends a driver in a thread of its own, until it is stopped or the driver is gone.
@@ -64,7 +66,7 @@ class Tender:
                 return
             try:
                 self._run(self._work(driver))
-            except Exception as error:  # the next look tries again
+            except BaseException as error:  # a handler may raise anything; the next look tries again
                 if not self._stopped.is_set():
                     _log.warning(
                         "what was left could not be tended: %s: %s", type(error).__name__, error,
@@ -72,7 +74,8 @@ class Tender:
                     )  # fmt: skip
             pause = self._pause(driver)
             del driver
-            self._wake.wait(pause)
+            if self._wake.wait(pause):
+                self._stopped.wait(_GRACE_SECONDS)  # whoever's step it was concludes it, if anybody is there
             self._wake.clear()
 
     def _work(self, driver: Driver) -> Program:

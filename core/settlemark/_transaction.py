@@ -15,6 +15,7 @@ from settlemark._attempt import Attempt
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declare
 from settlemark._errors import StateError, UsageError
+from settlemark._failing import Skipped
 from settlemark._nesting import Part
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope
@@ -163,6 +164,8 @@ def _nothing() -> None:
 
 
 def _answer(result: Any) -> Any:
+    if isinstance(result, Skipped):
+        return None
     return Queued(result) if isinstance(result, Effect) else result
 
 
@@ -201,11 +204,11 @@ class Transaction(_Face):
             if function is not None:
                 _refuse_async(function)
         effect = self._read_effect(scope, fetch, live, valid_for)
-        result: _T | None = run_sync(self._settlement.driver.call(self._attempt, effect))
+        result: _T | None = _answer(run_sync(self._settlement.driver.call(self._attempt, effect)))
         return result
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool. Return its result, or a `Queued` when it is held until commit.
+        """Call a tool. Return its result, a `Queued` when it is held until commit, None when it was skipped.
 
         Raises:
             UsageError: bad arguments or declaration; nothing was run.
@@ -252,7 +255,7 @@ class AsyncTransaction(_Face):
     ) -> Any:
         """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
         effect = self._read_effect(scope, fetch, live, valid_for)
-        return await run_async(self._settlement.driver.call(self._attempt, effect))
+        return _answer(await run_async(self._settlement.driver.call(self._attempt, effect)))
 
     async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool, async or not (then in a thread). See `Transaction.call`."""

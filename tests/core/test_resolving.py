@@ -610,6 +610,74 @@ def test_one_that_happened_after_all_in_a_commit_that_did_not_count_on_it_is_nam
     assert "it happened after all, although its call had failed" in note(settlement)
 
 
+class Racing:
+    """A probe that cannot tell; while it is asked for the n-th time, a webhook does."""
+
+    def __init__(self, desk, at, outcome):
+        self.desk, self.at, self.outcome, self.settlement = desk, at, outcome, None
+
+    def __call__(self, key):
+        self.at -= 1
+        if self.at == 0:
+            self.settlement.confirm(key, self.outcome)
+        return UNKNOWN
+
+
+def racing(open_here, clock, desk, url, at, outcome):
+    settlement = open_here(url, retries=clock.retries(tries=1))
+    probe = Racing(desk, at, outcome)
+    probe.settlement = settlement
+    desk.lose = [TimeoutError()]
+    return settlement, probe
+
+
+@pytest.mark.parametrize(("outcome", "becomes"), [({"id": 1}, "confirmed"), (None, "failed")])
+def test_a_truth_that_comes_while_the_call_gives_up_is_not_written_over(
+    url, open_here, clock, desk, recorded, outcome, becomes
+):
+    settlement, probe = racing(open_here, clock, desk, url, 1, outcome)
+    with settlement.transaction("trip") as tx:
+        with pytest.raises(InDoubt):
+            tx.call(desk.tool("opaque", probe=probe), room="a")
+        assert told(settlement) == (becomes, None)
+    assert recorded(settlement, "trip") == [("committed", [("book", becomes, None)])]
+    assert settlement.residue() == []
+
+
+@pytest.mark.parametrize(("outcome", "becomes"), [({"id": 1}, "confirmed"), (None, "failed")])
+def test_a_truth_that_comes_while_the_release_gives_up_is_not_written_over(
+    url, open_here, clock, desk, outcome, becomes
+):
+    settlement, probe = racing(open_here, clock, desk, url, 1, outcome)
+    with pytest.raises(InDoubt), settlement.transaction("trip") as tx:
+        tx.call(desk.tool("irreversible", name="mail", probe=probe), room="a")
+    expected = (becomes, None) if outcome else ("unknown", "unresolved")  # "not sent" is no news of what is under way
+    assert told(settlement) == expected
+
+
+def test_a_truth_that_comes_while_its_undo_gives_up_is_undone_after_it(url, open_here, clock, desk, later):
+    settlement, probe = racing(open_here, clock, desk, url, 2, {"id": 1})
+    with pytest.raises(InDoubt), settlement.transaction("trip") as tx:
+        tx.call(desk.tool(probe=probe), room="a")
+    assert (told(settlement), desk.acts) == (("confirmed", "unresolved"), ["book a"])
+    assert note(settlement).startswith("it happened after its transaction was undone, and is to be undone (told that")
+    later(settlement)
+    assert (told(settlement), desk.acts) == (("undone", "clean"), ["book a", "cancel a 1 trip#1/0"])
+    assert settlement.residue() == []
+
+
+def test_a_failure_that_its_undo_finds_to_have_happened_after_all_is_undone_after_it(settlement, desk, later):
+    desk.lose = [Boom("503")]
+    with pytest.raises(Boom), settlement.transaction("trip") as tx:
+        with pytest.raises(Boom):
+            tx.call(desk.tool(), room="a")
+        assert settlement.confirm("trip#1/0", {"id": 1}) is Outcome.CONFIRMED
+        raise Boom
+    assert told(settlement) == ("confirmed", "unresolved")
+    later(settlement)
+    assert (told(settlement), desk.acts) == (("undone", "clean"), ["book a", "cancel a 1 trip#1/0"])
+
+
 # ---- decided by an operator
 
 

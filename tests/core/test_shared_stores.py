@@ -43,8 +43,7 @@ DISTURBANCES = [
     *("revert", "unretry", "cancel", "withdraw", "seal", "own", "ask"),
 ]
 ROOM = Scope.parse("room:/Ada")
-FIND = {"stateful_step_count": 30, "derandomize": True, "database": None, "report_multiple_bugs": False,
-        "phases": [Phase.generate, Phase.shrink]}  # fmt: skip
+FIND = {"stateful_step_count": 30, "derandomize": True, "database": None}
 SHORT = 12
 
 workers = st.integers(0, 2)
@@ -397,7 +396,8 @@ def machine_of(store):
 
 
 def run(machine, *, examples, **options):
-    told = {"deadline": None, "stateful_step_count": 60, "suppress_health_check": list(HealthCheck), **options}
+    quickly = {"report_multiple_bugs": False, "phases": [Phase.reuse, Phase.generate, Phase.shrink], "deadline": None}
+    told = {"stateful_step_count": 60, "suppress_health_check": list(HealthCheck), **quickly, **options}
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, **told))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Refused, WaitTimeout
+from settlemark import Entangled, Refused, WaitTimeout
 from settlemark._batch import open_batch
 from settlemark._runners import run_sync
 from settlemark._states import State
@@ -45,8 +45,8 @@ def test_a_resumed_call_holds_its_claim_while_it_runs(resuming, world, tools, re
     def book():
         txn = batch.attempt.txn
         seen.append((txn.claims, txn.running, txn.wrote))
-        with resuming.transaction("other") as other:
-            with pytest.raises(WaitTimeout, match="waiting for trip, which holds room:/a"):
+        with resuming.transaction("other", independent=True) as other:
+            with pytest.raises(Entangled, match="inside a call of trip, which holds room:/a"):
                 other.call(tools.book, room="a")
         return tools.book("a")
 

@@ -14,7 +14,8 @@ _ADVICE = (
     (("i/o error",), "its disk fails, or its files were removed while it was open: see to that, then start anew"),
     (
         ("connection refused", "could not connect", "server closed", "terminating connection", "connection failed",
-         "connection is lost", "consuming input failed", "no route", "timeout expired"),
+         "connection is lost", "connection is bad", "consuming input failed", "no route", "timeout expired",
+         "is the server running", "the database system is"),
         "the server is not reachable: what was open is taken up when it is back",
     ),
     (("password authentication", "no password"), "check the user and password in the URL"),

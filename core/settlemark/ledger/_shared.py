@@ -253,7 +253,7 @@ class Shared:
         with self.lock:
             book = SqlBook(wire, self.namespace, self.worker, self.payloads)
             if number != self.applied + 1:
-                self._catch_up(wire)
+                self._catch_up(wire, number - 1)
                 book.worker = self.worker
             journal: list[Any] = []
             before = self._tell_time()
@@ -308,9 +308,10 @@ class Shared:
 
     # ---- keeping up with others
 
-    def _catch_up(self, wire: Wire) -> None:
+    def _catch_up(self, wire: Wire, upto: int) -> None:
+        """Take what others took, up to this entry; the log may have been cut behind an image meanwhile."""
         rows = wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": self.applied})
-        if self.applied < 0 or (rows and rows[0][0] != self.applied + 1):
+        if self.applied < 0 or (rows[0][0] if rows else upto + 1) != self.applied + 1:
             self._begin_anew(wire)
             return
         for number, steps in rows:
@@ -360,8 +361,9 @@ class Shared:
             if not wire.changed():
                 return
             wire.begin_to_read()
+            head = wire.query(_HEAD, {"b_namespace": self.namespace})
             with self.lock:
-                self._catch_up(wire)
+                self._catch_up(wire, head[0][0])
                 woken = list(self.protocol.take_woken())
             wire.commit()
         except Exception as error:  # the next step tells it to somebody
@@ -524,6 +526,7 @@ _RENEW = (
 )
 _OTHERS = "FROM settlemark_worker WHERE namespace = :namespace AND id <> :worker AND lease_until_seconds > {clock}"
 _BUMP = "UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}"
+_HEAD = Statement(sa.select(t.heads.c.n).where(t.heads.c.namespace == sa.bindparam("b_namespace")))
 _APPEND = Statement(sa.insert(t.log))
 _BEHIND = Statement(
     sa.select(t.log.c.n, t.log.c.steps)

@@ -65,6 +65,8 @@ class Wire:
             self._connection.invalidate()
         with suppress(Exception):
             self._connection.close()
+        with suppress(Exception):
+            self._driver.close()
 
     def begin(self, *, durable: bool) -> None:
         """Begin a transaction that writes; with `durable` its commit waits for the disk."""
@@ -173,7 +175,7 @@ class PostgresWire(Wire):
 
     def begin_to_read(self) -> None:
         """Begin a transaction that only reads."""
-        self._waiting = [("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY", {})]
+        self._waiting = [("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", {})]
 
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Return the rows of a statement; what waits goes before it, in the same round trip."""

@@ -63,7 +63,7 @@ def hasty(still, monkeypatch):
 @pytest.fixture
 def on_disk(tmp_path, monkeypatch):
     """Stores in SQLite files on the disk."""
-    yield _files(tmp_path, monkeypatch)
+    return _files(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -76,7 +76,9 @@ def in_memory(monkeypatch):
 
 def _files(folder, monkeypatch):
     files = Files(folder)
-    monkeypatch.setattr(_tables.metadata, "create_all", lambda connection: None)  # made: a look costs more than the rest
+    monkeypatch.setattr(
+        _tables.metadata, "create_all", lambda connection: None
+    )  # made: a look costs more than the rest
     return files
 
 

@@ -52,7 +52,6 @@ class Case:
         with settlement, closing(desk):
             Play(program, settlement, desk).run()
 
-
     def recover(self):
         """Recover, in whatever process this is."""
         settlement, desk = self.open()
@@ -153,7 +152,9 @@ class Sweep:
         joining the store, beginning, and leaving the store are the same in every program.
         """
         begun, left = self._commits[1], self._commits[-2] + 1
-        return [n for n in self.every if begun <= n <= left and (n in self._commits or self.points[n - 1][0] == "before")]
+        return [
+            n for n in self.every if begun <= n <= left and (n in self._commits or self.points[n - 1][0] == "before")
+        ]
 
     @property
     def some(self):
@@ -195,7 +196,7 @@ class Sweep:
         self.store.drop(case)
 
     def die_again_after(self, number):
-        """Die there, and then the next process before each statement of its recovery; judge what the one after it makes."""
+        """Die there, and then the next process before each statement of its recovery; judge what the third makes."""
         case = self.store.fresh()
         self._kill(number, lambda: case.play(self.program))
         again, killed = -1, True
@@ -312,7 +313,7 @@ class Ideal:
         self._fenced = fenced
 
     @classmethod
-    def of(cls, settlement, desk):
+    def of(cls, settlement, desk) -> Ideal:
         prefix = settlement.driver._prefix
         return cls(
             _by_decision(prefix, _stays(desk, without=named(settlement))),
@@ -332,7 +333,9 @@ class Ideal:
             if found[decision] != self._decisions[decision] and not (decision in excused and not found[decision])
         ]
         ends = {r.row.name: r.state for r in settlement.transactions()}
-        wrong += [f"{name} is {ends.get(name)}, and not {end}" for name, end in self._ends.items() if ends.get(name) != end]
+        wrong += [
+            f"{name} is {ends.get(name)}, and not {end}" for name, end in self._ends.items() if ends.get(name) != end
+        ]
         if self._fenced != settlement.protocol.fenced:
             wrong.append(f"fenced are {settlement.protocol.fenced}")
         return wrong

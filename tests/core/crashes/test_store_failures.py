@@ -5,7 +5,9 @@ What fails says what to do; when the store is back the same settlement goes on, 
 
 from __future__ import annotations
 
+import ctypes
 import os
+import pwd
 import resource
 import shutil
 import sqlite3
@@ -20,9 +22,10 @@ from tests.core.crashes.programs import PATIENCE, Beside
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.test_recovery import ends, until
 from tests.core.crashes.tools import tools
+from tests.core.workers.audit import audit
 
-from settlemark import LedgerError, PartialCommit, SettlemarkError, Settlement, State, effect
-from settlemark.testing._child import in_child
+from settlemark import LedgerError, PartialCommit, SettlemarkError, Settlement, State, Tag, effect
+from settlemark.testing._child import die, in_child
 
 # ---- torn by a power cut
 
@@ -30,103 +33,114 @@ WAL_HEADER, FRAME_HEADER = 32, 24
 
 
 class Torn:
-    """A ledger whose log of changes is cut off somewhere, as a power cut leaves it."""
+    """A ledger whose log of changes is cut off somewhere, as a power cut leaves it.
 
-    def __init__(self, case, folder):
-        self.case = case
-        self.ledger = Path(case.url.removeprefix("sqlite:///"))
-        self.wal = self.ledger.with_name("ledger.db-wal")
+    Attributes:
+        marks: (bytes of the log, the keys that are on record by then), at each act.
+        ends: where the log's frames end; each has `size` bytes.
+    """
+
+    def __init__(self, case, folder, marks):
+        ledger = Path(case.url.removeprefix("sqlite:///"))
+        self.marks = [(at, set(keys)) for at, keys in marks]
+        self._file, self._log = ledger.read_bytes(), ledger.with_name("ledger.db-wal").read_bytes()
         self._folder = folder
-        self._cuts = 0
-        self.marks = []  # (bytes of the log, the keys that are on record by then)
-
-    def mark(self, settlement):
-        """Note what was acknowledged by now, and how long the log is: all of it is on the disk."""
-        with closing(sqlite3.connect(self.ledger)) as looker:
-            keys = {key for (key,) in looker.execute("SELECT key FROM settlemark_effect")}
-        self.marks.append((self.wal.stat().st_size, keys))
-
-    def frames(self):
-        """Return the end of every frame of the log."""
-        with closing(sqlite3.connect(self.ledger)) as looker:
-            (page,) = looker.execute("PRAGMA page_size").fetchone()
-        size = FRAME_HEADER + page
-        return range(WAL_HEADER, self.wal.stat().st_size + 1, size), size
+        self.size = FRAME_HEADER + int.from_bytes(self._log[8:12])
+        self.ends = range(WAL_HEADER, len(self._log) + 1, self.size)
 
     def cut(self, length, *, zeros=0):
         """Return a copy whose log ends there, with so many bytes behind that were never written."""
-        self._cuts += 1
-        folder = self._folder / f"cut-{self._cuts}"
+        folder = self._folder / f"cut-{length}-{zeros}"
         folder.mkdir()
-        shutil.copyfile(self.ledger, folder / "ledger.db")
-        (folder / "ledger.db-wal").write_bytes(self.log[:length] + bytes(zeros))
+        (folder / "ledger.db").write_bytes(self._file)
+        (folder / "ledger.db-wal").write_bytes(self._log[:length] + bytes(zeros))
         return Case(f"sqlite:///{folder / 'ledger.db'}", folder / "desk.db")
+
+
+def marked(tell, case):
+    """Commit one, undo one, leave one open, let one release; before each act tell what is on record."""
+    settlement, desk = case.open()
+    known, ask = tools(desk), desk.ask
+    ledger = case.url.removeprefix("sqlite:///")
+
+    def mark():
+        with closing(sqlite3.connect(ledger)) as looker:
+            keys = [key for (key,) in looker.execute("SELECT key FROM settlemark_effect")]
+        tell([Path(f"{ledger}-wal").stat().st_size, keys])
+
+    def marking(*asked, **options):
+        mark()
+        return ask(*asked, **options)
+
+    desk.ask = marking
+    with settlement.transaction("committed") as tx:
+        tx.call(known["add"], cell="a")
+        tx.call(known["wire"], cell="b")
+    with pytest.raises(ZeroDivisionError), settlement.transaction("undone") as tx:
+        tx.call(known["add"], cell="c")
+        tx.call(known["put"], cell="d")
+        raise ZeroDivisionError
+    settlement.transaction("open").__enter__().call(known["add"], cell="e")
+    with settlement.transaction("releasing") as tx:
+        for to in "fgh":
+            tx.call(known["wire"], cell=to)
+    mark()
+    die()
 
 
 @pytest.fixture
 def torn(in_memory, still):
-    """A ledger at the moment of a power cut: one transaction committed, one undone, one open, one releasing."""
+    """The files of a process at the moment of a power cut."""
     case = in_memory.fresh()
-    settlement, desk = case.open()
-    known, torn = tools(desk), Torn(case, in_memory._folder)
-    ask = desk.ask
+    ended = in_child(lambda tell: marked(tell, case), timeout=PATIENCE)
+    assert ended.killed, ended.error
+    return Torn(case, case.desk.parent, ended.told)
 
-    def marked(*asked, **options):
-        torn.mark(settlement)  # each act stands behind its intent
-        return ask(*asked, **options)
 
-    desk.ask = marked
-    with settlement, closing(desk):
-        with settlement.transaction("committed") as tx:
-            tx.call(known["add"], cell="a")
-            tx.call(known["wire"], cell="b")
-        with pytest.raises(ZeroDivisionError), settlement.transaction("undone") as tx:
-            tx.call(known["add"], cell="c")
-            tx.call(known["put"], cell="d")
-            raise ZeroDivisionError
-        settlement.transaction("open").__enter__().call(known["add"], cell="e")
-        with settlement.transaction("releasing") as tx:
-            for to in "fgh":
-                tx.call(known["wire"], cell=to)
-        torn.mark(settlement)
-        torn.log = torn.wal.read_bytes()
-        torn.ends = torn.frames()
-        settlement.ledger._shared._let_go = lambda: None  # a checkpoint would empty the log
-        yield torn
+def test_each_act_stands_behind_its_intent_in_the_log(torn):
+    acts = [
+        "committed#1/0",
+        "committed#1/1",
+        "undone#1/0",
+        "undone#1/1",
+        "open#1/0",
+        *[f"releasing#1/{n}" for n in range(3)],
+    ]
+    assert [len(keys) for _, keys in torn.marks] == [1, 2, 3, 4, 5, 8, 8, 8, 8]
+    assert torn.marks[-1][1] == set(acts)
+    assert torn.marks[0][1] == {acts[0]}
 
 
 def test_wherever_its_log_is_torn_a_ledger_opens_with_all_that_was_acknowledged_and_nothing_half(torn):
-    ends_of_frames, size = torn.ends
-    assert len(ends_of_frames) > 50
-    seen = set()
-    for number, end in enumerate(ends_of_frames):
-        cuts = [(end, 0), (end + size // 2, 0) if number % 2 else (end, size // 2)]
-        for length, zeros in cuts:
-            case = torn.cut(length, zeros=zeros)
+    found_in_order = []
+    for number, end in enumerate(torn.ends):
+        middle = torn.size // 2
+        lengths = [(end, 0), (end + middle, 0) if number % 2 else (end, middle)]
+        for case in [torn.cut(length, zeros=zeros) for length, zeros in lengths]:
             settlement, desk = case.open()
             with settlement, closing(desk):
                 found = {e.row.key for r in settlement.transactions() for e in r.effects}
                 promised = max((keys for at, keys in torn.marks if at <= end), key=len, default=set())
-                assert promised <= found, f"torn at {length}"
-                seen.add(frozenset(found))
+                assert promised <= found, f"torn at {end}"
+                found_in_order.append(len(found))
                 settlement.recover(keep_open=0)
-                left = {(r.row.name, e.outcome.value) for r in settlement.transactions() for e in r.effects}
-                assert not settlement.protocol.live
-                assert all(outcome not in ("intended", "queued") for _, outcome in left)
-                assert settlement.residue() == []
+                recorded = settlement.transactions()
+                assert {r.state for r in recorded} <= {State.COMMITTED, State.ABORTED}
+                assert {e.outcome.value for r in recorded for e in r.effects} <= {
+                    "confirmed",
+                    "undone",
+                    "failed",
+                    "dropped",
+                }
+                assert (settlement.protocol.live, settlement.residue()) == ({}, [])
                 with settlement.transaction("goes on") as tx:
                     tx.call(tools(desk)["add"], cell="z")
             with closing(sqlite3.connect(case.url.removeprefix("sqlite:///"))) as looker:
                 assert looker.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             shutil.rmtree(case.desk.parent)
-    assert len(seen) == 8  # none, and one intent more each time
-
-
-def test_each_act_stands_behind_its_intent_on_the_disk(torn):
-    """A control of the test above: what was acknowledged grows with each act, and none came before its intent."""
-    assert [len(keys) for _, keys in torn.marks] == sorted(len(keys) for _, keys in torn.marks)
-    assert torn.marks[0][1] == {"committed#1/0"}
-    assert torn.marks[-1][1] >= {"committed#1/1", "undone#1/1", "open#1/0", "releasing#1/2"}
+    assert len(found_in_order) == 2 * len(torn.ends)
+    assert found_in_order == sorted(found_in_order)
+    assert set(found_in_order) == set(range(9))
 
 
 # ---- stopped in the middle
@@ -156,6 +170,9 @@ class Worker(Beside):
                 try:
                     self._settlement.run(name, act)
                     self.done.append(name)
+                except PartialCommit as error:
+                    self.errors.append(error)
+                    self.done.append(name)  # what has not left is named
                 except SettlemarkError as error:
                     self.errors.append(error)
                     self._stopped.wait(0.01)
@@ -180,49 +197,179 @@ def test_a_postgresql_that_is_stopped_at_once_again_and_again_loses_and_doubles_
         for worker in workers:
             worker.join()
         until(lambda: not settlement.protocol.live)
-        errors = [error for worker in workers for error in worker.errors]
-        told = [str(error) for error in errors if isinstance(error, LedgerError)]
+        told = [str(error) for worker in workers for error in worker.errors if isinstance(error, LedgerError)]
         assert told
-        assert [text for text in told if "the server is not reachable: what was open is taken up when it is" not in text] == []
-        assert judged(settlement, desk, deaths=len(errors)) == []
+        assert [text for text in told if "what was open is taken up when it is back" not in text] == []
+        assert audit(desk, settlement) == []
+        left = settlement.residue()
+        assert {(r.tag, r.tool) for r in left} <= {(Tag.PARTIAL_COMMIT, "put"), (Tag.PARTIAL_COMMIT, "wire")}
         committed = {name for name, state in ends(settlement).items() if state is State.COMMITTED}
         assert committed == {name for worker in workers for name in worker.done}
-        assert desk.cells()["shared"] == len(committed)
-        assert settlement.residue() == []
+        assert desk.cells()["shared"] == len(committed) - len([r for r in left if r.tool == "put"])
+        assert settlement.driver._attempts == {}
 
 
 # ---- full
 
-FULL = "free some space: nothing was run that could not be recorded"
+NO_ROOM = "free some space: nothing was run that could not be recorded"
+NEW_MOUNTS, NEW_USER, PRIVATE = 0x20000, 0x10000000, 0x4000 | 0x40000
 
 
-class Room:
-    """How much a SQLite file may still grow."""
+class SmallDisk:
+    """A real file system with little room, which only this process sees; what takes the room is a file."""
 
-    def __init__(self, settlement):
-        self._engine = settlement.ledger._shared.engine
-        self._settlement = settlement
-        self._pages = 0
-        sa.event.listen(self._engine, "connect", self._limit)
+    def __init__(self, folder):
+        self.folder = folder
+        self._filler = folder / "filler"
+        user = os.geteuid()
+        self.there = self._mount(NEW_MOUNTS) if user == 0 else self._mount(NEW_MOUNTS | NEW_USER, user)
 
-    def _limit(self, connection, _record=None):
-        connection.execute(f"PRAGMA max_page_count={self._pages or 2**31}")
+    def _mount(self, flags, user=None):
+        libc = ctypes.CDLL(None)
+        try:
+            if libc.unshare(flags):
+                return False
+            if user is not None:
+                Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        except (AttributeError, OSError):
+            return False
+        libc.mount(b"none", b"/", None, PRIVATE, None)
+        return libc.mount(b"tmpfs", bytes(self.folder), b"tmpfs", 0, b"size=4m") == 0
 
     def take(self):
-        """Leave none."""
-        self._now(full=True)
+        """Leave no room."""
+        with self._filler.open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
+            while True:
+                filler.write(bytes(4096))
 
     def give(self):
-        """Leave enough."""
-        self._now(full=False)
+        """Leave room again."""
+        self._filler.unlink()
 
-    def _now(self, *, full):
-        wire = self._settlement.ledger._shared._wire
-        with self._settlement.ledger._shared.leading:
-            (pages,) = wire._driver.execute("PRAGMA page_count").fetchone() if wire is not None else (0,)
-            self._pages = pages if full else 0
-            if wire is not None:
-                self._limit(wire._driver)
+
+def done(desk):
+    return [(verb, cell) for verb, cell, *_ in desk.log()]
+
+
+def a_call_is_refused_and_what_was_done_before_is_undone(settlement, desk, disk):
+    known = tools(desk)
+    with pytest.raises(LedgerError, match=NO_ROOM):
+        with settlement.transaction("trip") as tx:
+            tx.call(known["add"], cell="a")
+            disk.take()
+            tx.call(known["add"], cell="b")
+    assert done(desk) == [("write", "a")]
+    disk.give()
+    until(lambda: not settlement.protocol.live)  # its undo had to wait for its record
+    assert done(desk) == [("write", "a"), ("undo", "a")]
+    assert ends(settlement) == {"trip": State.ABORTED}
+    with settlement.transaction("trip") as tx:
+        tx.call(known["add"], cell="a")
+        tx.call(known["add"], cell="b")
+    assert (tx.attempt, ends(settlement)) == (2, {"trip": State.COMMITTED})
+    assert settlement.residue() == []
+
+
+def a_transaction_goes_on_when_there_is_room_again(settlement, desk, disk):
+    known = tools(desk)
+    with settlement.transaction("trip") as tx:
+        tx.call(known["add"], cell="a")
+        disk.take()
+        with pytest.raises(LedgerError, match=NO_ROOM):
+            tx.call(known["add"], cell="b")
+        assert done(desk) == [("write", "a")]
+        disk.give()
+        tx.call(known["add"], cell="c")
+        tx.call(known["wire"], cell="d")
+    assert (tx.attempt, tx.state) == (1, State.COMMITTED)
+    assert done(desk) == [("write", "a"), ("write", "c"), ("letter", "d")]
+    assert settlement.residue() == []
+
+
+def what_was_done_is_told_when_there_is_room_again(settlement, desk, disk):
+    known, ask = tools(desk), desk.ask
+
+    def fills_the_disk(*asked, **options):
+        disk.take()
+        return ask(*asked, **options)
+
+    desk.ask = fills_the_disk
+    with settlement.transaction("trip") as tx:
+        assert tx.call(known["add"], cell="a") == 1
+        desk.ask = ask
+        disk.give()
+    assert (tx.state, done(desk)) == (State.COMMITTED, [("write", "a")])
+
+
+def a_decision_is_none_and_nothing_leaves(settlement, desk, disk):
+    known = tools(desk)
+    with pytest.raises(LedgerError, match=NO_ROOM):
+        with settlement.transaction("trip", before_commit=lambda footprint: disk.take()) as tx:
+            tx.call(known["add"], cell="a")
+            tx.call(known["wire"], cell="b")
+    assert done(desk) == [("write", "a")]
+    disk.give()
+    until(lambda: not settlement.protocol.live)  # its undo had to wait for its record
+    assert done(desk) == [("write", "a"), ("undo", "a")]
+    assert ends(settlement) == {"trip": State.ABORTED}
+    with settlement.transaction("trip") as tx:
+        tx.call(known["add"], cell="a")
+        tx.call(known["wire"], cell="b")
+    assert done(desk)[2:] == [("write", "a"), ("letter", "b")]
+    assert settlement.residue() == []
+
+
+def what_has_left_is_on_record_afterwards_and_what_has_not_is_named(settlement, desk, disk):
+    known, ask = tools(desk), desk.ask
+
+    def fills_the_disk_with_the_second(verb, cell, *asked, **options):
+        if cell == "b":
+            disk.take()
+        return ask(verb, cell, *asked, **options)
+
+    desk.ask = fills_the_disk_with_the_second
+    with pytest.raises(LedgerError, match=NO_ROOM), settlement.transaction("trip") as tx:
+        for to in "abc":
+            tx.call(known["wire"], cell=to)
+    disk.give()
+    until(lambda: not settlement.protocol.live)
+    assert done(desk) == [("letter", "a"), ("letter", "b")]
+    (recorded,) = settlement.transactions()
+    assert recorded.state is State.COMMITTED
+    assert [e.outcome.value for e in recorded.effects] == ["confirmed", "confirmed", "dropped"]
+    assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/2", Tag.PARTIAL_COMMIT)]
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        a_call_is_refused_and_what_was_done_before_is_undone,
+        a_transaction_goes_on_when_there_is_room_again,
+        what_was_done_is_told_when_there_is_room_again,
+        a_decision_is_none_and_nothing_leaves,
+        what_has_left_is_on_record_afterwards_and_what_has_not_is_named,
+    ],
+    ids=lambda scene: scene.__name__,
+)
+def test_when_the_disk_is_full(scene, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+
+    def child(tell):
+        disk = SmallDisk(small)
+        if not disk.there:
+            tell("no disk")
+            return
+        settlement, desk = Case(f"sqlite:///{small / 'ledger.db'}", tmp_path / "desk.db").open()
+        with settlement, closing(desk):
+            scene(settlement, desk, disk)
+            assert settlement.protocol.live == {}
+            assert audit(desk, settlement) == []
+
+    ended = in_child(child, timeout=2 * PATIENCE)
+    if ended.told:
+        pytest.skip("this system lets nobody mount a small disk")
+    assert (ended.error, ended.signal) == (None, None), ended.error or ended.stack
 
 
 @pytest.fixture
@@ -230,84 +377,68 @@ def file(tmp_path):
     return Case(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "desk.db")
 
 
-@pytest.fixture
-def opened(file):
-    settlement, desk = file.open(keep_open=0)
+def test_a_file_that_may_not_grow_refuses_what_does_not_fit_and_the_rest_goes_on(file):
+    settlement, desk = file.open()
+    known = tools(desk)
+
+    @effect("reversible", scope="cell:/{cell}", undo=lambda cell: None)
+    def note(cell, text):
+        raise AssertionError("not reached")
+
     with settlement, closing(desk):
-        yield settlement, desk, tools(desk), Room(settlement)
-
-
-def done(desk):
-    return [(verb, cell) for verb, cell, *_ in desk.log() if verb != "read"]
-
-
-LONG = "x" * 40_000  # an intent that needs pages of its own
-
-
-def test_a_call_that_finds_the_disk_full_is_refused_and_what_was_done_before_is_undone(opened):
-    settlement, desk, known, room = opened
-    with pytest.raises(LedgerError, match=FULL):
+        # For each connection, since a settlement takes a new one after an error.
+        sa.event.listen(settlement.ledger._shared.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=60"))
+        settlement.ledger._shared._let_go()
         with settlement.transaction("trip") as tx:
             tx.call(known["add"], cell="a")
-            room.take()
-            tx.call(known["add"], cell=f"b/{LONG}")
-    assert done(desk) == [("write", "a"), ("undo", "a")]
-    room.give()
-    assert ends(settlement) == {"trip": State.ABORTED}
-    with settlement.transaction("trip") as tx:
-        tx.call(known["add"], cell="a")
-        tx.call(known["add"], cell=f"b/{LONG}")
-    assert (tx.attempt, ends(settlement)) == (2, {"trip": State.COMMITTED})
-    assert judged(settlement, desk) == []
-    assert settlement.residue() == []
+            with pytest.raises(LedgerError, match=NO_ROOM):
+                tx.call(note, cell="b", text="x" * 200_000)
+            tx.call(known["add"], cell="c")
+        assert (tx.attempt, tx.state, done(desk)) == (1, State.COMMITTED, [("write", "a"), ("write", "c")])
+        assert judged(settlement, desk) == []
 
 
-def test_a_transaction_goes_on_with_the_same_call_when_there_is_room_again(opened):
-    settlement, desk, known, room = opened
-    with settlement.transaction("trip") as tx:
-        tx.call(known["add"], cell="a")
-        room.take()
-        with pytest.raises(LedgerError, match=FULL):
-            tx.call(known["add"], cell=f"b/{LONG}")
-        assert done(desk) == [("write", "a")]
-        room.give()
-        assert tx.call(known["add"], cell="b") == 1
-    assert (tx.attempt, tx.state) == (1, State.COMMITTED)
-    assert done(desk) == [("write", "a"), ("write", "b")]
-    assert judged(settlement, desk) == []
+def test_a_disk_that_fails_says_so_and_the_same_settlement_goes_on_when_it_works_again(file):
+    def child(_tell):
+        settlement, desk = file.open()
+        known, log = tools(desk), Path(f"{file.url.removeprefix('sqlite:///')}-wal")
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        with settlement, closing(desk):
+            with settlement.transaction("trip") as tx:
+                tx.call(known["add"], cell="a")
+                resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, most))
+                with pytest.raises(LedgerError, match="disk I/O error; its disk fails, or its files were removed"):
+                    tx.call(known["add"], cell="b")
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+                tx.call(known["add"], cell="c")
+            assert (tx.attempt, tx.state, done(desk)) == (1, State.COMMITTED, [("write", "a"), ("write", "c")])
+            assert judged(settlement, desk) == []
+
+    ended = in_child(child, timeout=2 * PATIENCE)
+    assert (ended.error, ended.signal) == (None, None), ended.error or ended.stack
 
 
-@effect("reversible", scope="cell:/{cell}", undo=lambda cell: None)
-def tell_much(cell):
-    return LONG
+# ---- not to be written
 
 
-def test_what_was_done_and_cannot_be_told_is_told_when_there_is_room_again(opened):
-    settlement, desk, known, room = opened
-    with settlement.transaction("trip") as tx:
-        tx.call(known["add"], cell="a")
-        room.take()
-        settlement.ledger.later(lambda protocol, book: None)
-        with pytest.raises(LedgerError, match=FULL):
-            settlement.ledger.now(lambda protocol, book: book._wire.query(_GROW, {"text": LONG}))
-        room.give()
-        tx.call(known["wire"], cell="b")
-    assert (tx.state, done(desk)) == (State.COMMITTED, [("write", "a"), ("letter", "b")])
-    assert judged(settlement, desk) == []
+def test_a_file_that_may_not_be_written_is_refused_with_what_to_do(file):
+    folder = Path(tempfile.mkdtemp())
+    ledger = folder / "ledger.db"
+    Settlement(f"sqlite:///{ledger}").close()
+    before = ledger.read_bytes()
 
+    def child(_tell):
+        ledger.chmod(0o444)
+        folder.chmod(0o555)
+        if os.geteuid() == 0:
+            os.seteuid(pwd.getpwnam("nobody").pw_uid)  # root may write everything
+        with pytest.raises(LedgerError, match="make the file and its folder writable, or name another file"):
+            Settlement(f"sqlite:///{ledger}")
 
-def test_a_decision_that_finds_the_disk_full_is_none_and_nothing_leaves(opened):
-    settlement, desk, known, room = opened
-    with pytest.raises(LedgerError, match=FULL):
-        with settlement.transaction("trip", before_commit=lambda footprint: grow(settlement, room)) as tx:
-            tx.call(known["add"], cell="a")
-            tx.call(known["wire"], cell="b")
-    assert done(desk) == [("write", "a"), ("undo", "a")]
-    room.give()
-    assert ends(settlement) == {"trip": State.ABORTED}
-    assert judged(settlement, desk) == []
-    with settlement.transaction("trip") as tx:
-        tx.call(known["add"], cell="a")
-        tx.call(known["wire"], cell="b")
-    assert done(desk)[2:] == [("write", "a"), ("letter", "b")]
-    assert judged(settlement, desk) == []
+    try:
+        ended = in_child(child, timeout=PATIENCE)
+        assert (ended.error, ended.signal) == (None, None), ended.error or ended.stack
+        assert ledger.read_bytes() == before
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)

@@ -13,7 +13,7 @@ from settlemark._effect import declared_as
 CELL = "cell:/{cell:path}"
 
 
-def tools(desk):
+def tools(desk):  # noqa: C901 - a list of tools, not a way through them
     """Return the tools by name; each takes a cell and nothing else."""
 
     def write(cell, *, keyed=False):
@@ -87,7 +87,9 @@ def tools(desk):
     def send(cell):
         return desk.ask("plain letter", cell)
 
-    @effect("irreversible", scope="letter:/{cell}", release=lambda cell: desk.ask("letter", cell, keyed=True), keyed=True)
+    @effect(
+        "irreversible", scope="letter:/{cell}", release=lambda cell: desk.ask("letter", cell, keyed=True), keyed=True
+    )
     def seal(cell):
         """Leave by a handler of its own."""
         raise AssertionError("not reached: its release runs in its place")

@@ -17,7 +17,7 @@ class KeepsUpNoMore(SteppedLedger):
 
     def _catch_up(self, wire: Wire) -> None:
         if self.applied < 0:
-            super()._catch_up(wire)
+            super()._catch_up(wire, upto)
 
 
 class KeepsUpLate(SteppedLedger):

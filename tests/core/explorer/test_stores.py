@@ -103,6 +103,11 @@ def test_between_two_workers_a_slow_act_or_answer_changes_nothing(programs, stor
     assert explore_all([programs], record_property, store=store, durable=True, limit=SAMPLE, shuffled=1) == []
 
 
+def test_who_gives_up_when_another_worker_has_wounded_it_leaves_no_retry_behind(store, record_property):
+    programs, sampled = ("rx ex", "ex"), {"durable": True, "tries": 1, "limit": 2_000, "shuffled": 1}
+    assert explore_all([programs], record_property, store=store, **sampled) == []
+
+
 def test_two_workers_on_postgresql_end_as_one_in_memory(postgres_url, record_property):
     with SharedStore(postgres_url) as store:
         assert differing(ON_POSTGRESQL, store, record_property, whole=False) == []

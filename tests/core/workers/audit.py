@@ -62,7 +62,9 @@ def named(settlement):
 
 def _untrue(effect, done, undone):
     """Return how the record of one effect contradicts the counterparty's log; also what is named is named rightly."""
-    told = f"{effect.row.key} ({effect.row.tool}, {effect.tag}) is on record as {effect.outcome}, and happened {done} times"
+    told = (
+        f"{effect.row.key} ({effect.row.tool}, {effect.tag}) is {effect.outcome} on record, and happened {done} times"
+    )
     match effect.outcome.value:
         case "confirmed":
             wrong = (done, undone) != (1, 0)

@@ -1,0 +1,101 @@
+"""Asking somebody what a failed call is to mean: try it again, go on without it, or undo the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from settlemark._acting import Program
+from settlemark._effect import Effect, Outcome
+from settlemark._errors import UsageError
+from settlemark._requests import Act
+
+if TYPE_CHECKING:
+    from settlemark._attempt import Attempt
+
+Verdict = Literal["retry", "skip", "abort"]
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that failed for certain, for whoever is asked what to do.
+
+    Attributes:
+        transaction: the transaction's name.
+        tool: the tool's name.
+        arguments: what it was called with.
+        scope: what it acts on.
+        error: what it raised.
+        tries: how often somebody was asked about it, this time included.
+        held: it had been acknowledged, and failed when it was to leave.
+    """
+
+    transaction: str
+    tool: str
+    arguments: Mapping[str, Any]
+    scope: str
+    error: Exception
+    tries: int
+    held: bool
+
+
+Ask = Callable[[Failure], Any]
+"""Returns a `Verdict`, or something to await that does."""
+
+
+class Skipped(Exception):
+    """The step goes on without a call that failed with this error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def until_answered(
+    attempt: Attempt,
+    effect: Effect,
+    once: Callable[[], Program],
+    *,
+    held: bool,
+    let_through: tuple[type[BaseException], ...] = (),
+) -> Program:
+    """Perform an effect, and again for as long as whoever is asked about its failures says so.
+
+    Only a failure is asked about: what may have happened must not be repeated, nor gone on without.
+
+    Raises:
+        Skipped: the step is to go on without it. UsageError: the answer is none.
+        BaseException: what the last try raised.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        before = attempt.live.state
+        try:
+            return (yield from once())
+        except GeneratorExit:
+            raise
+        except let_through:
+            raise
+        except Exception as error:
+            if attempt.on_failure != "ask" or attempt.ask is None or effect.outcome is not Outcome.FAILED:
+                raise
+            failure = Failure(
+                attempt.name, effect.declaration.tool, dict(effect.arguments), effect.scope_text, error, tries, held
+            )
+            verdict = cast("object", (yield Act(partial(attempt.ask, failure), {}, None)))
+            if verdict not in get_args(Verdict):
+                raise UsageError(
+                    f"ask= answered {verdict!r} about {failure.tool}: it can be 'retry', 'skip' or 'abort'"
+                ) from error
+            if verdict == "abort" or attempt.live.state is not before:
+                raise
+            if verdict == "skip":
+                effect.note = SKIPPED
+                raise Skipped(error) from error
+
+
+__all__ = ["SKIPPED", "Ask", "Failure", "Skipped", "Verdict", "until_answered"]

@@ -1,0 +1,172 @@
+"""Speculation: several branches act at once, one of them is chosen, and the others have left nothing.
+
+Each branch is a transaction of its own, under one hold. The losers are aborted and finalized before the
+winner commits, so no floor of theirs rises over a write that was undone. No branch waits for another: what
+one has done at once is refused to the others, with the advice to stage it.
+Source: Atomix §3.3 (disjunctive work is one transaction an option, chosen by a controller).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._errors import UsageError
+from settlemark._nesting import Part
+from settlemark._requests import Act, Ended, Together
+from settlemark._states import Reason, State
+
+if TYPE_CHECKING:
+    from settlemark._driver import Driver
+
+Body = Callable[[Part], Callable[[], Any]]
+LOST = "another branch was chosen"
+
+
+class Speculation:
+    """One choice among branches.
+
+    Args:
+        driver: runs them.
+        name: of the choice; its branches are `name~0`, `name~1`, …
+        bodies: one a branch.
+        choose: called with a list: each branch's value, or what it raised; returns the winner's place, or None.
+        options: as for `Driver.begin`, of every branch.
+        tries: of a branch that loses races.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        name: str,
+        bodies: Sequence[Body],
+        choose: Callable[[list[Any]], Any],
+        options: dict[str, Any],
+        *,
+        tries: int,
+    ) -> None:
+        self._driver = driver
+        self._name = name
+        self._bodies = bodies
+        self._choose = choose
+        self._options = options
+        self._tries = tries
+
+    def program(self) -> Program:
+        """Run the branches, choose, settle; return the winner's value, or None when none was chosen.
+
+        Raises:
+            ExceptionGroup: every branch failed. Refused, PartialCommit, InDoubt: the winner did not commit, or not
+            whole. UsageError: what was chosen is no branch that succeeded. Else what `choose` raised.
+        """
+        driver, parent = self._driver, self._driver.inside()
+        known: dict[str, Any] = {**self._options, "known": False, "hooks": (), "retry": False, "name": self._name}
+        choice: Attempt = yield from driver.begin(**known, role="choice", parent=parent)
+        try:
+            value = yield from self._under(choice, parent)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._drop(choice)
+            raise
+        yield from self._drop(choice)
+        return value
+
+    def _drop(self, choice: Attempt) -> Program:
+        if choice.live.state is State.OPEN:
+            yield from self._driver.commit(choice)  # it never touched anything: it only stops to hold
+
+    def _under(self, choice: Attempt, parent: int) -> Program:
+        attempts: list[Attempt] = []
+        try:
+            options: dict[str, Any] = {
+                **self._options,
+                "retry": True,
+                "declared": (),
+                "group": choice.live.id,
+                "parent": parent,
+            }
+            for number in range(len(self._bodies)):
+                options["name"] = f"{self._name}~{number}"
+                attempts.append((yield from self._driver.begin(**options)))
+            before = next((n for n, attempt in enumerate(attempts) if attempt.replay is not None), None)
+            if before is not None:
+                return (yield from self._replay(attempts, before))
+            return (yield from self._choose_among(attempts))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield from self._discard(attempts, f"{type(error).__name__}: {error}")
+            raise
+
+    def _replay(self, attempts: list[Attempt], winner: int) -> Program:
+        """Answer from the record: a branch has committed before, and nothing is chosen twice."""
+        yield from self._discard([a for n, a in enumerate(attempts) if n != winner], LOST)
+        attempt = attempts[winner]
+        return (yield Act(self._bodies[winner](Part(attempt, attempt.numbering)), {}, None))
+
+    def _choose_among(self, attempts: list[Attempt]) -> Program:
+        branches = [
+            self._branch(attempts, number, body, self._tries) for number, body in enumerate(self._bodies)
+        ]  # fmt: skip
+        ended: list[Ended] = yield Together(branches)
+        _raise_interrupt(ended)
+        failed = [end.error for end in ended if isinstance(end.error, Exception)]
+        if len(failed) == len(ended):
+            raise ExceptionGroup(f"every branch of {self._name} failed: nothing was chosen", failed)
+        results = [end.value if end.error is None else end.error for end in ended]
+        winner = self._checked((yield Act(partial(self._choose, results), {}, None)), ended)
+        yield from self._discard([a for n, a in enumerate(attempts) if n != winner], LOST)
+        if winner is None:
+            return None
+        yield from self._driver.commit(attempts[winner])
+        return ended[winner].value
+
+    def _branch(self, attempts: list[Attempt], number: int, body: Body, tries: int) -> Program:
+        """Run one branch; the attempt it came to its end in takes its place in the list."""
+
+        def entered(part: Part) -> Callable[[], Any]:
+            attempts[number] = part.attempt
+            return body(part)
+
+        return self._driver.branch(attempts[number], entered, tries=tries)
+
+    def _checked(self, winner: Any, ended: list[Ended]) -> int | None:
+        if winner is None:
+            return None
+        if isinstance(winner, bool) or not isinstance(winner, int) or not 0 <= winner < len(ended):
+            raise UsageError(
+                f"choose= answered {winner!r} about {self._name}: give the place of one of its {len(ended)} branches,"
+                " from 0, or None for none; all of them were undone"
+            )
+        if ended[winner].error is not None:
+            raise UsageError(
+                f"choose= answered {winner} about {self._name}, and that branch failed: choose one whose result is no"
+                " exception, or None; all of them were undone"
+            ) from ended[winner].error
+        return winner
+
+    def _discard(self, attempts: Sequence[Attempt], cause: str) -> Program:
+        """Abort branches, all at once, and return when each of them is undone, or what stays is named."""
+        driver = self._driver
+        lost = [attempt for attempt in attempts if attempt.replay is None]
+        acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.values())]
+        for attempt in lost:
+            if attempt not in acted:
+                yield from driver.discard(attempt, Reason.ABANDONED, cause=cause)
+        if acted:
+            # Beside each other: what each has to undo takes its time.
+            _raise_interrupt((yield Together([driver.discard(a, Reason.ABANDONED, cause=cause) for a in acted])))
+
+
+def _raise_interrupt(ended: list[Ended]) -> None:
+    """Raise what is no failure of a branch: an interrupt from the keyboard, or a cancellation."""
+    for end in ended:
+        if end.error is not None and not isinstance(end.error, Exception):
+            raise end.error
+
+
+__all__ = ["Speculation"]
