@@ -9,6 +9,15 @@ import pytest
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 
+def pytest_collection_modifyitems(items):
+    """Leave out what takes minutes, unless all is asked for: SETTLEMARK_TESTS=all."""
+    if os.environ.get("SETTLEMARK_TESTS") == "all":
+        return
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
+
+
 def pytest_terminal_summary(terminalreporter):
     explored: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():

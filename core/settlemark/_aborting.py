@@ -58,6 +58,8 @@ class Aborting(Asking, Freshening):
         if txn is None:
             return
         yield from self._surely(lambda protocol, _book: protocol.unretry(txn))
+        yield from self._tidy()
+        yield from self._until_concluded(attempt, txn)  # what was queued before may have made the retry already
         again = self._attempts.get(txn.successor) if txn.successor is not None else None
         if again is not None:
             yield from self.abort(again, Reason.ABANDONED)
@@ -81,8 +83,15 @@ class Aborting(Asking, Freshening):
 
     def _conclude(self, txn: Txn) -> Program:
         attempt = self._attempts.get(txn)
-        if attempt is None:
-            return  # another worker's, or one that recovery takes up
+        if attempt is None or attempt.concluding:
+            return  # another worker's, or one that recovery takes up; or a program is at it
+        attempt.concluding = True
+        try:
+            yield from self._conclude_attempt(attempt, txn)
+        finally:
+            attempt.concluding = False
+
+    def _conclude_attempt(self, attempt: Attempt, txn: Txn) -> Program:
         interrupted: BaseException | None = None
         if attempt.written and txn.state is State.ABORTING:
             # On disk before anything is undone: whoever comes after a crash must not go on with it.

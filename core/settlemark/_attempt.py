@@ -60,7 +60,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "ask", "began", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
+        "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
         "on_failure", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "suspended",
         "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
@@ -102,6 +102,7 @@ class Attempt:
         self.written = False
         self.suspended = False
         self.told_waiting = False
+        self.concluding = False
         self.waiters: list[Ticket] = []
         self.began: Began | None = None  # what an observer was told of it
 

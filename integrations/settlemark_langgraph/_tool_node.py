@@ -108,7 +108,6 @@ class SequencedToolNode(ToolNode):
             return super()._func(input, config, runtime)
         for tries in range(_TRIES, 0, -1):
             invocation = run_sync(self._open(input, config, runtime, last=tries == 1))
-            batch: Batch = invocation.batch
             token = _here.set(invocation)
             try:
                 return super()._func(input, invocation.with_room(config), runtime)
@@ -127,7 +126,6 @@ class SequencedToolNode(ToolNode):
             return await super()._afunc(input, config, runtime)
         for tries in range(_TRIES, 0, -1):
             invocation = await run_async(self._open(input, config, runtime, last=tries == 1))
-            batch: Batch = invocation.batch
             token = _here.set(invocation)
             try:
                 return await super()._afunc(input, config, runtime)

@@ -398,7 +398,8 @@ class Shared:
         wire.execute(_WRITE_IMAGE, {**here, "state": _text(image(self.protocol))})
         others = _OTHERS.format(clock=clock_of(wire.dialect))
         needed = wire.query(saying(f"SELECT min(applied) {others}"), self._me())[0][0]
-        here["n"] = number if needed is None else min(number, needed)
+        # The image's own entry stays: it tells whoever wrote it, and lost the answer, that it was committed.
+        here["n"] = min(number - 1, number if needed is None else needed)
         wire.execute(_DROP_LOG, here)
         self._imaged = number
 

@@ -50,6 +50,7 @@ def test_each_class_of_effect_at_each_statement(in_memory, title, record_propert
     swept(in_memory, title, record_property, lambda sweep: sweep.each)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("title", [program.title for program in MIXES])
 def test_each_kind_of_transaction_between_any_two_commits(in_memory, title, record_property):
     swept(in_memory, title, record_property, lambda sweep: sweep.some)
@@ -60,6 +61,7 @@ def test_joining_and_leaving_the_store_are_no_exception_and_a_disk_is_none(on_di
 
 
 @pytest.mark.usefixtures("hasty")
+@pytest.mark.long
 @pytest.mark.parametrize("title", HASTY)
 def test_neither_when_every_outcome_is_on_record_at_once(in_memory, title, record_property):
     swept(in_memory, title, record_property, lambda sweep: sweep.some)
@@ -70,6 +72,7 @@ def test_on_postgresql(namespaces, title, record_property):
     swept(namespaces, title, record_property, lambda sweep: sweep.some)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("title", "at"), AGAIN)
 def test_a_recovery_that_dies_is_recovered_from_alike(in_memory, title, at, record_property):
     sweep = Sweep(in_memory, PROGRAMS[title])

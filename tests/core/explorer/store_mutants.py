@@ -15,7 +15,7 @@ from settlemark.testing._stores import SteppedLedger
 class KeepsUpNoMore(SteppedLedger):
     """Takes nobody's steps but its own, once it has joined."""
 
-    def _catch_up(self, wire: Wire) -> None:
+    def _catch_up(self, wire: Wire, upto: int) -> None:
         if self.applied < 0:
             super()._catch_up(wire, upto)
 
