@@ -114,7 +114,7 @@ class SequencedToolNode(ToolNode):
             except _Again:
                 continue
             except BaseException as error:
-                run_sync(batch.abandon(error))
+                run_sync(invocation.batch.abandon(error))
                 raise
             finally:
                 _here.reset(token)
