@@ -60,7 +60,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number", "numbering",
+        "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number",
+        "numbering",
         "on_failure", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "suspended",
         "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
