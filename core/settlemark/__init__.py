@@ -38,6 +38,7 @@ from settlemark._errors import (
 from settlemark._failing import Failure
 from settlemark._holding import Hold
 from settlemark._logs import json_logs
+from settlemark._parking import Parked
 from settlemark._resolving import Doubt
 from settlemark._retention import Pruned
 from settlemark._scope import Scope, ScopeTemplate
@@ -75,6 +76,7 @@ __all__ = [
     "Opening",
     "Outcome",
     "OutsideDeclared",
+    "Parked",
     "PartialCommit",
     "PayloadError",
     "PlannedCall",

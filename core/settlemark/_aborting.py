@@ -11,7 +11,7 @@ from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import LedgerError
 from settlemark._freshness import Freshening
-from settlemark._protocol import Protocol
+from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn, fire
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
@@ -47,7 +47,7 @@ class Aborting(Asking, Freshening):
     def suspend(self, attempt: Attempt) -> Program:
         """Leave a transaction open: entering its name again goes on where it stopped."""
         txn = attempt.live
-        yield from self._step(lambda protocol, _book: protocol.park(txn, parked=True))
+        yield from self._step(lambda protocol, _book: protocol.park(txn, parked=True), durable=attempt.written)
         with self.local as protocol:
             attempt.suspended = True
             protocol.nudge(txn)
@@ -87,7 +87,8 @@ class Aborting(Asking, Freshening):
             return  # another worker's, or one that recovery takes up; or a program is at it
         attempt.concluding = True
         try:
-            yield from self._conclude_attempt(attempt, txn)
+            if txn.owner == self.ledger.worker or (yield from self._own(txn)):
+                yield from self._conclude_attempt(attempt, txn)
         finally:
             attempt.concluding = False
 
@@ -130,6 +131,19 @@ class Aborting(Asking, Freshening):
         attempt.forget_secrets()
         if interrupted is not None:
             raise interrupted
+
+    def _own(self, txn: Txn) -> Program:
+        """Own what was put aside, and return whether that was possible: another process may have come back to it."""
+
+        def own(protocol: Protocol, _book: Book) -> bool:
+            if txn.owner not in (NOBODY, self.ledger.worker):
+                self._attempts.pop(txn, None)
+                return False
+            if txn.owner == NOBODY:
+                protocol.own(txn, self.ledger.worker)
+            return True
+
+        return (yield from self._step(own))
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program:
         acted = effect.executed and effect.tag is None

@@ -33,6 +33,7 @@ from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
 if TYPE_CHECKING:
     from settlemark._failing import Ask
     from settlemark._freshness import LiveRead
+    from settlemark._splitting import Splinter
 
 log = logging.getLogger("settlemark")
 
@@ -61,9 +62,8 @@ class Attempt:
 
     __slots__ = (
         "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number",
-        "numbering",
-        "on_failure", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "suspended",
-        "told_waiting", "txn", "wait", "waiters", "written",
+        "numbering", "on_failure", "park", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
+        "splinters", "suspended", "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,8 @@ class Attempt:
         self.placed = 0
         self.written = False
         self.suspended = False
+        self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
+        self.splinters: list[Splinter] = []
         self.told_waiting = False
         self.concluding = False
         self.waiters: list[Ticket] = []
@@ -137,6 +139,7 @@ class Attempt:
     def restart(self) -> None:
         """Expect its decisions anew, from the first: what was decided before is recalled."""
         self.numbering = Numbering()
+        self.park = None
         self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
 
     def next(self, txn: Txn) -> Attempt:
@@ -144,6 +147,13 @@ class Attempt:
         return Attempt(
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask,
+        )  # fmt: skip
+
+    def part(self, name: str) -> Attempt:
+        """Return the first attempt of what is split off from this one."""
+        return Attempt(
+            None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait, hooks=(),
+            on_failure=self.on_failure, retries=self.retries, ask=self.ask,
         )  # fmt: skip
 
     def place(self, effect: Effect, numbering: Numbering | None = None) -> None:

@@ -23,7 +23,8 @@ from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout,
 from settlemark._failing import Ask
 from settlemark._logs import about_txn
 from settlemark._nesting import Inside, Part
-from settlemark._protocol import Protocol
+from settlemark._parking import Parking, follow
+from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
 from settlemark._requests import Act, Wait
 from settlemark._resolving import Resolving
@@ -37,7 +38,7 @@ log = logging.getLogger("settlemark")
 CANCEL_SECONDS = 30.0
 
 
-class Driver(Resolving):
+class Driver(Parking, Resolving):
     """Runs transactions over a ledger: begins, recalls and repeats them.
 
     Making calls, settling, aborting, taking up what was left and resolving what is in doubt are its bases' parts.
@@ -112,7 +113,7 @@ class Driver(Resolving):
             recorded = book.load(name) if known else None
             if recorded is not None and recorded.state is State.COMMITTED:
                 replay = build(None, recorded.row.attempt)
-                replay.become_replay(recorded)
+                replay.become_replay(follow(book, recorded))
                 return replay
             if recorded is not None and recorded.state is not State.ABORTED:
                 self._record_ends(protocol, book, {(name, recorded.row.attempt): recorded})
@@ -151,7 +152,9 @@ class Driver(Resolving):
     ) -> Attempt | Ticket:
         """Return the attempt under a name in use, if it is anybody's to go on with; else a ticket to wait with."""
         attempt = self._attempts.get(same)
-        if attempt is not None and attempt.suspended:
+        if attempt is not None and attempt.suspended and same.owner in (NOBODY, self.ledger.worker):
+            if same.owner == NOBODY:
+                protocol.own(same, self.ledger.worker)
             attempt.suspended = False
             attempt.restart()
             protocol.park(same, parked=False)

@@ -189,7 +189,8 @@ class Programs(Telling):
         with self.local:
             if txn.id == DETACHED:
                 self._attempts.pop(txn, None)  # another worker concludes it, or there is nothing to conclude
-            if txn.state is not State.ABORTED or txn not in self._attempts:
+            mine = txn in self._attempts and txn.owner == self.ledger.worker
+            if txn.state is not State.ABORTED or not mine:
                 return
             ticket = Ticket()
             attempt.waiters.append(ticket)

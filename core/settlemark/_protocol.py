@@ -733,8 +733,24 @@ class Protocol:
 
     @step
     def park(self, txn: Txn, *, parked: bool) -> None:
-        """Note that a transaction is put aside until its framework comes back to it, or that this has happened."""
+        """Note that a transaction is put aside until somebody comes back to it, or that this has happened.
+
+        Put aside it is nobody's: whoever comes back to it owns it first, in whatever process.
+        """
         txn.parked = parked
+        if parked:
+            txn.owner = NOBODY
+
+    @step
+    def split(self, name: str, run: str, reads: list[Scope]) -> Txn:
+        """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now."""
+        txn = Txn(self._next_serial(), name, run, 1, self._fresh(), retry=False, owner=NOBODY)
+        self._enter(txn)
+        self._order.add(txn.position)
+        for scope in reads:
+            self.versions.read(txn, scope)
+        txn.parked = True
+        return txn
 
     @step
     def bury(self, worker: str) -> list[Txn]:

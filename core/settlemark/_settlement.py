@@ -10,7 +10,7 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, get_args
@@ -29,7 +29,7 @@ from settlemark._effect import (
     declare,
     declared_as,
 )
-from settlemark._errors import UsageError
+from settlemark._errors import DeclarationError, UsageError
 from settlemark._events import LostLease, Observer, Told
 from settlemark._failing import Ask
 from settlemark._holding import Hold
@@ -37,6 +37,7 @@ from settlemark._index import Position
 from settlemark._logs import about
 from settlemark._nesting import Part
 from settlemark._operators import Operators
+from settlemark._parking import Park, Parked
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
 from settlemark._registry import Registry
@@ -46,7 +47,7 @@ from settlemark._scope import Scope, escape
 from settlemark._speculation import Speculation
 from settlemark._states import Tag
 from settlemark._tending import Asker, Tender
-from settlemark._transaction import AsyncTransaction, Opening, Transaction
+from settlemark._transaction import AsyncTransaction, Opening, Transaction, checked_park
 from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
 from settlemark.ledger._failures import shown
@@ -210,6 +211,7 @@ class Settlement(Operators):
         wait: float | None = None,
         on_failure: OnFailure | None = None,
         ask: Ask | None = None,
+        park: Park = "keep",
         independent: bool = False,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
@@ -223,6 +225,7 @@ class Settlement(Operators):
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
             ask: the settlement's by default.
+            park: how `tx.park()` puts it aside: `"keep"` it whole, or `"split"` it at its gates.
             independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
                 and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
@@ -232,7 +235,7 @@ class Settlement(Operators):
             PartialCommit, InDoubt: see there.
         """
         options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask)
-        return Opening(self, {**options, "independent": independent})
+        return Opening(self, {**options, "independent": independent}, checked_park(park))
 
     def _options(
         self,
@@ -357,6 +360,85 @@ class Settlement(Operators):
         program = Speculation(self.driver, options["name"], bodies, choose, options, tries=tries).program()
         is_async = any(inspect.iscoroutinefunction(function) for function in (*branches, choose))
         return run_async(program) if is_async else run_sync(program)
+
+    def parked(self) -> list[Parked]:
+        """Return what `tx.park()` has put aside and nobody has answered yet, oldest first."""
+        return self.driver.parked()
+
+    def answer(
+        self,
+        name: str,
+        approve: bool,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        because: str | None = None,
+        wait: float | None = None,
+    ) -> list[Any]:
+        """Commit what is parked under this name, or undo it; return the results of what left, in order.
+
+        It may have been parked by another process, if the tools are declared in this one.
+
+        Args:
+            name: one of `parked()`.
+            approve: False undoes it; of one that was split off, it drops what was gated.
+            arguments: for its one gated effect, in place of those it was queued with.
+            because: why not, for the record.
+            wait: seconds; the settlement's by default.
+
+        Raises:
+            UsageError: nothing is parked under this name, or `arguments` has no one effect to go to; nothing moved.
+            DeclarationError: a tool of it is not declared in this process; nothing moved.
+            Stale: what it read has changed since; it was undone. WaitTimeout, PartialCommit, InDoubt: see there.
+
+        >>> sent = []
+        >>> from settlemark import effect
+        >>> @effect("irreversible", scope="mail:/{to}")
+        ... def send_mail(to): sent.append(to)
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.transaction("trip-42") as tx:
+        ...     _ = tx.call(send_mail, to="a@b.example")
+        ...     tx.park("split")
+        >>> [waiting.transaction for waiting in settlement.parked()]
+        ['trip-42!0']
+        >>> _ = settlement.answer("trip-42!0", approve=True)
+        >>> sent
+        ['a@b.example']
+        """
+        found: list[Any] = run_sync(self._answering(name, approve, arguments, because, wait))
+        return found
+
+    async def aanswer(
+        self,
+        name: str,
+        approve: bool,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        because: str | None = None,
+        wait: float | None = None,
+    ) -> list[Any]:
+        """Do as `answer`, for an event loop."""
+        self.remember_loop()
+        found: list[Any] = await run_async(self._answering(name, approve, arguments, because, wait))
+        return found
+
+    def _answering(
+        self, name: str, approve: bool, arguments: Mapping[str, Any] | None, because: str | None, wait: float | None
+    ) -> Program:
+        def remake(effect: Effect, given: Mapping[str, Any]) -> Effect:
+            declaration = effect.declaration
+            function = declaration.function
+            if function is None:
+                raise DeclarationError(
+                    f"{declaration.tool} cannot be called with other arguments: declare it on its function, or answer"
+                    " without arguments=", tool=declaration.tool,
+                )  # fmt: skip
+            named = declaration.arguments((), dict(given))
+            return self.effect_of(declaration, named, partial(function, **named), run=name.split("/", 1)[0])
+
+        return self.driver.answer(
+            name, approve=approve, arguments=arguments, because=because, remake=remake,
+            wait=self._wait if wait is None else _checked_wait(wait), retries=self._retries,
+        )  # fmt: skip
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
         """Return a hold, to enter: what begins later and overlaps these scopes waits until it is dropped.

@@ -16,12 +16,13 @@ from settlemark._failing import Skipped, until_answered
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
+from settlemark._splitting import Splitting
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Call, Ticket, Txn
 from settlemark.ledger._contract import Book, Change
 
 
-class Settling(Aborting):
+class Settling(Aborting, Splitting):
     """The part of a driver that commits."""
 
     def commit(self, attempt: Attempt) -> Program:
@@ -54,6 +55,8 @@ class Settling(Aborting):
             elif txn.state is State.COMMITTED:
                 self._leave(attempt, txn)  # an interrupt from the keyboard came behind the decision
             raise
+        if attempt.splinters:
+            self._adopt_splinters(attempt)
         if txn.finished:
             self._leave(attempt, txn)
         else:
@@ -85,7 +88,10 @@ class Settling(Aborting):
             if unseen and not examined:
                 blocked = protocol.waits_for(txn)
             else:
-                blocked = protocol.decide(txn, lasting=attempt.written)
+                if attempt.splinters:
+                    blocked = self._decide_split(attempt, txn, protocol, book)
+                else:
+                    blocked = protocol.decide(txn, lasting=attempt.written)
                 if blocked is None and attempt.written:
                     self._record_decision(attempt, txn, protocol, book)
             return None if blocked is None else (blocked, protocol.watch(blocked.holder, txn))
@@ -131,7 +137,8 @@ class Settling(Aborting):
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:
         over = (Outcome.CONFIRMED, Outcome.DROPPED)
-        return [e for e in attempt.in_order() if e.held and e.outcome not in over]
+        elsewhere = {effect for splinter in attempt.splinters for effect in splinter.effects}
+        return [e for e in attempt.in_order() if e.held and e.outcome not in over and e not in elsewhere]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:
@@ -232,6 +239,7 @@ class Settling(Aborting):
     def _revert(self, attempt: Attempt, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Program:
         """Take back a decision of which nothing has left yet, and undo everything."""
         yield from self._step(lambda protocol, _book: protocol.revert(txn, reason, **detail))
+        yield from self._withdraw_splinters(attempt)
         yield from self._tidy()
         yield from self._until_finished(attempt, txn)
 

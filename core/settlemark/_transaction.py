@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program
@@ -17,6 +17,7 @@ from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declar
 from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
 from settlemark._nesting import Part
+from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
@@ -73,10 +74,11 @@ class Queued:
 class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
-    def __init__(self, settlement: Settlement, part: Part) -> None:
+    def __init__(self, settlement: Settlement, part: Part, park: Park = "keep") -> None:
         self._settlement = settlement
         self._part = part
         self._attempt = part.attempt
+        self._park: Park = park
 
     @property
     def name(self) -> str:
@@ -112,9 +114,33 @@ class _Face:
         """Return the requests it has staged on a scope and not yet applied."""
         return self._attempt.staged(Scope.parse(scope))
 
+    def park(self, how: Park | None = None) -> None:
+        """Let the end of its block put it aside, until `Settlement.answer` says yes or no, in whatever process.
+
+        `"keep"` parks it whole: it holds its scopes, and all of it commits or is undone by the answer. `"split"`
+        commits what is eager or staged, and parks each irreversible effect as a transaction of its own, named
+        `name!number`, which holds nothing while it waits: what it read is looked at again when the answer comes.
+        By default it is parked as its `park=` says.
+
+        Raises:
+            UsageError: there is no such way, or it is a part of another's call, which parks or does not.
+        """
+        if self.joined:
+            raise UsageError(
+                f"a part of {self.name} cannot be parked alone: park {self.name}, or begin it with independent=True"
+            )
+        self._attempt.park = checked_park(how or self._park)
+
     def _committing(self) -> Program:
-        if not self.joined:
-            yield from self._settlement.driver.commit(self._attempt)
+        driver, attempt = self._settlement.driver, self._attempt
+        if self.joined:
+            return
+        if attempt.replay is not None or attempt.park is None:
+            yield from driver.commit(attempt)
+        elif attempt.park == "keep":
+            yield from driver.keep(attempt)
+        else:
+            yield from driver.split(attempt)
 
     def _aborting(self, reason: str) -> Program:
         if self.joined:
@@ -161,6 +187,17 @@ class _Face:
 
 def _nothing() -> None:
     return None
+
+
+def checked_park(how: Park) -> Park:
+    """Return a way to park.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    if how not in get_args(Park):
+        raise UsageError(f"park={how!r}: choose one of {', '.join(map(repr, get_args(Park)))}")
+    return how
 
 
 def _answer(result: Any) -> Any:
@@ -343,9 +380,10 @@ class PlannedCall:
 class Opening:
     """A transaction about to begin: enter it with `with` or `async with`."""
 
-    def __init__(self, settlement: Settlement, options: dict[str, Any]) -> None:
+    def __init__(self, settlement: Settlement, options: dict[str, Any], park: Park = "keep") -> None:
         self._settlement = settlement
         self._options = options
+        self._park: Park = park
         self._face: Transaction | AsyncTransaction | None = None
 
     def _under(self, hold: int) -> Self:
@@ -354,7 +392,8 @@ class Opening:
         return self
 
     def __enter__(self) -> Transaction:
-        self._face = Transaction(self._settlement, run_sync(self._settlement.driver.enter(**self._options)))
+        part = run_sync(self._settlement.driver.enter(**self._options))
+        self._face = Transaction(self._settlement, part, self._park)
         return self._face
 
     def __exit__(
@@ -373,7 +412,7 @@ class Opening:
                 if not part.joined:
                     await run_async(self._settlement.driver.abort(part.attempt, Reason.ABANDONED))
             raise
-        self._face = AsyncTransaction(self._settlement, begun[0])
+        self._face = AsyncTransaction(self._settlement, begun[0], self._park)
         return self._face
 
     def _enter(self, begun: list[Part]) -> Program:
@@ -399,7 +438,7 @@ class Opening:
         elif attempt.replay is not None or (
             face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
         ):
-            yield from driver.commit(attempt)
+            yield from face._committing()  # noqa: SLF001
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(

@@ -1,0 +1,234 @@
+"""Putting a transaction aside until a person has answered, and going on with it in whatever process hears the answer.
+
+Parked whole (`keep`) it stays open and holds its scopes; split (`split`), what was eager settles and each
+gate waits alone. Nobody owns what is parked: any process that has its tools declared may answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from settlemark import _codec
+from settlemark._acting import Program, Retries
+from settlemark._attempt import Attempt
+from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._errors import DeclarationError, UsageError
+from settlemark._protocol import NOBODY, Protocol
+from settlemark._recovering import Recovering
+from settlemark._recovery import named
+from settlemark._splitting import WAITS
+from settlemark._states import Reason, State, Tag
+from settlemark._txn import Mode, Txn
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+
+Park = Literal["keep", "split"]
+EDITED = "approved with other arguments as "
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A transaction that waits for an answer; see `Settlement.answer`.
+
+    Attributes:
+        transaction: its name.
+        run: the job it belongs to.
+        gates: one mapping for each effect that would leave: tool, arguments, scope, key, rationale.
+    """
+
+    transaction: str
+    run: str
+    gates: tuple[Mapping[str, Any], ...]
+
+
+class Parking(Recovering):
+    """The part of a driver that puts transactions aside and goes on with them."""
+
+    def keep(self, attempt: Attempt) -> Program:
+        """Put a transaction aside as it is, when its calls have returned: it stays open, and holds what it holds.
+
+        Raises:
+            Refused: it was undone meanwhile.
+        """
+        yield from self._quiesce(attempt, attempt.live)
+        if attempt.live.state is not State.OPEN:
+            with self.local as protocol:
+                raise protocol.refusal(attempt.live)
+        yield from self.suspend(attempt)
+
+    def tend(self) -> Program:
+        """Do as `Recovering.tend`, and let go of what others have come back to."""
+        yield from super().tend()
+        with self.local:
+            for txn, attempt in list(self._attempts.items()):
+                if attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self.ledger.worker)):
+                    del self._attempts[txn]
+
+    def split(self, attempt: Attempt) -> Program:
+        """Commit, but for what is gated: that is parked, each gate in a transaction of its own.
+
+        Raises: as `commit`; nothing was split off then.
+        """
+        attempt.splinters = self._splinters(attempt)
+        yield from self.commit(attempt)
+
+    def parked(self) -> list[Parked]:
+        """Return what waits for an answer, oldest first. Blocks."""
+
+        def look(protocol: Protocol, book: Book) -> list[Parked]:
+            found = sorted((txn for txn in protocol.live.values() if _is_parked(txn)), key=lambda txn: txn.id)
+            return [Parked(txn.name, txn.run, _gates(book.load(txn.name), txn)) for txn in found]
+
+        return self.ledger.now(look)
+
+    def answer(
+        self,
+        name: str,
+        *,
+        approve: bool,
+        arguments: Mapping[str, Any] | None,
+        because: str | None,
+        remake: Callable[[Effect, Mapping[str, Any]], Effect],
+        wait: float,
+        retries: Retries,
+    ) -> Program:
+        """Commit what is parked under this name, or undo it; return the results of what left, in order.
+
+        `remake` returns an effect with other arguments.
+
+        Raises:
+            UsageError: nothing is parked under it, or it is not to be edited. DeclarationError: a tool of it is not
+            declared here. Nothing moved. Refused: what it read has changed, or its scopes stayed taken; it was undone.
+        """
+
+        def take(protocol: Protocol, book: Book) -> Attempt:
+            txn = protocol.named.get(name)
+            if txn is None or not _is_parked(txn):
+                raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
+            attempt = self._attempts.get(txn)
+            recorded = None
+            if attempt is None:
+                recorded = book.load(name)
+                self._refuse_unknown(name, recorded)
+                attempt = Attempt(
+                    txn, name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait,
+                    hooks=(), on_failure="abort", retries=retries,
+                )  # fmt: skip
+            if approve and arguments is not None and (gates := len(_gates(recorded, txn, attempt))) != 1:
+                raise UsageError(
+                    f"{name} has {gates} gated effects: which of them is meant by arguments= cannot be told; answer"
+                    ' without, or split it (park="split") so that each has an answer of its own; nothing moved'
+                )
+            if recorded is not None:
+                self._revived(protocol, book, txn, attempt, recorded)
+            else:
+                protocol.own(txn, self.ledger.worker)
+                attempt.suspended = False
+            protocol.park(txn, parked=False)
+            return attempt
+
+        attempt: Attempt = yield from self._step(take)
+        if not approve:
+            verdict = because or "no"
+            yield from self.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
+            return []
+        held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
+        if arguments is not None:
+            gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
+            held[held.index(gate)] = yield from self._edit(attempt, gate, remake(gate, arguments))
+        for effect in held:
+            if not any(call.hold is not None for call in effect.calls):
+                effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)
+        yield from self.commit(attempt)
+        return [effect.result for effect in held]
+
+    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+        """Hold an effect in the place of another, of which it is known that it never leaves."""
+        edited.payload = _codec.encode(edited.arguments)
+        edited.arguments = _codec.snapshot(edited.arguments)
+        edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
+        edited.path, edited.position = (*gate.path, 0), attempt.placed
+        edited.key = attempt.key(edited.path, edited.call_id)
+        yield from self._hold(attempt, attempt.live, edited)
+        gate.outcome, gate.tag, gate.note = Outcome.DROPPED, Tag.CLEAN, f"{EDITED}{edited.key}"
+        told = attempt.outcome(gate, self._clock())
+
+        def replaced(protocol: Protocol, book: Book) -> None:
+            for call in gate.calls:
+                protocol.unhold(call)
+            attempt.put(book, [told])
+
+        yield from self._step(replaced, durable=True)
+        return edited
+
+    def _refuse_unknown(self, name: str, recorded: RecordedTransaction | None) -> None:
+        """Return when everything of a recorded transaction can leave, or be undone, in this process.
+
+        Raises:
+            DeclarationError: a tool is not declared here; nothing moved.
+        """
+        missing: set[str] = set()
+        for effect in recorded.effects if recorded is not None else ():
+            declared = self._declaration(effect.row.tool, effect.row.version)
+            leaves = effect.row.held and effect.outcome is Outcome.QUEUED
+            if (leaves and (declared is None or declared.function is None)) or (
+                effect.row.handlers != "{}" and declared is None
+            ):
+                missing.add(named(effect.row))
+        if missing:
+            raise DeclarationError(
+                f"{name} cannot be answered in this process, where nothing called {', '.join(sorted(missing))} is"
+                " declared: import or declare it, then answer again; nothing moved",
+                tool=min(missing),
+            )
+
+
+def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
+    """Return a record in which what was split off, or approved with other arguments, has the outcome it had there."""
+    by_key = {effect.row.key: effect for effect in recorded.effects}
+    parts: dict[str, Iterator[RecordedEffect]] = {}
+    effects: list[RecordedEffect] = []
+    for effect in recorded.effects:
+        note = effect.note or ""
+        found = by_key.get(note.removeprefix(EDITED)) if note.startswith(EDITED) else None
+        if note.startswith(WAITS):
+            name = note.removeprefix(WAITS)
+            if name not in parts:
+                part = book.load(name)
+                parts[name] = iter(()) if part is None else iter(follow(book, part).effects)
+            found = next(parts[name], None)
+        if found is not None:
+            effect = replace(effect, outcome=found.outcome, result=found.result, error=found.error)  # noqa: PLW2901
+        effects.append(effect)
+    return replace(recorded, effects=effects)
+
+
+def _is_parked(txn: Txn) -> bool:
+    return txn.parked and txn.owner == NOBODY and txn.state is State.OPEN and not txn.role
+
+
+def _gates(
+    recorded: RecordedTransaction | None, txn: Txn, attempt: Attempt | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the gated effects that would leave, as they are recorded, or as this process knows them."""
+    if recorded is None:
+        return tuple(
+            {"tool": e.declaration.tool}
+            for e in (attempt.in_order() if attempt is not None else ())
+            if e.held and e.outcome is Outcome.QUEUED and e.declaration.kind is EffectClass.IRREVERSIBLE
+        )
+    return tuple(
+        {
+            "tool": effect.row.tool, "arguments": _codec.decode(effect.row.arguments), "scope": effect.row.scope,
+            "key": effect.row.key, "rationale": effect.row.rationale,
+        }
+        for effect in recorded.effects
+        if effect.row.attempt == txn.attempt
+        and effect.row.held
+        and effect.outcome is Outcome.QUEUED
+        and effect.row.kind is EffectClass.IRREVERSIBLE
+    )  # fmt: skip
+
+
+__all__ = ["EDITED", "Park", "Parked", "Parking"]

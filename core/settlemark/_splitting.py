@@ -1,0 +1,115 @@
+"""Splitting a transaction at its gates: what need not wait for a person settles now.
+
+Each gated effect becomes a transaction of its own, with whatever is held behind it. That one holds no scope
+while it waits; it knows what the first had read, as it was when that committed, and is verified afresh when
+the answer comes. Both halves come from one step: a crash leaves the whole, or the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._program import Programs
+from settlemark._protocol import NOBODY, Protocol
+from settlemark._states import Reason, State, Tag
+from settlemark._txn import Blocked, Txn
+from settlemark.ledger._contract import Book
+
+WAITS = "waits for an answer as "
+
+
+@dataclass(slots=True, eq=False)
+class Splinter:
+    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there."""
+
+    attempt: Attempt
+    effects: list[Effect]
+    moved: list[Effect]
+
+
+class Splitting(Programs):
+    """The part of a driver that splits."""
+
+    def _splinters(self, attempt: Attempt) -> list[Splinter]:
+        """Return what a transaction is split into, with each gate whatever was to leave after it."""
+        groups: list[list[Effect]] = []
+        for effect in attempt.in_order():
+            if not effect.held or effect.outcome is not Outcome.QUEUED:
+                continue
+            if effect.declaration.kind is EffectClass.IRREVERSIBLE:
+                groups.append([effect])
+            elif groups:
+                groups[-1].append(effect)  # it was issued behind that gate, and leaves after it
+        return [self._splinter(attempt, effects) for effects in groups]
+
+    @staticmethod
+    def _splinter(attempt: Attempt, effects: list[Effect]) -> Splinter:
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, effects[0].path))}")
+        moved: list[Effect] = []
+        for number, effect in enumerate(effects):
+            copy = replace(effect, key=part.key((number,), effect.call_id), path=(number,), position=number, calls=[])
+            part.prepare(copy)
+            moved.append(copy)
+        return Splinter(part, effects, moved)
+
+    def _decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
+        """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""
+        blocked = protocol.waits_for(txn)
+        if blocked is not None:
+            return blocked
+        for splinter in attempt.splinters:
+            for effect in splinter.effects:
+                for call in effect.calls:
+                    protocol.unhold(call)
+        reads = list(txn.reads)
+        protocol.decide(txn, lasting=attempt.written)
+        at = self._clock()
+        for splinter in attempt.splinters:
+            part = splinter.attempt
+            part.txn, part.written = protocol.split(part.name, part.run, reads), False
+            attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
+            for effect in splinter.moved:
+                part.put(book, part.intent(effect, owner=NOBODY, at=at))
+                part.written = True
+        return None
+
+    def _adopt_splinters(self, attempt: Attempt) -> None:
+        """Let what was acknowledged to an agent be what was split off: its acknowledgement still tells of it."""
+        with self.local:
+            for splinter in attempt.splinters:
+                part = splinter.attempt
+                for effect, moved in zip(splinter.effects, splinter.moved, strict=True):
+                    attempt.effects[effect.path] = _gone(effect, part.name)
+                    effect.key, effect.path, effect.position = moved.key, moved.path, moved.position
+                    effect.packed, effect.fingerprint, effect.at, effect.calls = (
+                        moved.packed, moved.fingerprint, moved.at, [],
+                    )  # fmt: skip
+                    part.add(effect)
+                if part.live.owner == NOBODY and part.live.state is State.OPEN:
+                    part.suspended = True
+                    self._attempts.setdefault(part.live, part)
+
+    def _withdraw_splinters(self, attempt: Attempt) -> Program:
+        """Drop what was split off from a transaction that was undone after all."""
+        notes = [effect.note or "" for effect in attempt.in_order()]
+        names = {note.removeprefix(WAITS) for note in notes if note.startswith(WAITS)}
+
+        def withdraw(protocol: Protocol, _book: Book) -> None:
+            for name in names:
+                part = protocol.named.get(name)
+                if part is not None and part.parked:
+                    protocol.abort(part, Reason.FAILED, cause=f"{attempt.name}, which it was split from, was undone")
+
+        if names:
+            yield from self._step(withdraw)
+
+
+def _gone(effect: Effect, name: str) -> Effect:
+    """Return what stays of an effect where it was split off from."""
+    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, note=f"{WAITS}{name}", calls=[])
+
+
+__all__ = ["WAITS", "Splinter", "Splitting"]

@@ -1,0 +1,415 @@
+"""A transaction waits for a person: whole, or split at its gates; any process may bring the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark import (
+    Cancelled,
+    DeclarationError,
+    Refused,
+    Settlement,
+    Stale,
+    State,
+    UsageError,
+    Vetoed,
+    WaitTimeout,
+    Wounded,
+    effect,
+)
+from settlemark._scope import Scope
+from settlemark.testing import InjectedFault
+
+
+class Boom(Exception):
+    """A failure of the caller's own."""
+
+
+def book_and_mail(settlement, tools, how, *, reads=(), mails="xy"):
+    with settlement.transaction("trip", park=how) as tx:
+        for scope in reads:
+            tx.read(scope)
+        tx.call(tools.book, room="a")
+        tx.call(tools.put, cell="1", value=7)
+        queued = [tx.call(tools.send, to=to) for to in mails]
+        tx.park()
+    return queued
+
+
+def waiting(settlement):
+    return [parked.transaction for parked in settlement.parked()]
+
+
+@pytest.fixture
+def two(tmp_path, open_settlement):
+    """Two processes on one store, as far as a store can tell."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    return open_settlement(url), open_settlement(url)
+
+
+# ---- keep
+
+
+def test_a_parked_transaction_holds_its_scopes_and_nothing_leaves(settlement, tools, world, recorded):
+    book_and_mail(settlement, tools, "keep")
+    assert world.log == [("book", "a")]
+    assert waiting(settlement) == ["trip"]
+    (parked,) = settlement.parked()
+    assert [gate["arguments"]["to"] for gate in parked.gates] == ["x", "y"]
+    with (
+        settlement.transaction("other", wait=0) as other,
+        pytest.raises(WaitTimeout, match="trip, which holds room:/a"),
+    ):
+        other.call(tools.book, room="a")
+    assert recorded(settlement, "trip")[0][0] == "open"
+
+
+def test_a_yes_commits_all_of_it(settlement, tools, world):
+    first, second = book_and_mail(settlement, tools, "keep")
+    assert settlement.answer("trip", approve=True) == [7, "sent to x", "sent to y"]
+    assert world.log == [("book", "a"), ("put", "1", 7), ("send", "x", "hello"), ("send", "y", "hello")]
+    assert (first.result(), second.result()) == ("sent to x", "sent to y")
+    assert waiting(settlement) == []
+    assert settlement.protocol.live == {}
+
+
+def test_a_no_undoes_all_of_it_and_is_on_record(settlement, tools, world, recorded):
+    book_and_mail(settlement, tools, "keep")
+    assert settlement.answer("trip", approve=False, because="too expensive") == []
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert recorded(settlement, "trip")[0][0] == "aborted"
+    assert settlement.residue() == []
+    assert settlement.protocol.live == {}
+
+
+def test_entering_its_name_goes_on_with_it(settlement, tools, world):
+    book_and_mail(settlement, tools, "keep")
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.put, cell="1", value=7)
+        for to in "xy":
+            tx.call(tools.send, to=to)
+        tx.call(tools.send, to="z")
+    assert world.log == [("book", "a"), ("put", "1", 7), *(("send", to, "hello") for to in "xyz")]
+    assert waiting(settlement) == []
+
+
+def test_what_changed_while_it_waited_undoes_it_when_the_answer_comes(settlement, tools, world):
+    with settlement.transaction("older") as older:
+        book_and_mail(settlement, tools, "keep", reads=["cell:/2"])
+        older.call(tools.put, cell="2", value=1)
+        older.commit()
+        with pytest.raises(Stale):
+            settlement.answer("trip", approve=True)
+    assert world.log == [("book", "a"), ("put", "2", 1), ("cancel", "a")]
+    assert settlement.protocol.live == {}
+
+
+def test_an_older_one_that_needs_its_claim_does_not_wait_for_the_person(settlement, tools, world):
+    with settlement.transaction("older", may_touch="room:/a") as older:
+        book_and_mail(settlement, tools, "keep")
+        older.call(tools.book, room="a")
+        assert waiting(settlement) == []
+        with pytest.raises(UsageError, match="trip waits for no answer"):
+            settlement.answer("trip", approve=True)
+    assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
+
+
+# ---- split
+
+
+def test_a_split_settles_what_need_not_wait_and_holds_nothing_for_the_rest(settlement, tools, world, recorded):
+    first, second = book_and_mail(settlement, tools, "split")
+    assert world.log == [("book", "a"), ("put", "1", 7)]
+    assert waiting(settlement) == ["trip!2", "trip!3"]
+    assert recorded(settlement, "trip") == [
+        (
+            "committed",
+            [
+                ("book", "confirmed", None),
+                ("put", "confirmed", None),
+                ("send", "dropped", "clean"),
+                ("send", "dropped", "clean"),
+            ],
+        )
+    ]
+    assert recorded(settlement, "trip!2") == [("open", [("send", "queued", None)])]
+    assert (first.outcome, second.outcome) == ("queued", "queued")
+    assert all(txn.holds == {} for txn in settlement.protocol.live.values())
+    with settlement.transaction("other", wait=0) as other:
+        other.call(tools.book, room="a")
+        other.call(tools.send, to="x")
+
+
+def test_each_gate_has_its_own_answer(settlement, tools, world, recorded):
+    first, second = book_and_mail(settlement, tools, "split")
+    assert settlement.answer("trip!3", approve=True) == ["sent to y"]
+    assert settlement.answer("trip!2", approve=False) == []
+    assert world.log == [("book", "a"), ("put", "1", 7), ("send", "y", "hello")]
+    assert (first.outcome, second.result()) == ("dropped", "sent to y")
+    assert recorded(settlement, "trip!2") == [("aborted", [("send", "dropped", "clean")])]
+    assert recorded(settlement, "trip!3") == [("committed", [("send", "confirmed", None)])]
+    assert waiting(settlement) == []
+    assert settlement.protocol.live == {}
+
+
+def test_what_it_had_read_is_looked_at_again_when_the_answer_comes(settlement, tools, world):
+    book_and_mail(settlement, tools, "split", reads=["cell:/2"])
+    with settlement.transaction("other") as other:
+        other.call(tools.put, cell="2", value=1)
+    with pytest.raises(Stale, match="trip!2 was undone: cell:/2 changed"):
+        settlement.answer("trip!2", approve=True)
+    assert ("send", "x", "hello") not in world.log
+    assert waiting(settlement) == ["trip!3"]
+
+
+def test_what_it_changed_itself_is_no_change_to_what_it_had_read(settlement, tools, world):
+    book_and_mail(settlement, tools, "split", reads=["room:/a", "cell:/1"])
+    assert settlement.answer("trip!2", approve=True) == ["sent to x"]
+
+
+def test_what_was_held_behind_a_gate_waits_with_it(settlement, tools, world):
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        turn.call(tools.put, cell="1", value="before")
+        turn.call(tools.send, to="x")
+        turn.call(tools.book, room="a")
+        turn.call(tools.put, cell="2", value="behind")
+        turn.call(tools.send, to="y")
+        tx.park("split")
+    assert world.log == [("put", "1", "before")]
+    assert waiting(settlement) == ["trip!1", "trip!4"]
+    settlement.answer("trip!4", approve=True)
+    assert settlement.answer("trip!1", approve=True) == ["sent to x", {"confirmation": "R-a"}, "behind"]
+    assert world.log[1:] == [("send", "y", "hello"), ("send", "x", "hello"), ("book", "a"), ("put", "2", "behind")]
+
+
+def test_a_split_without_a_gate_is_a_commit(settlement, tools, world):
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.put, cell="1", value=1)
+        tx.park("split")
+    assert world.cells == {"1": 1}
+    assert waiting(settlement) == []
+
+
+def test_a_split_that_does_not_commit_leaves_nothing_to_answer(settlement, tools, world):
+    def no(_footprint):
+        return False
+
+    with pytest.raises(Vetoed), settlement.transaction("trip", before_commit=no) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+        tx.park("split")
+    assert world.rooms == set()
+    assert waiting(settlement) == []
+    assert settlement.protocol.live == {}
+
+
+def test_what_was_split_off_from_one_whose_own_release_is_refused_is_dropped_with_it(settlement, tools, world):
+    world.fail("put", *[InjectedFault()] * 3)
+    with pytest.raises(Refused):
+        book_and_mail(settlement, tools, "split")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert waiting(settlement) == []
+    assert settlement.protocol.live == {}
+
+
+def test_a_replay_knows_what_was_answered(settlement, tools, world):
+    book_and_mail(settlement, tools, "split")
+    first, second = book_and_mail(settlement, tools, "split")
+    assert (first.outcome, second.outcome) == ("queued", "queued")
+    settlement.answer("trip!2", approve=True)
+    settlement.answer("trip!3", approve=False)
+    first, second = book_and_mail(settlement, tools, "split")
+    assert (first.result(), second.outcome) == ("sent to x", "dropped")
+    assert world.log.count(("send", "x", "hello")) == 1
+
+
+# ---- other arguments
+
+
+@pytest.mark.parametrize(("how", "name"), [("keep", "trip"), ("split", "trip!2")])
+def test_an_approval_may_give_other_arguments_and_another_scope(settlement, tools, world, recorded, how, name):
+    book_and_mail(settlement, tools, how, mails="x")
+    assert settlement.answer(name, approve=True, arguments={"to": "boss", "text": "dear boss"})[-1] == "sent to boss"
+    assert world.log[-1] == ("send", "boss", "dear boss")
+    assert ("send", "x", "hello") not in world.log
+    assert [effect[1:] for effect in recorded(settlement, name)[0][1] if effect[0] == "send"] == [
+        ("dropped", "clean"), ("confirmed", None),
+    ]  # fmt: skip
+    (replayed,) = book_and_mail(settlement, tools, how, mails="x")
+    assert replayed.result() == "sent to boss"
+    assert settlement.protocol.live == {}
+
+
+@pytest.mark.parametrize("mails", ["", "xy"])
+def test_other_arguments_need_one_effect_to_go_to_and_nothing_moved(settlement, tools, world, mails):
+    book_and_mail(settlement, tools, "keep", mails=mails)
+    with pytest.raises(UsageError, match=f"trip has {len(mails)} gated effects: which of them is meant"):
+        settlement.answer("trip", approve=True, arguments={"to": "z"})
+    assert waiting(settlement) == ["trip"]
+    assert settlement.answer("trip", approve=True)[0] == 7
+
+
+# ---- nobody's, and anybody's
+
+
+@pytest.mark.parametrize(("how", "names"), [("keep", ["trip"]), ("split", ["trip!2", "trip!3"])])
+def test_another_live_process_may_answer(two, tools, world, how, names):
+    one, other = two
+    book_and_mail(one, tools, how)
+    assert waiting(other) == names
+    for name in names:
+        other.answer(name, approve=True)
+    assert sorted(world.log) == [("book", "a"), ("put", "1", 7), ("send", "x", "hello"), ("send", "y", "hello")]
+    with pytest.raises(UsageError, match="waits for no answer"):
+        one.answer(names[0], approve=True)
+    one.recover()
+    assert one.protocol.live == other.protocol.live == {}
+    one.driver._attempts.clear()
+
+
+@pytest.mark.parametrize(("how", "names"), [("keep", ["trip"]), ("split", ["trip!2", "trip!3"])])
+def test_it_outlives_its_process(tmp_path, tools, world, how, names):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url) as settlement:
+        book_and_mail(settlement, tools, how)
+    with Settlement(url, keep_open=0) as settlement:
+        settlement.recover(keep_open=0)
+        assert waiting(settlement) == names
+        assert [settlement.answer(name, approve=True)[-1] for name in names][-1] == "sent to y"
+    assert world.log[:2] == [("book", "a"), ("put", "1", 7)]
+    assert len(world.log) == 4
+
+
+def test_a_no_from_another_process_undoes_what_the_first_did(two, tools, world):
+    one, other = two
+    book_and_mail(one, tools, "keep")
+    other.answer("trip", approve=False)
+    one.recover()
+    assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+def test_a_parked_one_that_is_wounded_is_undone_once(two, tools, world):
+    one, other = two
+    with other.transaction("older", may_touch="room:/a") as older:
+        book_and_mail(one, tools, "keep")
+        older.call(tools.book, room="a")
+    assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
+    assert waiting(one) == []
+
+
+def test_an_answer_needs_the_tools_declared_and_nothing_moved(tmp_path, world):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url) as settlement:
+        wire = settlement.declare("wire_of_nobody", "irreversible", scope="wire:/{to}")
+
+        def wire_of_nobody(to):
+            world.act("wire", to)
+
+        with settlement.transaction("trip") as tx:
+            tx.call(wire_of_nobody, to="x")
+            tx.park("split")
+        assert wire.function is None
+    with Settlement(url) as settlement:
+        with pytest.raises(DeclarationError, match="nothing called wire_of_nobody is declared"):
+            settlement.answer("trip!0", approve=True)
+        assert waiting(settlement) == ["trip!0"]
+        settlement.declare("wire_of_nobody", "irreversible", scope="wire:/{to}", function=wire_of_nobody)
+        settlement.answer("trip!0", approve=True)
+    assert world.log == [("wire", "x")]
+
+
+# ---- around
+
+
+def test_only_what_is_parked_can_be_answered_and_only_once(settlement, tools):
+    book_and_mail(settlement, tools, "split")
+    settlement.answer("trip!2", approve=True)
+    for name in ("trip", "trip!2", "nobody"):
+        with pytest.raises(UsageError, match=f"{name} waits for no answer: nothing moved"):
+            settlement.answer(name, approve=True)
+    with settlement.transaction("open"), pytest.raises(UsageError, match="open waits for no answer"):
+        settlement.answer("open", approve=True)
+    assert waiting(settlement) == ["trip!3"]
+
+
+def test_cancelling_the_run_ends_what_waits(settlement, tools, world):
+    book_and_mail(settlement, tools, "split")
+    settlement.cancel("trip")
+    assert waiting(settlement) == []
+    assert settlement.protocol.live == {}
+    with pytest.raises(UsageError, match="waits for no answer"):
+        settlement.answer("trip!2", approve=True)
+    assert world.log == [("book", "a"), ("put", "1", 7)]
+    with pytest.raises(Cancelled), settlement.transaction("trip/2"):
+        pass
+
+
+def test_an_error_undoes_it_as_ever(settlement, tools, world):
+    with pytest.raises(Boom), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.park()
+        raise Boom
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert waiting(settlement) == []
+
+
+def test_one_that_was_wounded_before_it_could_be_parked_says_so(settlement, tools, world):
+    with settlement.transaction("older", may_touch="room:/a") as older:
+        with pytest.raises(Wounded), settlement.transaction("trip") as tx:
+            tx.call(tools.book, room="a")
+            tx.park()
+            older.call(tools.book, room="a")
+    assert waiting(settlement) == []
+
+
+def test_a_part_of_a_call_cannot_be_parked_alone(settlement):
+    @effect("opaque")
+    def delegate():
+        with settlement.transaction() as inner:
+            with pytest.raises(UsageError, match="a part of outer cannot be parked alone"):
+                inner.park()
+
+    with settlement.transaction("outer") as outer:
+        outer.call(delegate)
+    assert outer.state is State.COMMITTED
+
+
+def test_what_is_no_way_to_park_is_refused(quick):
+    with pytest.raises(UsageError, match="park='drop': choose one of 'keep', 'split'"):
+        quick.transaction("trip", park="drop")
+    with quick.transaction("trip") as tx, pytest.raises(UsageError, match="choose one of"):
+        tx.park("drop")
+
+
+async def test_it_is_the_same_awaited(settlement, tools, world):
+    async with settlement.transaction("trip") as tx:
+        await tx.call(tools.book, room="a")
+        await tx.call(tools.send, to="x")
+        tx.park("split")
+    assert await settlement.aanswer("trip!1", approve=True) == ["sent to x"]
+    assert world.log == [("book", "a"), ("send", "x", "hello")]
+
+
+# ---- the rule
+
+
+def test_what_was_split_off_depends_on_what_was_read_and_holds_nothing(stage):
+    part = stage.protocol.split("trip!0", "trip", [Scope.parse("room:/a")])
+    assert (part.parked, part.owner, part.holds, part.state) == (True, "", {}, State.OPEN)
+    writer = stage.begin("writer")
+    stage.write(writer, "room:/a")
+    stage.commit(writer)
+    stage.hold(part, "mail:/x")
+    stage.protocol.seal(part)
+    with pytest.raises(Stale):
+        stage.protocol.decide(part)
+
+
+def test_what_is_put_aside_is_nobodys(stage):
+    txn = stage.begin("trip", owner="me")
+    stage.protocol.park(txn, parked=True)
+    assert (txn.parked, txn.owner) == (True, "")
+    stage.protocol.own(txn, "you")
+    stage.protocol.park(txn, parked=False)
+    assert (txn.parked, txn.owner) == (False, "you")
