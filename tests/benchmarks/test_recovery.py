@@ -11,7 +11,11 @@ import sqlite3
 import time
 from contextlib import closing
 
+import pytest
+
 from settlemark import Settlement, State, effect
+
+pytestmark = pytest.mark.long
 
 FULL = os.environ.get("SETTLEMARK_CROWDED") == "full"
 TOGETHER = 500
