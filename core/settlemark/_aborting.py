@@ -31,17 +31,15 @@ class Aborting(Asking, Freshening):
         txn = attempt.txn
         if txn is None:
             return
-        detail = attempt.cause(detail)
-        # While the store fails this stays queued, and whoever tends concludes it when the store works again.
-        yield from self._surely(lambda protocol, _book: protocol.abort(txn, reason, **detail))
-        yield from self._tidy()
+        yield from self.doom(attempt, reason, **detail)
         if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
             yield from self._until_finished(attempt, txn)
 
     def doom(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
         """Abort a transaction from within one of its calls: it is undone when that has returned."""
         txn, detail = attempt.live, attempt.cause(detail)
-        yield from self._step(lambda protocol, _book: protocol.abort(txn, reason, **detail))
+        # While the store fails this stays queued, and whoever tends concludes it when the store works again.
+        yield from self._surely(lambda protocol, _book: protocol.abort(txn, reason, **detail))
         yield from self._tidy()
 
     def suspend(self, attempt: Attempt) -> Program:

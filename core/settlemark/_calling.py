@@ -202,7 +202,7 @@ class Calling(Aborting):
                 attempt.live_reads.setdefault(live.what, live)
             return result
         finally:
-            self.ledger.later(lambda protocol, _book: _returned(protocol, calls, happened=True))
+            self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
 
     def _perform(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         if attempt.on_failure != "ask":
@@ -278,7 +278,7 @@ class Calling(Aborting):
         except BaseException:
             effect.outcome = before
             calls, happened = effect.calls, before is not Outcome.FAILED
-            yield from self._step(lambda protocol, _book: _returned(protocol, calls, happened=happened))
+            yield from self._step(lambda protocol, _book: returned(protocol, calls, happened=happened))
             yield from self._tidy()
             raise
 
@@ -288,7 +288,7 @@ class Calling(Aborting):
         told = attempt.outcome(effect, self._clock())
 
         def back(protocol: Protocol, book: Book) -> None:
-            _returned(protocol, calls, happened=happened)
+            returned(protocol, calls, happened=happened)
             attempt.put(book, [told] if told.outcome is not Outcome.UNKNOWN else unless_told(book, [told]))
 
         def refine(protocol: Protocol, _book: Book) -> list[Call]:
@@ -389,7 +389,8 @@ def _failed_before(tool: str, error: str | None, name: str) -> Refused:
     )  # fmt: skip
 
 
-def _returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
+def returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
+    """Have it that an effect's calls are back from the world, and whether it happened."""
     for call in calls:
         if call.admitted and call.hold is not None:
             protocol.acted(call, happened=happened)

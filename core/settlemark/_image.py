@@ -7,6 +7,7 @@ whoever holds one sees it as the store has it. What the store does not have is a
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, cast
 
 from settlemark._index import HOLDS, Positions, ScopeIndex
@@ -93,25 +94,17 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
 
 def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
     """Put another object in a transaction's place, and return it: whoever holds the old one can move nothing more."""
-    again = Txn(
-        txn.id, txn.name, txn.run, txn.attempt, txn.position, retry=txn.retry, owner=txn.owner, parent=txn.parent,
-        group=txn.group, role=txn.role,
-    )  # fmt: skip
-    for name in ("state", "reads", "plan", "holds", "calls", "claims", "running", "reading", "numbered", "wrote",
-                 "released", "reason", "detail", "parked", "hooked", "members", "since",
-                 "moved"):  # fmt: skip
-        setattr(again, name, getattr(txn, name))
+    again = copy(txn)
+    again.watchers = {}  # they wait for the old one, and are woken below
     for hold in again.holds.values():
         hold.txn = again
-    txn.calls = {}
-    for number, old in again.calls.items():
-        call = again.calls[number] = Call(again, old.scope, old.mode, old.place)
-        call.number, call.hold, call.wanting = number, old.hold, old.wanting
-        call.admitted, call.returned, call.since = old.admitted, old.returned, old.since
-        old.hold, old.wanting = None, False
+    again.calls = {number: copy(call) for number, call in txn.calls.items()}
+    for call in again.calls.values():
+        call.txn = again
     if txn.low is not None:
         low = txn.low
         protocol.versions.forget(txn)
+        again.low = None
         protocol.versions._note_reader(again, low)
     protocol._enter(again)
     protocol._join_group(again)

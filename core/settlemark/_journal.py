@@ -15,9 +15,6 @@ from settlemark._scope import Scope
 from settlemark._states import Reason
 from settlemark._txn import Call, Mode, Txn
 
-FORMAT = 1
-"""The number of this protocol: replicas that would decide otherwise must not share a log."""
-
 
 class _Over(Exception):
     """The step is about a transaction that has finished: it moves nothing."""

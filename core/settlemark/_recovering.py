@@ -61,6 +61,7 @@ class Recovering(Calling, Settling):
     """The part of a driver that takes up what was left."""
 
     keep_open = 0.0
+    _took_up = False
 
     def take_up(self, only: str | None = None, *, keep_open: float | None = None) -> Program:
         """End what processes that are gone have left, and return a `Recovered`; nothing here waits for a rival.
@@ -71,7 +72,8 @@ class Recovering(Calling, Settling):
         grace = self.keep_open if keep_open is None else keep_open
 
         def find(protocol: Protocol, book: Book) -> list[Attempt]:
-            for worker in book.gone():
+            gone = book.gone()
+            for worker in gone:
                 protocol.bury(worker)
             coming = self._coming()
             orphans = [
@@ -79,15 +81,21 @@ class Recovering(Calling, Settling):
                 for txn in protocol.live.values()
                 if only in (None, txn.name) and self._is_nobodys(txn) and txn not in coming
             ]
-            found = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
+            orphans.sort(key=lambda txn: txn.position)
+            kept = [txn for txn in orphans if self._is_kept(txn, grace)]
+            report.kept.extend(txn.name for txn in kept)
+            due = orphans if not kept else [txn for txn in orphans if txn not in set(kept)]
+            records: list[RecordedTransaction] = []
+            if only is not None:
+                records = [r for r in (book.load(only),) if due and r is not None]
+            elif due or gone or keep_open is not None or not self._took_up:  # else it is much to read for nothing
+                records = book.unfinished()
+            found = {(r.row.name, r.row.attempt): r for r in records}
             if only is None:
                 self._record_ends(protocol, book, found)
             taken: list[Attempt] = []
-            for txn in sorted(orphans, key=lambda t: t.position):
+            for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
-                if self._is_kept(txn, grace):
-                    report.kept.append(txn.name)
-                    continue
                 missing = self._missing(txn, recorded)
                 if missing:
                     report.stuck[txn.name] = missing
@@ -100,6 +108,7 @@ class Recovering(Calling, Settling):
             return taken
 
         taken: list[Attempt] = yield from self._step(find)
+        self._took_up = self._took_up or only is None
         try:
             for attempt in taken:
                 yield from self._end(attempt, report)

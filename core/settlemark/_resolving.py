@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from settlemark import _verdicts
@@ -20,6 +19,7 @@ from settlemark._aborting import TO_UNDO
 from settlemark._acting import CUT_OFF, Program, Retries, undo
 from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
+from settlemark._calling import returned
 from settlemark._current import CurrentCall
 from settlemark._effect import UNKNOWN, Declaration, Effect, Outcome
 from settlemark._errors import Refused, UsageError, WouldBlock
@@ -29,7 +29,7 @@ from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered, Recovering
 from settlemark._recovery import named, revive
 from settlemark._states import Reason, Tag
-from settlemark._txn import Call, Mode, Txn
+from settlemark._txn import Mode, Txn
 from settlemark._verdicts import Verdict, Word, is_in_doubt, is_to_undo
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction
 from settlemark.ledger._recoverable import Role, cannot_run
@@ -266,7 +266,7 @@ class Resolving(Recovering):
         self._tell_began(attempt)
         try:
             yield from self._admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
-            self.ledger.later(partial(_has_acted, mirror.calls))
+            self.ledger.later(lambda protocol, _book: returned(protocol, mirror.calls, happened=True))
         except (Refused, WouldBlock) as error:
             log.info("%s is not undone yet: %s", key, error, extra=about_effect(attempt, mirror))
             self._asked.setdefault(key, (self._monotonic() + FIRST_PAUSE, FIRST_PAUSE))
@@ -381,12 +381,6 @@ def _to_undo(book: Book, key: str) -> Found | None:
     recorded = book.find(key)
     effect = effect_of_key(book, key)
     return (recorded, effect) if recorded is not None and effect is not None and is_to_undo(recorded, effect) else None
-
-
-def _has_acted(calls: list[Call], protocol: Protocol, _book: Book) -> None:
-    for call in calls:
-        if call.admitted and call.hold is not None:
-            protocol.acted(call, happened=True)
 
 
 __all__ = ["Doubt", "Resolving"]

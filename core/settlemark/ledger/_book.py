@@ -26,7 +26,7 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
-from settlemark.ledger._wire import Row, Statement, Wire, saying
+from settlemark.ledger._wire import Row, Statement, Wire
 from settlemark.ledger._workers import is_gone
 
 
@@ -173,13 +173,7 @@ class SqlBook:
 
     def gone(self) -> list[str]:
         """Return the workers that are gone, and strike them off: their lease ran out, or their process ended."""
-        rows = self._wire.query(
-            saying(
-                f"SELECT id, lease_until_seconds < {clock_of(self._wire.dialect)} FROM settlemark_worker"  # noqa: S608
-                " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
-            ),
-            {"namespace": self._namespace, "worker": self.worker},
-        )
+        rows = self._wire.query(_COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
         gone = [worker for worker, expired in rows if expired or is_gone(worker)]
         self.strike_off(gone)
         return gone
@@ -188,13 +182,6 @@ class SqlBook:
         """Take workers off the list."""
         for worker in workers:
             self._wire.execute(_STRIKE_OFF, {"namespace": self._namespace, "worker": worker})
-
-
-def clock_of(dialect: sa.Dialect) -> str:
-    """Return the words for the database's clock, in seconds since 1970: leases are compared on one clock alone."""
-    if dialect.name == "sqlite":
-        return "((julianday('now') - 2440587.5) * 86400.0)"
-    return "extract(epoch from clock_timestamp())::float8"
 
 
 def _ignoring(table: sa.Table) -> Statement:
@@ -212,6 +199,10 @@ _OLD_FENCES = Statement(
     " ORDER BY at_seconds, run LIMIT :limit"
 )
 _STRIKE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
+_COLLEAGUES = Statement(
+    "SELECT id, lease_until_seconds < {clock} FROM settlemark_worker"
+    " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
+)
 _STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
 _UPDATE_TRANSACTION = Statement(
     sa.update(t.transactions)
@@ -326,4 +317,4 @@ def _transaction(row: Row) -> RecordedTransaction:
     return RecordedTransaction(begun, begun.state, epoch, reason, settled)
 
 
-__all__ = ["SqlBook", "clock_of"]
+__all__ = ["SqlBook"]

@@ -20,6 +20,7 @@ from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads import Payloads
 
 SCHEMA_VERSION = 2
+"""Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
 
 UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)
 HAPPENED = (Outcome.CONFIRMED, Outcome.UNKNOWN)

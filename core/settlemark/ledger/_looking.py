@@ -19,7 +19,7 @@ from settlemark._image import load
 from settlemark._journal import replay
 from settlemark._protocol import Protocol
 from settlemark.ledger import _tables as t
-from settlemark.ledger._book import SqlBook, clock_of
+from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Ledger
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._wire import Row, Statement, saying, wire_to
@@ -91,12 +91,12 @@ class Look:
 
     def clock(self) -> float:
         """Return what time it is for the store, in seconds since 1970."""
-        return float(self.ask(f"SELECT {clock_of(self._wire.dialect)}")[0][0])
+        return float(self.ask("SELECT {clock}")[0][0])
 
     def workers(self) -> list[Worker]:
         """Return who works on the store, or did and was not struck off, in the order of their names."""
         found = self.ask(
-            f"SELECT id, lease_until_seconds - {clock_of(self._wire.dialect)}, since_seconds"  # noqa: S608 - our words
+            "SELECT id, lease_until_seconds - {clock}, since_seconds"
             " FROM settlemark_worker WHERE namespace = :namespace ORDER BY id"
         )
         return [Worker(name, left, since, is_gone(name)) for name, left, since in found]

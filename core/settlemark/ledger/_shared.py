@@ -33,13 +33,13 @@ from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
 from settlemark.ledger import _tables as t
-from settlemark.ledger._book import SqlBook, clock_of
+from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
 from settlemark.ledger._failures import explain, shown
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE
-from settlemark.ledger._wire import Statement, Wire, saying, wire_to
+from settlemark.ledger._wire import Statement, Wire, wire_to
 from settlemark.ledger._workers import worker_name
 
 _log = logging.getLogger("settlemark")
@@ -302,7 +302,7 @@ class Shared:
 
         One statement that locks and bumps; what it guards is read by later statements, never by this one.
         """
-        number, at = wire.query(saying(_BUMP.format(clock=clock_of(wire.dialect))), {"namespace": self.namespace})[0]
+        number, at = wire.query(_BUMP, {"namespace": self.namespace})[0]
         self._at = int(at)
         return int(number)
 
@@ -386,18 +386,15 @@ class Shared:
 
     def _renew(self, wire: Wire) -> None:
         """Keep the lease, on the database's clock, and count who else is there."""
-        clock = clock_of(wire.dialect)
         values = {"namespace": self.namespace, "id": self.worker, "lease": self.lease, "applied": max(self.applied, 0)}
-        wire.execute(saying(_RENEW.format(clock=clock)), values)
-        others = wire.query(saying(f"SELECT count(*) {_OTHERS.format(clock=clock)}"), self._me())
-        self.others = others[0][0]
+        wire.execute(_RENEW, values)
+        self.others = wire.query(_COUNT_OTHERS, self._me())[0][0]
 
     def _write_image(self, wire: Wire, number: int) -> None:
         """Write the state behind an entry, and drop the entries that no worker needs."""
         here = {"namespace": self.namespace, "n": number}
         wire.execute(_WRITE_IMAGE, {**here, "state": _text(image(self.protocol))})
-        others = _OTHERS.format(clock=clock_of(wire.dialect))
-        needed = wire.query(saying(f"SELECT min(applied) {others}"), self._me())[0][0]
+        needed = wire.query(_NEEDED, self._me())[0][0]
         # The image's own entry stays: it tells whoever wrote it, and lost the answer, that it was committed.
         here["n"] = min(number - 1, number if needed is None else needed)
         wire.execute(_DROP_LOG, here)
@@ -519,14 +516,16 @@ _text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 _EMPTY = image(Protocol())
-_RENEW = (
+_RENEW = Statement(
     "INSERT INTO settlemark_worker (namespace, id, lease_until_seconds, applied, since_seconds)"
     " VALUES (:namespace, :id, {clock} + :lease, :applied, {clock})"
     " ON CONFLICT (namespace, id) DO UPDATE"
     " SET lease_until_seconds = excluded.lease_until_seconds, applied = excluded.applied"
 )
 _OTHERS = "FROM settlemark_worker WHERE namespace = :namespace AND id <> :worker AND lease_until_seconds > {clock}"
-_BUMP = "UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}"
+_COUNT_OTHERS = Statement(f"SELECT count(*) {_OTHERS}")
+_NEEDED = Statement(f"SELECT min(applied) {_OTHERS}")
+_BUMP = Statement("UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}")
 _HEAD = Statement(sa.select(t.heads.c.n).where(t.heads.c.namespace == sa.bindparam("b_namespace")))
 _APPEND = Statement(sa.insert(t.log))
 _BEHIND = Statement(

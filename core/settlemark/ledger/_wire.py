@@ -21,6 +21,10 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from settlemark.ledger._sqlite import BASE_CODE, BUSY_SECONDS
 
 _PAUSE_SECONDS = 0.0005
+_CLOCKS = {
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+    "postgresql": "extract(epoch from clock_timestamp())::float8",
+}
 
 Values = Mapping[str, Any]
 Row = Any
@@ -30,17 +34,23 @@ watchers: list[Callable[[Moment, str], None]] = []
 
 
 class Statement:
-    """A statement of Core, or a text with `:named` values, as each dialect says it."""
+    """A statement of Core, or a text with `:named` values, as each dialect says it.
+
+    In a text, `{clock}` is the database's clock, in seconds since 1970: leases are compared on one clock alone.
+    """
 
     def __init__(self, clause: Any) -> None:
-        self.clause: Any = sa.text(clause) if isinstance(clause, str) else clause
+        self.clause = clause
         self._said: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def said(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
         """Return its text, and the names of its values in their order."""
         found = self._said.get(dialect.name)
         if found is None:
-            compiled = cast("SQLCompiler", self.clause.compile(dialect=dialect))
+            clause = self.clause
+            if isinstance(clause, str):
+                clause = sa.text(clause.replace("{clock}", _CLOCKS[dialect.name]))
+            compiled = cast("SQLCompiler", clause.compile(dialect=dialect))
             names = compiled.positiontup or list(compiled.params)
             found = self._said[dialect.name] = (compiled.string, tuple(names))
         return found
