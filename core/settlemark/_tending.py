@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 import weakref
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from settlemark._acting import Program
@@ -42,6 +43,8 @@ class Tender:
         self._driver = weakref.ref(driver)
         self._every = every
         self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._running: Future[None] | None = None  # what runs in that loop
+        self._left_alone = False
         self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
 
     def start(self) -> None:
@@ -53,9 +56,17 @@ class Tender:
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop when what is being done is done."""
+        """Stop when what is being done is done.
+
+        From within the event loop that does it, nobody can wait for that: it is left where it is, as by a process
+        that ends, and taken up by the next.
+        """
         self._stopped.set()
         self._wake.set()
+        if self.loop is not None and _running_loop() is self.loop():
+            self._left_alone = True
+            if self._running is not None:
+                self._running.cancel()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -90,7 +101,24 @@ class Tender:
         if loop is None or loop.is_closed() or not loop.is_running():
             run_sync(program)
             return
-        asyncio.run_coroutine_threadsafe(run_async(program), loop).result()
+        self._running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
+        if self._left_alone:
+            self._running.cancel()
+        self._running.result()
+
+    async def _in_loop(self, program: Program) -> None:
+        try:
+            await run_async(program)
+        except Exception:
+            if not self._left_alone:  # else nobody is there to hear of it, and the ledger is closed
+                raise
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class Asker(Tender):

@@ -1,0 +1,49 @@
+"""Who tends what nobody calls: it can be stopped from everywhere, also from the event loop it works in."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+
+from settlemark._requests import Act
+from settlemark._tending import Tender
+
+
+class Busy:
+    """A driver whose tending takes for ever, in the event loop."""
+
+    def __init__(self):
+        self.begun = threading.Event()
+        self.cancelled = threading.Event()
+
+    def tend(self):
+        yield Act(self.take_for_ever, {}, None)
+
+    async def take_for_ever(self):
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+async def test_stopping_in_the_loop_it_works_in_waits_for_nothing():
+    driver = Busy()
+    tender = Tender(driver, every=1000.0)
+    tender.loop = weakref.ref(asyncio.get_running_loop())
+    tender.start()
+    await asyncio.to_thread(driver.begun.wait)
+    tender.stop()
+    assert not tender._thread.is_alive()
+    await asyncio.to_thread(driver.cancelled.wait)
+
+
+async def test_it_does_not_begin_in_a_loop_that_has_stopped_it():
+    driver = Busy()
+    tender = Tender(driver, every=1000.0)
+    tender.loop = weakref.ref(asyncio.get_running_loop())
+    tender.start()
+    tender.stop()  # before this loop could begin what the thread gives it
+    assert not tender._thread.is_alive()
