@@ -59,7 +59,7 @@ def run(folder, *options):
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "pytest_settlemark", "-p", "no:cacheprovider", "-q", *options],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(CORE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTHONPATH": str(CORE), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
     )  # fmt: skip
 
 

@@ -84,8 +84,10 @@ class Crew:
         """Return a settlement that has taken up everything that was left."""
         settlement = Settlement(self.url, lease=self.lease, keep_open=0.0)
         end = time.monotonic() + PATIENCE
-        while settlement.protocol.live and time.monotonic() < end:
+        while time.monotonic() < end:
             settlement.recover(keep_open=0.0)
+            if not settlement.protocol.live:
+                break
         return settlement
 
     def close(self):
