@@ -10,7 +10,7 @@ Methods that may wait are programs for a runner.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from settlemark._settlement import Settlement
 from settlemark._states import Reason, State, Tag
 from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
+from settlemark.ledger._contract import HAPPENED
 
 Control = tuple[type[BaseException], ...]
 
@@ -48,7 +49,6 @@ class BatchCall:
     failed: str | None = None
     skipped: bool = False
     over: bool = False
-    gate: Ticket = field(default_factory=Ticket)
 
     @property
     def tool(self) -> str:
@@ -64,6 +64,8 @@ class Batch:
         joined: it is a part of another transaction's call, and settles with that.
         refusal: why it did not commit as a whole, or None.
         suspended: a framework's control flow stopped it, and entering its name again goes on.
+        look: finds calls that will not come and says so with `absent`, whenever somebody begins to wait; returns
+            the seconds until it is to look again, or None when it tells by itself.
         undoes: it settles; else it keeps order and deduplicates, and that is all.
     """
 
@@ -72,7 +74,9 @@ class Batch:
         settlement: Settlement,
         part: Part,
         *,
+        turn: Turn | None,
         order: Order,
+        within: bool,
         undoes: bool,
         resumable: bool,
         let_through: Control,
@@ -90,10 +94,14 @@ class Batch:
         self._numbering = part.numbering
         self._resumable = resumable
         self._let_through = let_through
-        self._turn = Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
+        self._within = within
+        self._turn = turn or Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
         self._private = Scope.parse("run:/this")
         self._lock = threading.Lock()
         self._expected = 0
+        self._settling = self._abandoned = False
+        self._waiting: list[Ticket] = []
+        self.look: Callable[[], float | None] = _nothing_to_see
         self._control: BaseException | None = None
         self._escaped = False
         self._cut = False
@@ -208,14 +216,12 @@ class Batch:
         if self.joined or not may_wait:
             return Queued(found)
         if self.attempt.replay is None and not self.settled:
-            if self._arrived(call):
-                yield from self._settle()
-            else:
-                try:
-                    yield Wait(call.gate, _NO_DEADLINE, "the other calls of its turn", found.scope_text)
-                except BaseException:
-                    self._take_back(call, found)
-                    raise
+            self._arrived(call)
+            try:
+                yield from self._until_settled(call, cut=True)
+            except BaseException:
+                self._take_back(call, found)
+                raise
         return self.result(found)
 
     def result(self, effect: Effect) -> Any:
@@ -259,30 +265,65 @@ class Batch:
             call.failed = failed if error is None else f"{type(error).__name__}: {error}"
             self._driver.leave(self._turn, call.seat, failed=call.failed is not None and not call.skipped)
         if error is not None and not isinstance(error, Exception):
-            self._cut = True
-            self._open_gates()
-        if self._arrived(call):
+            self._cut = True  # `abandon` follows
+            self._wake()
+        self._arrived(call)
+        if self._is_to_settle():
             yield from self._settle()
 
-    def _arrived(self, call: BatchCall) -> bool:
+    def absent(self, call: BatchCall) -> None:
+        """Say that a call will not come: it was answered elsewhere, or was over in an earlier process."""
+        self._driver.leave(self._turn, call.seat, failed=False)
+        self._arrived(call)
+        self._wake()
+
+    def finish(self, call: BatchCall) -> Program:
+        """Wait, with a call that is over, until all are: whoever finds them so settles the batch."""
+        return self._until_settled(call, cut=False)
+
+    @property
+    def unattended(self) -> bool:
+        """Whether all calls are over, and nobody is there to settle the batch: `finish` does."""
         with self._lock:
-            if call.over:
+            return not (self._expected or self._settling or self._cut or self._waiting)
+
+    def _until_settled(self, call: BatchCall, *, cut: bool) -> Program:
+        while not self.settled and not (cut and self._cut):
+            pause = self.look()
+            ticket = Ticket()
+            with self._lock:
+                self._waiting.append(ticket)
+            if self._is_to_settle():
+                yield from self._settle()
+            elif not self.settled:
+                yield Wait(ticket, pause or _NO_DEADLINE, "the other calls of its turn", call.tool)
+
+    def _arrived(self, call: BatchCall) -> None:
+        with self._lock:
+            if not call.over:
+                call.over = True
+                self._expected -= 1
+
+    def _is_to_settle(self) -> bool:
+        """Whether all calls are over and nobody settles: then whoever asks does."""
+        with self._lock:
+            if self._expected or self._settling or self._cut:
                 return False
-            call.over = True
-            self._expected -= 1
-            return self._expected == 0
+            self._settling = True
+            return True
 
     def _take_back(self, call: BatchCall, effect: Effect) -> None:
         """Drop a held effect for which nobody waits any more; its call is not over before `leave`."""
         with self._lock:
-            if self._expected:  # else the turn settles already
+            if call.over and not self._settling:
                 call.over = False
                 self._expected += 1
         self._driver._drop(self.attempt, effect)  # noqa: SLF001 - a batch is a part of the driver's work
 
-    def _open_gates(self) -> None:
-        for call in self.calls:
-            fire([call.gate])
+    def _wake(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        fire(waiting)
 
     def because(self) -> str:
         """Return in words why the turn was undone."""
@@ -294,8 +335,6 @@ class Batch:
         return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
 
     def _settle(self) -> Program:
-        if self._cut:
-            return  # `abandon` follows
         try:
             yield from self._ending()
         except (Refused, InDoubt, PartialCommit) as refusal:
@@ -305,11 +344,11 @@ class Batch:
             self.broken = error
         finally:
             self.settled = True
-            self._open_gates()
+            self._wake()
 
     def _ending(self) -> Program:
         failed = any(call.failed is not None and not call.skipped for call in self.calls)
-        if self.joined or self.attempt.replay is not None:
+        if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
             return
         if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
@@ -328,10 +367,19 @@ class Batch:
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
         self._cut = True
-        self._open_gates()
-        if self.settled or self.joined or self.attempt.replay is not None:
+        self._wake()
+        if self.settled or self._abandoned:
             return
-        self.settled = True
+        self._abandoned = True
+        try:
+            yield from self._ended_by(error)
+        finally:
+            self.settled = True
+            self._wake()
+
+    def _ended_by(self, error: BaseException) -> Program:
+        if self.joined or self.attempt.replay is not None:
+            return
         if self.undoes:
             cause = f"the step was stopped by {type(error).__name__}"
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
@@ -348,16 +396,22 @@ class Batch:
         effect = self.attempt.effects.get(call.effects[-1].path)
         if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
             return None
-        because = self.because()
-        if effect.outcome is Outcome.UNDONE and effect.tag is Tag.CLEAN:
-            return f"undone: {call.tool} had succeeded, and was undone because {because}"
-        if effect.executed or effect.tag is Tag.UNRESOLVED:
-            note = f" ({effect.note})" if effect.note else ""
-            return (
-                f"could not be undone: {call.tool} had succeeded and stays{note}, although {because};"
-                " it is on record: settlement.residue()"
-            )
-        return f"never left: {call.tool} was held, and dropped because {because}" if effect.held else None
+        return became(
+            call.tool, effect.outcome, because=self.because(), held=effect.held, tag=effect.tag, note=effect.note
+        )  # fmt: skip
+
+
+def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | None, note: str | None) -> str | None:
+    """Return in words what became of a call that was answered before its transaction was undone, or None."""
+    if outcome is Outcome.UNDONE and tag is Tag.CLEAN:
+        return f"undone: {tool} had succeeded, and was undone because {because}"
+    if outcome in HAPPENED or tag is Tag.UNRESOLVED:
+        more = f" ({note})" if note else ""
+        return (
+            f"could not be undone: {tool} had succeeded and stays{more}, although {because};"
+            " it is on record: settlement.residue()"
+        )
+    return f"never left: {tool} was held, and dropped because {because}" if held else None
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)
@@ -367,13 +421,20 @@ def _unset() -> None:
     raise AssertionError
 
 
+def _nothing_to_see() -> None:
+    return None
+
+
 def open_batch(
     settlement: Settlement,
     name: str | None,
     *,
     run: str,
+    within: Part | None = None,
+    turn: Turn | None = None,
     order: Order = "turn",
     position: Position | None = None,
+    may_touch: Sequence[str | Scope] = (),
     undoes: bool = True,
     resumable: bool = False,
     let_through: Control = (),
@@ -384,8 +445,11 @@ def open_batch(
         settlement: settles it.
         name: the transaction's; None when nothing can ever enter it again.
         run: the job it belongs to.
+        within: the part of a transaction that others settle: a failure of the batch undoes all of it.
+        turn: one that several batches share, so that their calls keep one order.
         order: see `Turn`.
         position: shared by the siblings of one superstep, but for the ordinal.
+        may_touch: scopes that it holds before its first call runs.
         undoes: False asks for order and deduplication alone: nothing is held, nothing undone.
         resumable: the framework may come back to it under the same name.
         let_through: the framework's control flow: it suspends the batch.
@@ -393,8 +457,11 @@ def open_batch(
     Raises:
         Refused: its run was cancelled, or its name is in use.
     """
-    part = yield from settlement.begin(name, run=run, position=position)
-    return Batch(settlement, part, order=order, undoes=undoes, resumable=resumable, let_through=let_through)
+    part = within or (yield from settlement.begin(name, run=run, position=position, may_touch=may_touch))
+    return Batch(
+        settlement, part, turn=turn, order=order, within=within is not None, undoes=undoes, resumable=resumable,
+        let_through=let_through,
+    )  # fmt: skip
 
 
 __all__ = ["Batch", "BatchCall", "open_batch"]

@@ -36,6 +36,14 @@ class Numbering:
         self._read = read
         self._count = 0
 
+    def under(self, *numbers: int) -> Numbering:
+        """Return the numbering of a part that has these numbers among the decisions.
+
+        >>> Numbering().under(2, 0).next("book")
+        (2, 0, 0)
+        """
+        return Numbering((*self._base, *numbers), read=self._read)
+
     def next(self, tool: str) -> Path:
         """Return the name of the next decision.
 

@@ -70,13 +70,14 @@ class Turn:
     ([], None)
     """
 
-    __slots__ = ("_effects", "_held", "_index", "_seats", "failed", "order", "stop_on_failure")
+    __slots__ = ("_effects", "_held", "_holds", "_index", "_seats", "failed", "order", "stop_on_failure")
 
-    def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True) -> None:
+    def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> None:
         if order not in get_args(Order):
             raise UsageError(f"order={order!r}: choose one of {', '.join(map(repr, get_args(Order)))}")
         self.order = order
         self.stop_on_failure = stop_on_failure
+        self._holds = holds  # else each call settles by itself: a held one leaves in its own turn
         self.failed: Seat | None = None
         self._seats: list[Seat] = []
         self._held: list[Seat] = []
@@ -86,8 +87,9 @@ class Turn:
     def take(self, declaration: Declaration, *scopes: Scope) -> Seat:
         """Return the next seat; calls take theirs in issuance order."""
         number = len(self._seats)
-        held = declaration.held or (
-            declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scopes)
+        held = self._holds and (
+            declaration.held
+            or (declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scopes))
         )
         seat = Seat(number, declaration, scopes, held=held)
         self._seats.append(seat)

@@ -1,6 +1,8 @@
 """LangGraph agents whose tool calls settle: in issuance order, exactly once, and undone together.
 
-`SequencedToolNode` takes the place of `langgraph.prebuilt.ToolNode`.
+`SequencedToolNode` takes the place of `langgraph.prebuilt.ToolNode`, `SettlementMiddleware` is for `create_agent`,
+`settled_checkpointer` settles supersteps, `reducers` has channel contracts to annotate a state with, and `analyze`
+tells which channels of a graph need one.
 """
 
 from __future__ import annotations
@@ -12,8 +14,24 @@ except ImportError as _error:
         'settlemark_langgraph needs LangGraph: pip install "settlemark[langgraph]"', name="langgraph"
     ) from _error
 
+from settlemark_langgraph import reducers
+from settlemark_langgraph._checkpointer import settled_checkpointer
+from settlemark_langgraph._corrections import corrections
+from settlemark_langgraph._middleware import SettlementMiddleware
+from settlemark_langgraph._susceptibility._analysis import analyze
+from settlemark_langgraph._susceptibility._findings import Finding, Kind, Report
 from settlemark_langgraph._tool_node import SequencedToolNode
 
 del _langgraph
 
-__all__ = ["SequencedToolNode"]
+__all__ = [
+    "Finding",
+    "Kind",
+    "Report",
+    "SequencedToolNode",
+    "SettlementMiddleware",
+    "analyze",
+    "corrections",
+    "reducers",
+    "settled_checkpointer",
+]

@@ -25,26 +25,48 @@ class Declarations:
     """The declarations of one node's tools, looked up when a tool is called."""
 
     def __init__(
-        self, settlement: Settlement, tools: Mapping[str, BaseTool], effects: Mapping[str, Declared], *, settles: bool
+        self,
+        settlement: Settlement,
+        tools: Mapping[str, BaseTool] | None,
+        effects: Mapping[str, Declared],
+        *,
+        settles: bool,
     ) -> None:
         self._settlement = settlement
-        self._tools = tools
+        self._tools: dict[str, BaseTool] = {}
         self._settles = settles
+        self._effects = effects
         for name, declared in effects.items():
             _check(name, declared, tools)
-        for name, declared in effects.items():
-            if isinstance(declared, Declaration):
-                settlement.adopt(replace(declared, tool=name))
-                continue
-            parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
-            tool = tools.get(name)
-            function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-            settlement.declare(name, parts.pop("kind"), **{"function": function, **parts})
+        for name in effects:
+            self._declare(name, None if tools is None else tools.get(name))
+        self.learn(tools or {}, declared=tools is not None)
+
+    def _declare(self, name: str, tool: BaseTool | None) -> None:
+        declared = self._effects[name]
+        if isinstance(declared, Declaration):
+            self._settlement.adopt(replace(declared, tool=name))
+            return
+        parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
+        function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
+        self._settlement.declare(name, parts.pop("kind"), **{"function": function, **parts})
+
+    def learn(self, tools: Mapping[str, BaseTool], *, declared: bool = False) -> None:
+        """Take in tools that were not known before; `declared` says that `effects` was declared with them."""
         for name, tool in tools.items():
+            if name in self._tools:
+                continue
+            self._tools[name] = tool
+            if not declared and name in self._effects:
+                self._declare(name, tool)
             # Known by name from now on: recovery finds its handlers before the tool is called again.
-            found = settlement.declared(name, _declared_on(tool))
+            found = self._settlement.declared(name, _declared_on(tool))
             if found is not None:
-                settlement.adopt(replace(found, tool=name))
+                self._settlement.adopt(replace(found, tool=name))
+
+    def tool(self, name: str) -> BaseTool | None:
+        """Return the tool of this name, if there is one."""
+        return self._tools.get(name)
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
@@ -76,8 +98,8 @@ class Declarations:
         )
 
 
-def _check(name: str, declared: Declared, tools: Mapping[str, BaseTool]) -> None:
-    if name not in tools:
+def _check(name: str, declared: Declared, tools: Mapping[str, BaseTool] | None) -> None:
+    if tools is not None and name not in tools:
         has = ", ".join(tools) or "none"
         raise DeclarationError(f"effects= names {name!r}, which is no tool of this node; its tools: {has}", tool=name)
     if isinstance(declared, Mapping) and "kind" not in declared:

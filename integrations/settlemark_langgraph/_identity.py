@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-_CHECKPOINTER = "__pregel_checkpointer"
+CHECKPOINTER = "__pregel_checkpointer"
+ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,24 @@ class Identity:
     Attributes:
         run: the thread, else the invocation.
         name: the transaction's name; None outside of a graph, where nothing can come back.
+        namespace: of the graph within the thread.
         superstep: what the siblings of one superstep have in common.
+        step: the number of the superstep.
         ordinal: sorts them as LangGraph does.
         resumable: a checkpointer can bring it back in another invocation.
     """
 
     run: str
     name: str | None
+    namespace: str
     superstep: str
+    step: int
     ordinal: str
     resumable: bool
+
+    def shared_by(self, node: str) -> str:
+        """Return the name of the transaction that a node's tasks of this superstep share."""
+        return f"{self.superstep}:{node}"
 
 
 def identify(runtime: object, config: Mapping[str, Any]) -> Identity:
@@ -41,16 +50,28 @@ def identify(runtime: object, config: Mapping[str, Any]) -> Identity:
     """
     info = getattr(runtime, "execution_info", None)
     thread, checkpoint, task = (_text(info, name) for name in ("thread_id", "checkpoint_id", "task_id"))
-    namespace = (_text(info, "checkpoint_ns") or "").rpartition("|")[0] or "root"
+    namespace = (_text(info, "checkpoint_ns") or "").rpartition("|")[0] or ROOT
     run = thread or _text(info, "run_id") or checkpoint or uuid.uuid4().hex
-    superstep = f"{run}/{namespace}:{checkpoint}"
+    superstep = superstep_name(run, namespace, checkpoint)
+    step = _inside(config, "metadata").get("langgraph_step")
     return Identity(
         run=run,
         name=f"{superstep}:{task}" if checkpoint and task else None,
+        namespace=namespace,
         superstep=superstep,
+        step=step if isinstance(step, int) else 0,
         ordinal=path_text(_inside(config, "metadata").get("langgraph_path")),
-        resumable=thread is not None and _inside(config, "configurable").get(_CHECKPOINTER) is not None,
+        resumable=thread is not None and _inside(config, "configurable").get(CHECKPOINTER) is not None,
     )
+
+
+def superstep_name(run: str, namespace: str, checkpoint: str | None) -> str:
+    """Return what the tasks that run on one checkpoint have in common.
+
+    >>> superstep_name("trip-42", "", "1f0")
+    'trip-42/root:1f0'
+    """
+    return f"{run}/{namespace or ROOT}:{checkpoint}"
 
 
 def _text(info: object, name: str) -> str | None:

@@ -13,7 +13,6 @@ from settlemark import Settlement
 from settlemark._attempt import Attempt
 from settlemark._batch import Batch
 from settlemark._runners import run_sync
-from settlemark_langgraph._identity import Identity
 
 NO_DEADLINE = 1e6
 KEPT = 1_000
@@ -29,9 +28,9 @@ class Memory:
         self._lock = threading.Lock()
 
     @staticmethod
-    def task(identity: Identity, calls: Sequence[ToolCall]) -> str | None:
+    def task(name: str | None, calls: Sequence[ToolCall]) -> str | None:
         """Return what the retries of one invocation have in common, or None when it cannot be known again."""
-        return None if identity.name is None else f"{identity.name} {calls!r}"
+        return None if name is None else f"{name} {calls!r}"
 
     def name(self, task: str | None) -> str | None:
         """Return the name of a task's transaction: that of its failed invocation, or a new one."""

@@ -134,6 +134,17 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def messages_in(state: Any, key: str = "messages") -> Any:
+    """Return the messages of a state, whatever it is made of.
+
+    >>> messages_in({"messages": ["hello"]}), messages_in(["hello"])
+    (['hello'], ['hello'])
+    """
+    if isinstance(state, list):
+        return state
+    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+
+
 def told(call: ToolCall, text: str, *, status: str = "error") -> ToolMessage:
     """Return the answer to a call that says what became of it."""
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)

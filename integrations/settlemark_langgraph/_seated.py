@@ -14,6 +14,7 @@ from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from settlemark import InDoubt, PartialCommit, Queued, Refused, SettlemarkError, UsageError
 from settlemark._acting import Program
@@ -21,6 +22,7 @@ from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
 from settlemark._effect import Effect, Outcome
 from settlemark._runners import in_event_loop, run_async, run_sync
+from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told, words
 
@@ -40,32 +42,65 @@ class _ErrorAnswer(Exception):
 
 
 class Invocation:
-    """One invocation of a node: its batch and its seated calls, in issuance order."""
+    """A turn: its batch and its seated calls, in issuance order.
+
+    Attributes:
+        because: what the model said when it issued them.
+        limit: how many tools may work at once; None for as many as there are.
+        raises: settlement errors are raised, not told to the model.
+        last: it is not to be tried again when it loses a race.
+        task: what its retries have in common, where it is remembered in memory only.
+        shared: its calls are tasks of their own.
+        may_wait: each of these tasks can wait until all are over.
+    """
 
     def __init__(
         self, batch: Batch, because: str | None, *, limit: int | None, raises: bool, last: bool, task: str | None
     ) -> None:
         self.batch = batch
         self.because = because
+        self.limit = limit
         self.raises = raises
         self.last = last
         self.task = task
+        self.shared = False
+        self.may_wait = True
         self.calls: list[SeatedCall] = []
-        self.tasks: set[asyncio.Task[Any]] = set()
-        self._asked = limit
-        self._lock = threading.Lock()
         self.turnstile: AbstractContextManager[Any] = nullcontext()
+
+
+class Visit:
+    """What one run of a node has of a turn: all its seats, or those of its own task."""
+
+    def __init__(self, calls: list[SeatedCall]) -> None:
+        self.calls = calls
+        self.invocations = list(dict.fromkeys(seated.invocation for seated in calls))
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._limit = self.invocations[0].limit
+        self._lock = threading.Lock()
+
+    def begin(self, request: ToolCallRequest) -> SeatedCall:
+        """Return the seat of a request's call, when the visit has this call alone."""
+        seated = self.take(request.tool_call, request.runtime)
+        assert seated is not None, "the visit was made for this call"
+        return seated
 
     def with_room(self, config: RunnableConfig) -> RunnableConfig:
         """Return the config with a thread for each call: a held one keeps its thread while it waits.
 
         How many tools work at once stays what it was.
         """
-        if not self.batch.holds:
+        if not self._waits:
             return config
-        if self._asked is not None:
-            self.turnstile = threading.BoundedSemaphore(self._asked)
-        return {**config, "max_concurrency": max(len(self.calls), self._asked or 0)}
+        if self._limit is not None:
+            turnstile = threading.BoundedSemaphore(self._limit)
+            for invocation in self.invocations:
+                invocation.turnstile = turnstile
+        return {**config, "max_concurrency": max(len(self.calls), self._limit or 0)}
+
+    @property
+    def _waits(self) -> bool:
+        return len(self.calls) > 1 and any(turn.batch.holds or turn.shared for turn in self.invocations)
 
     def take(self, call: ToolCall, runtime: Any) -> SeatedCall | None:
         """Return the seat of a call that begins; calls with equal ids are told apart by identity."""
@@ -74,19 +109,57 @@ class Invocation:
             if seated is None:
                 return None
             seated.taken = True
-        if self.batch.holds:
+        if self._waits:
             config = cast("RunnableConfig", runtime.config)
             config.pop("max_concurrency", None)
-            if self._asked is not None:
-                config["max_concurrency"] = self._asked
+            if self._limit is not None:
+                config["max_concurrency"] = self._limit
         # On the runtime, not in a context variable: a wrapper may execute the call in a thread of its own.
         setattr(runtime, _ATTRIBUTE, seated)
         return seated
 
+    def leave(self, seated: SeatedCall) -> Program:
+        """Tell the batch that a call is over; where others' tasks wait for it, and can, it waits for them, too."""
+        yield from seated.leave()
+        invocation = seated.invocation
+        if invocation.shared and invocation.may_wait and seated.is_answered:
+            yield from invocation.batch.finish(seated.place)
+
+    def abandon(self, error: BaseException) -> Program:
+        """End what this run of the node has begun: it was cut short."""
+        for invocation in self.invocations:
+            yield from invocation.batch.abandon(error)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call was run in its seat, as far as this run of the node can tell."""
+        return all(turn.batch.settled or not turn.may_wait for turn in self.invocations)
+
+    @property
+    def lost_race(self) -> bool:
+        """Whether it is to be run again: nothing of it happened."""
+        return any(turn.batch.lost_race and not turn.last for turn in self.invocations)
+
+    def answer_to(self, seated: SeatedCall) -> Any:
+        """Return a call's answer as far as it is known: what it was told, or what became of it since."""
+        batch = seated.invocation.batch
+        undone = batch.undone(seated.place)
+        if undone is not None:
+            return told(seated.call, undone)
+        if not batch.settled or batch.joined or batch.suspended:
+            return seated.marked()
+        if seated.queued is None:
+            return seated.answer
+        try:
+            return answer_of(batch.result(seated.queued), seated.call)
+        except Exception as error:
+            return told(seated.call, words(error))
+
     def raise_what_escaped(self) -> None:
-        """Raise the first error that stock would have let out, now that all of the batch is over."""
-        if self.batch.broken is not None:
-            raise self.batch.broken
+        """Raise the first error that stock would have let out, now that all of its calls are over."""
+        for invocation in self.invocations:
+            if invocation.batch.broken is not None:
+                raise invocation.batch.broken
         escaped = [seated.error for seated in self.calls if seated.error is not None]
         own = [error for error in escaped if not isinstance(error, SettlemarkError)]
         for error in (*own, *escaped):
@@ -117,9 +190,19 @@ class SeatedCall:
         failed = None if self.error is not None else failure(self.answer)
         return self.invocation.batch.leave(self.place, failed=failed, error=self.error)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether it has an answer or an error; a cancelled one has neither."""
+        return self.error is None or isinstance(self.error, Exception)
+
+    def marked(self) -> Any:
+        """Return its answer, which is not the last word on it; the record will have that."""
+        effects = self.place.effects
+        return marked(self.answer, effects[-1].key) if effects and effects[-1].key else self.answer
+
     def answered(self) -> Any:
         """Return the answer; an exception waits for the siblings, a cancellation does not."""
-        if self.error is not None and not isinstance(self.error, Exception):
+        if self.error is not None and not self.is_answered:
             raise self.error
         return self.answer
 
@@ -132,6 +215,7 @@ class SettledTool:
         self._seated = seated
         self._arguments = call["args"]
         self._settles = seated.invocation.batch.undoes
+        self._may_wait = seated.invocation.may_wait
         seated.queued = None
 
     def __getattr__(self, name: str) -> Any:
@@ -158,7 +242,7 @@ class SettledTool:
                 return self._note(control)
 
         with self._telling() as ended:
-            ended.append(run_sync(self._program(run, given, may_wait=not in_loop)))
+            ended.append(run_sync(self._program(run, given, may_wait=self._may_wait and not in_loop)))
         return self._result(ended[0])
 
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
@@ -181,7 +265,7 @@ class SettledTool:
 
         with self._telling() as ended:
             try:
-                ended.append(await run_async(self._program(run, given, may_wait=True)))
+                ended.append(await run_async(self._program(run, given, may_wait=self._may_wait)))
             except asyncio.CancelledError:
                 self._leave_behind()
                 raise
@@ -244,10 +328,19 @@ class SettledTool:
         return answer_of(result, seated.call)
 
 
+def settled(request: ToolCallRequest) -> ToolCallRequest:
+    """Return the request with the tool as its seat calls it, if it has a seat."""
+    seated = SeatedCall.of(request.runtime)
+    if seated is None or request.tool is None:
+        return request
+    tool = SettledTool(request.tool, seated, request.tool_call)
+    return request.override(tool=cast("BaseTool", tool))
+
+
 def _checked(answer: Any) -> Any:
     if isinstance(answer, ToolMessage) and failure(answer) is not None:
         raise _ErrorAnswer(answer)
     return answer
 
 
-__all__ = ["Invocation", "SeatedCall", "SettledTool"]
+__all__ = ["Invocation", "SeatedCall", "Visit", "settled"]

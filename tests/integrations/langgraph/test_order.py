@@ -15,6 +15,7 @@ from tests.integrations.langgraph.world import THREAD, answers, graph, trip, tur
 
 from settlemark import DeclarationError, Settlement, UsageError
 from settlemark_langgraph import SequencedToolNode
+from settlemark_langgraph._superstep import Superstep
 
 FIVE = turn(*[("act", {"n": n}) for n in range(5)])
 
@@ -270,18 +271,27 @@ def fanned_out(node, message):
     return builder.compile()
 
 
+FAN_OUTS = pytest.mark.parametrize(
+    "make", [fanned_out, lambda node, message: agent(node, message, "v2")], ids=["send", "react"]
+)
+
+
 SAID = (
-    "the calls of one turn (look, rent) are sent to tools one by one (Send), so each is a turn of its own and {}: use"
+    "the calls of one turn (look, rent) are sent to a node one by one (Send), and this release of LangGraph does not"
+    " tell which tasks belong together: so each is a turn of its own and {}: use"
     ' create_react_agent(…, version="v1"), or an edge to the node in the place of Send'
 )
 
 
 @pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
-@pytest.mark.parametrize("make", [fanned_out, lambda node, message: agent(node, message, "v2")], ids=["send", "react"])
+@FAN_OUTS
 @pytest.mark.parametrize(
     ("settled", "lost"), [(False, "their order is lost"), (True, "their order and their settling together are lost")]
 )
-def test_a_turn_that_is_taken_apart_is_said_once_with_the_remedy(world, settlement, caplog, make, settled, lost):
+def test_where_langgraph_does_not_tell_which_tasks_belong_together_that_is_said_once_with_the_remedy(
+    world, settlement, caplog, make, settled, lost, monkeypatch
+):
+    monkeypatch.setattr(Superstep, "of", lambda config: None)
     node = SequencedToolNode(trip(world), settlement=settlement if settled else None)
     message = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
 

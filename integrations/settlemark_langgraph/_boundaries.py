@@ -1,0 +1,182 @@
+"""Transactions that outlive a node: of a superstep, settled at its checkpoint, or of a whole run.
+
+The nodes of a superstep, or of all supersteps of a run, are parts of one transaction; what is irreversible in it
+waits for its end. A superstep ends when its checkpoint is stored (`settled_checkpointer`), a run when the graph
+has come to its end; a run that stops before that leaves the transaction to the resume, where one is possible.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast, get_args
+
+from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
+from settlemark._acting import Program
+from settlemark._nesting import Part
+from settlemark._protocol import Protocol
+from settlemark._states import Reason, State
+from settlemark.ledger._contract import Book
+from settlemark_langgraph._identity import Identity
+from settlemark_langgraph._once import Once
+from settlemark_langgraph._superstep import Superstep
+
+Settle = Literal["call", "node", "superstep", "run"]
+"""What settles together: each call, the calls of a turn, all of a superstep, or all of a run."""
+
+_RUN = "/run"
+_log = logging.getLogger("settlemark")
+
+
+@dataclass(slots=True, eq=False)
+class Boundary:
+    """A transaction that several nodes share.
+
+    Attributes:
+        name: the transaction's.
+        resumable: another invocation can come back to it.
+        once: begins it.
+        ending: somebody settles it.
+    """
+
+    name: str
+    resumable: bool
+    once: Once
+    ending: bool = field(default=False)
+
+    @property
+    def part(self) -> Part | None:
+        """The transaction, once it has begun."""
+        return cast("Part | None", self.once.value)
+
+
+class Boundaries:
+    """The transactions of one settlement that several nodes share, while this process has them open."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        self._settlement = weakref.proxy(settlement)
+        self._open: dict[str, Boundary] = {}
+        self._loops: dict[int, list[str]] = {}
+        self._lock = threading.Lock()
+
+    def enter(
+        self, settle: Settle, identity: Identity, superstep: Superstep | None, may_touch: Sequence[str]
+    ) -> Program:
+        """Return the part of a node's run in the transaction of its superstep, or run.
+
+        Raises:
+            UsageError: LangGraph does not tell when that ends; nothing was begun.
+        """
+        if superstep is None or identity.name is None:
+            raise UsageError(
+                f'settle="{settle}" needs a graph of LangGraph that runs the node, of a release that tells when its'
+                ' supersteps end: choose settle="node"'
+            )
+        name = identity.superstep if settle == "superstep" else self._name_of_run(identity, superstep)
+        with self._lock:
+            boundary = self._open.get(name)
+            if boundary is None:
+                boundary = self._open[name] = Boundary(name, identity.resumable, Once(name))
+            known = self._loops.setdefault(superstep.loop, [])
+            begins, enters = not known, name not in known
+            if enters:
+                known.append(name)
+        if begins and not superstep.at_end(lambda error: self._end(superstep.loop, error)):
+            raise UsageError(f'settle="{settle}": this release of LangGraph does not tell when a run ends')
+        position = (self._settlement.epoch_for(identity.superstep), "")
+        try:
+            part: Part = yield from boundary.once.get(
+                lambda: self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
+            )
+        except BaseException:
+            self._forget(boundary)
+            raise
+        own = (identity.step, superstep.index) if settle == "run" else (superstep.index,)
+        return Part(part.attempt, part.numbering.under(*own))
+
+    def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
+        """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
+        with self._lock:
+            here = next((name for name in self._loops.get(superstep.loop, ()) if name.endswith(_RUN)), None)
+        if here is not None:
+            return here
+        prefix = f"{identity.run}/{identity.namespace}:"
+
+        def look(protocol: Protocol, _book: Book) -> str | None:
+            names = (txn.name for txn in protocol.live.values() if txn.run == identity.run)
+            return next((name for name in names if name.startswith(prefix) and name.endswith(_RUN)), None)
+
+        return self._settlement.ledger.now(look) or f"{identity.superstep}{_RUN}"
+
+    def settle(self, name: str) -> Program:
+        """Commit the transaction of this name, if it is open here; of a refusal, `corrections` tell the model."""
+        with self._lock:
+            boundary = self._open.get(name)
+            if boundary is None or boundary.ending or boundary.part is None:
+                return
+            boundary.ending = True
+        part = boundary.part
+        try:
+            if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
+                yield from self._settlement.driver.commit(part.attempt)
+        except (Refused, InDoubt, PartialCommit) as error:
+            _log.warning("%s did not settle as a whole: %s", name, error)
+        finally:
+            self._forget(boundary)
+
+    def _end(self, loop: int, error: BaseException | None) -> Program:
+        """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume."""
+        with self._lock:
+            names = self._loops.pop(loop, [])
+        for name in names:
+            if error is None:
+                yield from self.settle(name)
+                continue
+            with self._lock:
+                boundary = self._open.pop(name, None)
+            part = None if boundary is None else boundary.part
+            if boundary is None or part is None or part.joined or part.attempt.txn is None:
+                continue
+            if part.attempt.live.state is not State.OPEN:
+                continue
+            if boundary.resumable:
+                yield from self._settlement.driver.suspend(part.attempt)
+            else:
+                cause = f"its run was stopped by {type(error).__name__}"
+                yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
+
+    def _forget(self, boundary: Boundary) -> None:
+        with self._lock:
+            if self._open.get(boundary.name) is boundary:
+                del self._open[boundary.name]
+
+
+def refuse_bad_settle(settle: object, *, settles: bool) -> None:
+    """Return when there is such a boundary, and something to settle at it.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if settle not in get_args(Settle):
+        raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, get_args(Settle)))}")
+    if settle != "node" and not settles:
+        raise UsageError(f"settle={settle!r} settles with a settlement only: pass settlement=Settlement(url), too")
+
+
+_known: weakref.WeakKeyDictionary[Settlement, Boundaries] = weakref.WeakKeyDictionary()
+_knowing = threading.Lock()
+
+
+def boundaries_of(settlement: Settlement) -> Boundaries:
+    """Return those of a settlement: its nodes and its checkpointer have them in common."""
+    with _knowing:
+        found = _known.get(settlement)
+        if found is None:
+            found = _known[settlement] = Boundaries(settlement)
+        return found
+
+
+__all__ = ["Boundaries", "Settle", "boundaries_of", "refuse_bad_settle"]

@@ -1,0 +1,199 @@
+"""A checkpointer that settles the effects of a superstep when it stores the checkpoint behind it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+
+from settlemark import Settlement, UsageError
+from settlemark._runners import run_async, run_sync
+from settlemark._states import State
+from settlemark.ledger._contract import Book
+from settlemark_langgraph._boundaries import boundaries_of
+from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
+
+
+def settled_checkpointer(saver: BaseCheckpointSaver[Any], settlement: Settlement) -> BaseCheckpointSaver[Any]:
+    """Return a checkpointer that stores what `saver` stores, and settles effects with it.
+
+    Where a node says `settle="superstep"`, its effects settle when the checkpoint behind their superstep is about
+    to be stored: the decision is durable first, then the checkpoint, so that a crash in between repeats neither.
+    Where a process died, and what its superstep did was undone since, the results that LangGraph had kept of it
+    are withheld: its tasks run again. It can do what `saver` can, and nothing else.
+
+    Args:
+        saver: any checkpointer of LangGraph's.
+        settlement: the one that the graph's nodes, or its middleware, were given.
+
+    Raises:
+        UsageError: `saver` is no checkpointer, or `settlement` no `Settlement`.
+
+    >>> from langgraph.checkpoint.memory import InMemorySaver
+    >>> settled_checkpointer(InMemorySaver(), Settlement("memory:")).inner
+    <langgraph.checkpoint.memory.InMemorySaver object at ...>
+    """
+    if not isinstance(cast("object", saver), BaseCheckpointSaver):
+        raise UsageError(f"{saver!r} is no checkpointer: pass settled_checkpointer(InMemorySaver(), settlement)")
+    if not isinstance(cast("object", settlement), Settlement):
+        raise UsageError(f"settlement={settlement!r} is no Settlement: pass settled_checkpointer(saver, settlement)")
+    if isinstance(saver, SettledCheckpointer):
+        saver = saver.inner
+    return _class_like(type(saver))(saver, settlement)
+
+
+def refuse_without_checkpoints(config: Mapping[str, Any], settlement: Settlement) -> None:
+    """Return when the graph that a node's config belongs to tells this settlement of its checkpoints.
+
+    Raises:
+        UsageError: it does not; nothing was begun.
+    """
+    saver = config.get("configurable", {}).get(CHECKPOINTER)
+    if not isinstance(saver, SettledCheckpointer) or saver.settlement is not settlement:
+        raise UsageError(
+            'settle="superstep" settles when the checkpoint behind the superstep is stored, and this graph does not'
+            " tell of its checkpoints: compile(checkpointer=settled_checkpointer(saver, settlement)) with the same"
+            " settlement, and give the thread an id"
+        )
+
+
+class SettledCheckpointer(BaseCheckpointSaver[Any]):
+    """What `settled_checkpointer` returns is of a class like this, with the methods that the inner class has.
+
+    Attributes:
+        inner: what stores.
+        settlement: what settles.
+    """
+
+    def __init__(self, inner: BaseCheckpointSaver[Any], settlement: Settlement) -> None:
+        self.inner = inner
+        self.settlement = settlement
+        self._boundaries = boundaries_of(settlement)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":
+            raise AttributeError(name)  # a copy that is being made has none yet
+        return getattr(self.inner, name)
+
+    @property
+    def serde(self) -> Any:  # type: ignore[override] # the inner one's
+        """What the inner one encodes with."""
+        return self.inner.serde
+
+    @property
+    def config_specs(self) -> list[Any]:
+        """The inner one's."""
+        return self.inner.config_specs
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> BaseCheckpointSaver[Any]:
+        """Return one around the inner one with this allowlist."""
+        inner = self.inner.with_allowlist(extra_allowlist)
+        return self if inner is self.inner else type(self)(inner, self.settlement)
+
+
+def _put(
+    self: SettledCheckpointer,
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+) -> RunnableConfig:
+    name = _settled_by(config, metadata)
+    if name is not None:
+        run_sync(self._boundaries.settle(name))
+    return self.inner.put(config, checkpoint, metadata, new_versions)
+
+
+async def _aput(
+    self: SettledCheckpointer,
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+) -> RunnableConfig:
+    name = _settled_by(config, metadata)
+    if name is not None:
+        await run_async(self._boundaries.settle(name))
+    return await self.inner.aput(config, checkpoint, metadata, new_versions)
+
+
+def _get_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
+    return _without_undone(self, self.inner.get_tuple(config))
+
+
+async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
+    return _without_undone(self, await self.inner.aget_tuple(config))
+
+
+def _settled_by(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
+    """Return the name of the superstep that a checkpoint comes behind, or None: it comes behind an input, or a fork."""
+    if metadata.get("source") != "loop":
+        return None
+    return _superstep(config)
+
+
+def _superstep(config: RunnableConfig) -> str | None:
+    found: Mapping[str, Any] = config.get("configurable", {})
+    thread, checkpoint = found.get("thread_id"), found.get("checkpoint_id")
+    if thread is None or not checkpoint:
+        return None
+    return superstep_name(str(thread), found.get("checkpoint_ns") or "", checkpoint)
+
+
+def _without_undone(self: SettledCheckpointer, found: CheckpointTuple | None) -> CheckpointTuple | None:
+    """Withhold the results of tasks whose effects were undone since: nobody took up what a dead process had begun."""
+    if found is None or not found.pending_writes:
+        return found
+    name = _superstep(found.config)
+    if name is None or not self.settlement.ledger.read(lambda book: _is_undone(book, name)):
+        return found
+    kept = [write for write in found.pending_writes if write[1] in WRITES_IDX_MAP]
+    return found._replace(pending_writes=kept)
+
+
+def _is_undone(book: Book, name: str) -> bool:
+    recorded = book.load(name)
+    return recorded is not None and recorded.state is State.ABORTED
+
+
+_OURS: dict[str, Any] = {"put": _put, "aput": _aput, "get_tuple": _get_tuple, "aget_tuple": _aget_tuple}
+_OTHERS = (
+    "list", "alist", "put_writes", "aput_writes", "delete_thread", "adelete_thread", "delete_for_runs",
+    "adelete_for_runs", "copy_thread", "acopy_thread", "prune", "aprune", "get", "aget", "get_next_version",
+    "get_delta_channel_history", "aget_delta_channel_history",
+)  # fmt: skip
+_classes: dict[type, type[SettledCheckpointer]] = {}
+
+
+def _class_like(kind: type[BaseCheckpointSaver[Any]]) -> type[SettledCheckpointer]:
+    """Return a class that has the methods which another has beyond the base class: LangGraph looks for those."""
+    made = _classes.get(kind)
+    if made is None:
+        names = [*_OURS, *(name for name in _OTHERS if hasattr(BaseCheckpointSaver, name))]
+        own = [name for name in names if getattr(kind, name) is not getattr(BaseCheckpointSaver, name)]
+        methods = {name: _OURS.get(name) or _forwarded(kind, name) for name in own}
+        made = _classes[kind] = type(f"Settled{kind.__name__}", (SettledCheckpointer,), methods)
+    return made
+
+
+def _forwarded(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+    def forward(self: SettledCheckpointer, *given: Any, **named: Any) -> Any:
+        return getattr(self.inner, name)(*given, **named)
+
+    forward.__name__ = name
+    # LangGraph reads from a method's parameters what it may be given.
+    forward.__signature__ = inspect.signature(getattr(kind, name))  # type: ignore[attr-defined]
+    return forward
+
+
+__all__ = ["SettledCheckpointer", "settled_checkpointer"]

@@ -1,0 +1,162 @@
+"""`create_agent` with the effects of its tools settled: one turn of the model, one transaction."""
+
+# The stock classes leave the type parameters of `Command` and `ToolRuntime` open.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast, get_args
+
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.messages import ToolMessage
+from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from settlemark import Settlement, UsageError
+from settlemark._acting import Program
+from settlemark._runners import run_async, run_sync, uninterrupted
+from settlemark._sequencer import Order
+from settlemark_langgraph._boundaries import Settle, refuse_bad_settle
+from settlemark_langgraph._corrections import corrections
+from settlemark_langgraph._declarations import Declarations, Declared
+from settlemark_langgraph._messages import messages_in
+from settlemark_langgraph._seated import Visit, settled
+from settlemark_langgraph._superstep import Superstep
+from settlemark_langgraph._turns import TRIES, Arrival, Turns
+
+Answer = ToolMessage | Command[Any]
+
+
+class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Settles what the tools of an agent do: `create_agent(…, middleware=[SettlementMiddleware(settlement)])`.
+
+    There each call of a turn is a task of its own. Here they are one transaction again: effects act in the order
+    in which the model issued them, what is irreversible leaves when all calls have succeeded, the first failure
+    stops the later ones and undoes the earlier ones, and the model is told which. Reads run beside each other. A
+    call that another middleware answers in the place of its tool, a rejected one say, is waited for by nobody.
+
+    It may stand anywhere among other middleware. What stands before it sees one answer for each call; what stands
+    behind it runs where the tool itself would. A retry belongs behind it: before it, a retry finds its turn undone,
+    and its call alone is tried again in a new one.
+
+    Args:
+        settlement: settles each turn.
+        effects: what the tools of others do; as for `SequencedToolNode`.
+        order, settle: as for `SequencedToolNode`.
+        may_touch: scopes that each turn holds before its first call runs.
+
+    Raises:
+        UsageError: `settlement` is no `Settlement`, or there is no such `order`.
+        DeclarationError: `effects` contradicts itself.
+
+    >>> middleware = SettlementMiddleware(Settlement("memory:"), effects={"search": "read"})
+    >>> middleware.name
+    'SettlementMiddleware'
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        *,
+        effects: Mapping[str, Declared] | None = None,
+        order: Order = "turn",
+        settle: Settle = "node",
+        may_touch: str | Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        if not isinstance(cast("object", settlement), Settlement):
+            raise UsageError(f"settlement={settlement!r} is no Settlement: pass SettlementMiddleware(Settlement(url))")
+        refuse_bad_settle(settle, settles=True)
+        if order not in get_args(Order):
+            raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+        self._settlement = settlement
+        self._declarations = Declarations(settlement, None, effects or {}, settles=True)
+        self._turns = Turns(settlement, None, self._declarations, order=order, settle=settle, may_touch=may_touch)
+
+    # ---- calls
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
+        """Run a call in its place of the turn, and answer it when the turn has settled."""
+        for tries in range(TRIES, 0, -1):
+            visit: Visit = run_sync(self._visit(request, last=tries == 1, threads=True))
+            seated = visit.begin(request)
+            try:
+                seated.answer = handler(settled(request))
+            except BaseException as error:
+                seated.error = error
+            try:
+                run_sync(visit.leave(seated))
+                if not visit.lost_race:
+                    seated.answered()
+                    visit.raise_what_escaped()
+                    return cast("Answer", visit.answer_to(seated))
+            except BaseException as error:
+                run_sync(visit.abandon(error))
+                raise
+        raise AssertionError
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Run a call in its place of the turn, and answer it when the turn has settled."""
+        for tries in range(TRIES, 0, -1):
+            visit: Visit = await run_async(self._visit(request, last=tries == 1, threads=False))
+            seated = visit.begin(request)
+            try:
+                seated.answer = await handler(settled(request))
+            except BaseException as error:
+                seated.error = error
+            try:
+                await run_async(visit.leave(seated))
+                if not visit.lost_race:
+                    seated.answered()
+                    visit.raise_what_escaped()
+                    return cast("Answer", visit.answer_to(seated))
+            except BaseException as error:
+                await uninterrupted(asyncio.ensure_future(run_async(visit.abandon(error))))
+                raise
+        raise AssertionError
+
+    def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program:
+        runtime = request.runtime
+        self._declarations.learn({tool.name: tool for tool in runtime.tools})
+        arrival = Arrival(runtime, runtime.config, messages_in(request.state), raises=False, last=last, threads=threads)
+        return self._turns.visit([request.tool_call], arrival, sent=True)
+
+    # ---- what became of calls that were acknowledged
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> Any:
+        """Have the model told what became of the calls whose answers were acknowledgements."""
+        run_sync(self._turns.finish(Superstep.of(get_config())))
+        found = corrections(request.messages, self._settlement)
+        return _with(found, handler(_corrected(request, found)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> Any:
+        """Have the model told what became of the calls whose answers were acknowledgements."""
+        await run_async(self._turns.finish(Superstep.of(get_config())))
+        found = await asyncio.to_thread(corrections, request.messages, self._settlement)
+        return _with(found, await handler(_corrected(request, found)))
+
+
+def _corrected(request: ModelRequest[Any], found: list[ToolMessage]) -> ModelRequest[Any]:
+    if not found:
+        return request
+    by_id = {message.id: message for message in found}
+    return request.override(messages=[by_id.get(message.id, message) for message in request.messages])
+
+
+def _with(found: list[ToolMessage], response: Any) -> Any:
+    """Return the model's response, and have the state corrected, too."""
+    if not found:
+        return response
+    return ExtendedModelResponse(model_response=response, command=Command(update={"messages": found}))
+
+
+__all__ = ["SettlementMiddleware"]

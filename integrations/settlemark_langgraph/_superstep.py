@@ -1,0 +1,148 @@
+"""What LangGraph knows of the superstep a task runs in: its other tasks, which of them are over, and when the run ends.
+
+A task is told nothing of the others. But the function it is given to schedule further tasks with belongs to the
+loop that runs the superstep; this module takes what it needs from there, and nothing else does. Where a release
+of LangGraph keeps it elsewhere, a superstep is unknown, and every task is taken to be alone.
+"""
+
+# What is LangGraph's own inside has no types: pyright can know no more of it than `Any`.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+from settlemark._acting import Program
+from settlemark._runners import run_async, run_sync
+
+_SCHEDULE = "__pregel_call"
+_LOOK_AGAIN = 0.02
+_LOOKS = 50
+"""A task that is not seen when those behind it might be scheduled yet is looked for so often, then taken to be over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of a superstep.
+
+    Attributes:
+        id: LangGraph's, the same after a retry or a resume.
+        node: the node it runs.
+        path: where it stands among the others, as LangGraph sorts them.
+        given: what the node is called with.
+    """
+
+    id: str
+    node: str
+    path: tuple[Any, ...]
+    given: Any
+
+
+class Superstep:
+    """The superstep of one task, seen from within that task.
+
+    >>> Superstep.of({}) is None
+    True
+    """
+
+    def __init__(self, loop: Any, futures: Any, own: Any) -> None:
+        self._loop = loop
+        self._futures = futures
+        self._own = own
+        self._watched: dict[str, Any] = {}
+        self._looked = 0
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self | None:
+        """Return the superstep that a node's config belongs to, or None where it cannot be known."""
+        schedule = config.get("configurable", {}).get(_SCHEDULE)
+        own, found = getattr(schedule, "args", ()), getattr(schedule, "keywords", None) or {}
+        loop = getattr(found.get("schedule_task"), "__self__", None)
+        futures, task = found.get("futures"), own[0]() if own and isinstance(own[0], weakref.ref) else None
+        known = isinstance(getattr(loop, "tasks", None), dict) and isinstance(futures, weakref.ref)
+        return cls(loop, futures, task) if known and task is not None else None
+
+    @property
+    def own(self) -> Task:
+        """The task it is seen from."""
+        return _task(self._own)
+
+    @property
+    def index(self) -> int:
+        """Where the task it is seen from stands among the others; the same after a resume."""
+        return [task.id for task in self._all()].index(self._own.id)
+
+    @property
+    def loop(self) -> int:
+        """Tells the run of a graph from others that go on at the same time."""
+        return id(self._loop)
+
+    def tasks(self, node: str) -> list[Task]:
+        """Return a node's tasks in this superstep, in order; also those that were over before it began here."""
+        return [_task(task) for task in self._all() if task.name == node]
+
+    def over(self, task: Task, then: Callable[[], None]) -> bool | None:
+        """Return whether a task is over; `then` is called when it is. None: it is not known yet, ask again.
+
+        `then` is called in whatever thread the task ended in, and perhaps more than once.
+        """
+        future = self._watched.get(task.id) or self._future(task.id)
+        if future is None:
+            found = self._loop.tasks.get(task.id)
+            if found is None or found.writes or self._was_scheduled_before_own(task):
+                return True
+            self._looked += 1
+            return True if self._looked > _LOOKS else None
+        if task.id not in self._watched:
+            self._watched[task.id] = future
+            future.add_done_callback(lambda _: then())
+        return bool(future.done())
+
+    @property
+    def pause(self) -> float:
+        """Seconds after which what is not known yet is worth another look."""
+        return _LOOK_AGAIN
+
+    def at_end(self, then: Callable[[BaseException | None], Program]) -> bool:
+        """Have a program run when this graph's run is over, given what ended it; return whether that is possible."""
+        stack: Any = getattr(self._loop, "stack", None)
+
+        def leave(_kind: object, error: BaseException | None, _trace: object) -> None:
+            run_sync(then(error))
+
+        async def aleave(_kind: object, error: BaseException | None, _trace: object) -> None:
+            await run_async(then(error))
+
+        if isinstance(stack, AsyncExitStack):
+            stack.push_async_exit(aleave)
+        elif isinstance(stack, ExitStack):
+            stack.push(leave)
+        else:
+            return False
+        return True
+
+    def _all(self) -> list[Any]:
+        return list(cast("dict[str, Any]", self._loop.tasks).values())
+
+    def _future(self, task_id: str) -> Any:
+        futures = self._futures()
+        for future, task in list((futures or {}).items()):
+            if task is not None and task.id == task_id:
+                return future
+        return None
+
+    def _was_scheduled_before_own(self, task: Task) -> bool:
+        # They are scheduled one after the other; this one runs, so those before it have been.
+        order = [other.id for other in self._all()]
+        return order.index(task.id) <= order.index(self._own.id)
+
+
+def _task(task: Any) -> Task:
+    return Task(task.id, task.name, tuple(task.path), task.input)
+
+
+__all__ = ["Superstep", "Task"]

@@ -1,0 +1,313 @@
+"""Where the graph makes a task of every call, the calls of one turn are one transaction again.
+
+Each test runs with a `Send` to the node, with `create_react_agent` of version 2, and with `create_agent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent
+from langgraph.types import Command, Send, interrupt
+from tests.integrations.langgraph.world import THREAD, answers, trip, turn
+
+from settlemark import State, UsageError
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
+
+GO = {"messages": [HumanMessage("go")]}
+BOOK_MAIL_RENT = turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}), ("look", {"hotel": "Ada"}))
+
+
+class Model(GenericFakeChatModel):
+    """A model that says what it is told to, and keeps what it was told."""
+
+    told: list = []  # noqa: RUF012 - a pydantic field
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, *given, **options):
+        self.told.append(messages)
+        return super()._generate(messages, *given, **options)
+
+
+def model_of(*messages):
+    return Model(messages=iter([*messages, AIMessage("done", id="ai-done")]), told=[])
+
+
+def sent(tools, message, settlement, *, checkpointer=None, **options):
+    """A graph that sends each call of a message to the node by itself."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [message]})
+    builder.add_node("tools", _node(tools, settlement, **options))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", lambda state: [Send("tools", [call]) for call in message.tool_calls])
+    builder.add_edge("tools", END)
+    return builder.compile(checkpointer=checkpointer)
+
+
+def reacting(tools, message, settlement, *, checkpointer=None, **options):
+    return create_react_agent(
+        model_of(message), _node(tools, settlement, **options), version="v2", checkpointer=checkpointer
+    )
+
+
+def _node(tools, settlement, **options):
+    if settlement is None:
+        return ToolNode(tools, handle_tool_errors=True)
+    return SequencedToolNode(tools, settlement=settlement, handle_tool_errors=True, **options)
+
+
+class Excuse(AgentMiddleware):
+    """Answers a tool's error with a message, as `handle_tool_errors=True` does."""
+
+    def wrap_tool_call(self, request, handler):
+        try:
+            return handler(request)
+        except ValueError as error:
+            return _excuse(request, error)
+
+    async def awrap_tool_call(self, request, handler):
+        try:
+            return await handler(request)
+        except ValueError as error:
+            return _excuse(request, error)
+
+
+def _excuse(request, error):
+    text = f"Error: {error!r}\n Please fix your mistakes."
+    return ToolMessage(text, name=request.tool_call["name"], tool_call_id=request.tool_call["id"], status="error")
+
+
+def agent(tools, message, settlement, *, checkpointer=None, before=(), behind=(), last=(), excused=True, **options):
+    own = [] if settlement is None else [SettlementMiddleware(settlement, **options)]
+    middleware = [*before, *own, *behind, *last, *([Excuse()] if excused else [])]
+    return create_agent(model_of(message), tools, middleware=middleware, checkpointer=checkpointer)
+
+
+@pytest.fixture(params=[sent, reacting, agent], ids=["send", "react", "create_agent"])
+def make(request):
+    return request.param
+
+
+def slow_tools(world, patience):
+    """A tool whose call n takes longer than call n + 1: it waits for that one as long as it has patience."""
+    acted = [threading.Event() for _ in range(6)]
+    acted[5].set()
+
+    def act(n: int) -> str:
+        """Act."""
+        acted[n + 1].wait(patience)
+        world.act(n)
+        acted[n].set()
+        return str(n)
+
+    async def aact(n: int) -> str:
+        for _ in range((5 - n) * 20):  # latency in steps of the event loop
+            await asyncio.sleep(0)
+        world.act(n)
+        return str(n)
+
+    return [StructuredTool.from_function(act, coroutine=aact, name="act")]
+
+
+FIVE = turn(*[("act", {"n": n}) for n in range(5)])
+
+
+def test_effects_happen_in_issuance_order_and_in_the_reverse_one_with_stock(world, settlement, make, invoke):
+    invoke(make(slow_tools(world, 30), FIVE, None), GO)
+    stock, world.log = world.log, []
+
+    state = invoke(make(slow_tools(world, 0.02), FIVE, settlement), GO)
+
+    assert stock == [4, 3, 2, 1, 0]
+    assert world.log == [0, 1, 2, 3, 4]
+    assert answers(state) == [("success", str(n)) for n in range(5)]
+    assert [(t.row.attempt, t.state) for t in settlement.transactions()] == [(1, State.COMMITTED)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, None])
+def test_what_is_irreversible_leaves_when_all_calls_of_the_turn_are_over_however_few_run_at_once(
+    world, settlement, make, invoke, limit
+):
+    message = turn(("mail", {"to": "a"}), ("look", {"hotel": "Ada"}), ("look", {"hotel": "Bee"}))
+    config = {} if limit is None else {"max_concurrency": limit}
+
+    state = invoke(make(trip(world), message, settlement), GO, config)
+
+    assert world.log[-1] == "mail a"
+    assert sorted(world.log) == ["look Ada", "look Bee", "mail a"]
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+    told = [text for _, text in answers(state)]
+    assert told[1:] == ["look done", "look done"]
+    # `send` calls no model any more, which could be told that it has left.
+    assert told[0] == "mail done" or (limit is not None and make is not agent and "will run when" in told[0])
+
+
+@pytest.mark.parametrize("limit", [1, 2, None])
+def test_a_failing_call_undoes_the_earlier_ones_stops_the_later_ones_and_the_model_is_told(
+    world, settlement, invoke, limit
+):
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    config = {} if limit is None else {"max_concurrency": limit}
+
+    state = invoke(agent(trip(world, broken=("rent",)), message, settlement), GO, config)
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    undone, failed, never = answers(state)
+    assert undone[0] == "error"
+    assert undone[1].startswith("undone: book had succeeded, and was undone because rent failed: ")
+    assert failed == ("error", "Error: ValueError('rent is down')\n Please fix your mistakes.")
+    assert never[0] == "error"
+    assert "mail" in never[1]
+    assert [(t.row.attempt, t.state) for t in settlement.transactions()] == [(1, State.ABORTED)]
+    assert settlement.residue() == []
+
+
+def test_with_stock_the_same_failure_leaves_a_room_booked_and_a_mail_sent(world, invoke):
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+
+    invoke(agent(trip(world, broken=("rent",)), message, None), GO)
+
+    assert sorted(world.log) == ["book Ada", "mail a"]
+
+
+# ---- other middleware
+
+
+class Answers(AgentMiddleware):
+    """Answers the calls of one tool itself."""
+
+    def __init__(self, tool):
+        super().__init__()
+        self.tool_name = tool
+
+    def wrap_tool_call(self, request, handler):
+        if request.tool_call["name"] != self.tool_name:
+            return handler(request)
+        return ToolMessage("no", name=self.tool_name, tool_call_id=request.tool_call["id"])
+
+    async def awrap_tool_call(self, request, handler):
+        if request.tool_call["name"] != self.tool_name:
+            return await handler(request)
+        return ToolMessage("no", name=self.tool_name, tool_call_id=request.tool_call["id"])
+
+
+@pytest.mark.parametrize("limit", [1, 2, None])
+@pytest.mark.parametrize("answered", ["book", "rent", "mail"])
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_a_call_that_other_middleware_answers_is_waited_for_by_nobody(
+    world, settlement, invoke, answered, place, limit
+):
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    config = {} if limit is None else {"max_concurrency": limit}
+    built = agent(trip(world), message, settlement, **{place: [Answers(answered)]})
+
+    state = invoke(built, GO, config)
+
+    happened = [entry for entry in ("book Ada", "rent X", "mail a") if not entry.startswith(answered)]
+    assert world.log == happened
+    assert [text for _, text in answers(state)] == [
+        "no" if name == answered else f"{name} done" for name in ("book", "rent", "mail")
+    ]
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+
+
+class Mends(AgentMiddleware):
+    """Whatever is broken works from the second call of `rent` on."""
+
+    def __init__(self, broken):
+        super().__init__()
+        self.broken = broken
+
+    def wrap_tool_call(self, request, handler):
+        try:
+            return handler(request)
+        finally:
+            self.broken.discard(request.tool_call["name"])
+
+    async def awrap_tool_call(self, request, handler):
+        try:
+            return await handler(request)
+        finally:
+            self.broken.discard(request.tool_call["name"])
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_a_retry_behind_it_repeats_the_call_in_its_place_and_one_before_it_repeats_it_alone(
+    world, settlement, invoke, place
+):
+    broken = {"rent"}
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False, tools=["rent"])
+    options = {place: [retry], "last": [Mends(broken)], "excused": False}
+
+    invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
+
+    if place == "behind":
+        assert world.log == ["book Ada", "rent X", "mail a"]
+    else:
+        assert world.log == ["book Ada", "cancel Ada", "rent X"]
+    assert settlement.residue() == []
+
+
+def test_a_rejected_call_is_no_call_and_the_others_settle(world, settlement, invoke):
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    built = agent(
+        trip(world), message, settlement, checkpointer=InMemorySaver(),
+        before=[HumanInTheLoopMiddleware(interrupt_on={"rent": True})],
+    )  # fmt: skip
+
+    invoke(built, GO, THREAD)
+    assert world.log == []
+    state = invoke(built, Command(resume={"decisions": [{"type": "reject", "message": "no car"}]}), THREAD)
+
+    assert world.log == ["book Ada", "mail a"]
+    assert [text.rpartition(": ")[2] for _, text in answers(state)] == ["no car", "book done", "mail done"]
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+
+
+# ---- interrupts and resumes
+
+
+def asking_tools(world):
+    def ask(question: str) -> str:
+        """Ask."""
+        answer = interrupt(question)
+        world.act(f"ask {answer}")
+        return answer
+
+    return [*trip(world), ask]
+
+
+def test_an_interrupt_in_one_call_leaves_the_turn_open_and_the_resume_settles_all_of_it_once(
+    world, settlement, make, invoke
+):
+    message = turn(("book", {"hotel": "Ada"}), ("ask", {"question": "really?"}), ("mail", {"to": "a"}))
+    built = make(asking_tools(world), message, settlement, checkpointer=InMemorySaver())
+
+    invoke(built, GO, THREAD)
+    assert world.log == ["book Ada"]
+    assert [t.state for t in settlement.transactions()] == [State.OPEN]
+    state = invoke(built, Command(resume="yes"), THREAD)
+
+    assert world.log == ["book Ada", "ask yes", "mail a"]
+    assert len(set(world.keys)) == 3
+    assert [text for _, text in answers(state)] == ["book done", "yes", "mail done"]
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+
+
+def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass():
+    with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass SettlementMiddleware"):
+        SettlementMiddleware("memory:")
