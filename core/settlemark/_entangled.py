@@ -7,7 +7,7 @@ tied may wait for others, but not for those it is tied to, nor for anybody who w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from settlemark._errors import Entangled
@@ -103,9 +103,16 @@ def _refuse_branch(txn: Txn, sibling: Txn, scope: Scope) -> NoReturn:
 
 
 def refuse_circle(
-    known: Mapping[int, Txn], live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, to: Blocked
+    known: Mapping[int, Txn],
+    live: Mapping[Position, Txn],
+    index: ScopeIndex,
+    ties: Iterable[int],
+    txn: Txn,
+    to: Blocked,
 ) -> None:
     """Return when a tied transaction may wait: whom it waits for does not wait for one that it is tied to.
+
+    `ties` are the numbers of all that are tied: whom it waits for may wait for those it is tied to itself.
 
     Raises:
         Entangled: that would be a circle.
@@ -113,23 +120,43 @@ def refuse_circle(
     tied = {*callers(known, txn.parent), *(other for other in siblings(known, txn) if other.state in _CAN_WAIT)}
     if not tied or to.holder.state not in _CAN_WAIT:
         return
-    seen, todo = {to.holder}, [to.holder]
+    tied.add(txn)
+    inner: dict[int, list[Txn]] = {}
+    for number in ties:
+        inner.setdefault(known[number].parent, []).append(known[number])
+    todo = [(to.holder, False)]
+    seen = set(todo)
     while todo:
-        ahead = todo.pop()
-        for hold in ahead.holds.values() if _waits(ahead) else ():
-            match, position = index.match(hold.scope), ahead.position
+        ahead, rests = todo.pop()
+        following = [(older, False) for older in _older(live, index, ahead, rests=rests)]
+        following += [(called, False) for called in inner.get(ahead.id, ()) if called.state in _CAN_WAIT]
+        following += [(other, True) for other in siblings(known, ahead) if other.state in _CAN_WAIT]
+        for each in following:
+            if each[0] in tied:
+                _refuse_wait(txn, to, each[0])
+            if each not in seen:
+                seen.add(each)
+                todo.append(each)
+
+
+def _refuse_wait(txn: Txn, to: Blocked, end: Txn) -> NoReturn:
+    last, waits = (to.holder, "") if end is txn else (end, f"waits for {end.name}, which ")
+    raise Entangled(
+        f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and {waits}cannot end before {txn.name}:"
+        f" nothing was run; do it when {last.name} has ended",
+        transaction=txn.name, holder=to.holder.name, scope=to.scope,
+    )  # fmt: skip
+
+
+def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: bool) -> Iterator[Txn]:
+    """Return whom a transaction waits for: until it commits, or with `rests` until its calls have returned."""
+    waits = _waits(txn)
+    for hold in txn.holds.values():
+        if hold.wants or (waits and not rests):
+            match, position = index.match(hold.scope), txn.position
             while (below := index.below(match, HOLDS, position)) is not None:
-                position, older = below, live[below]
-                if older in tied:
-                    raise Entangled(
-                        f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and waits for"
-                        f" {older.name}, which cannot end before {txn.name}: nothing was run; do it when"
-                        f" {older.name} has ended",
-                        transaction=txn.name, holder=to.holder.name, scope=to.scope,
-                    )  # fmt: skip
-                if older not in seen:
-                    seen.add(older)
-                    todo.append(older)
+                position = below
+                yield live[below]
 
 
 def _waits(txn: Txn) -> bool:

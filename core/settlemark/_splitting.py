@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._program import Programs
+from settlemark._freshness import Freshening, LiveRead
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Txn
@@ -30,7 +30,7 @@ class Splinter:
     moved: list[Effect]
 
 
-class Splitting(Programs):
+class Splitting(Freshening):
     """The part of a driver that splits."""
 
     def _splinters(self, attempt: Attempt) -> list[Splinter]:
@@ -78,9 +78,11 @@ class Splitting(Programs):
 
     def _adopt_splinters(self, attempt: Attempt) -> None:
         """Let what was acknowledged to an agent be what was split off: its acknowledgement still tells of it."""
+        reads = self._read_before(attempt)
         with self.local:
             for splinter in attempt.splinters:
                 part = splinter.attempt
+                part.live_reads = {read.what: replace(read) for read in reads}
                 for effect, moved in zip(splinter.effects, splinter.moved, strict=True):
                     attempt.effects[effect.path] = _gone(effect, part.name)
                     effect.key, effect.path, effect.position = moved.key, moved.path, moved.position
@@ -91,6 +93,12 @@ class Splitting(Programs):
                 if part.live.owner == NOBODY and part.live.state is State.OPEN:
                     part.suspended = True
                     self._attempts.setdefault(part.live, part)
+
+    def _read_before(self, attempt: Attempt) -> list[LiveRead]:
+        """Return what was read live by one that is split, as it is to be compared once its own effects have left."""
+        waits = {effect for splinter in attempt.splinters for effect in splinter.effects}
+        left = [s for effect in attempt.in_order() if effect.held and effect not in waits for s in effect.scopes]
+        return [replace(read, overwritten=read.overwritten or read.about(left)) for read in self._live_reads(attempt)]
 
     def _withdraw_splinters(self, attempt: Attempt) -> Program:
         """Drop what was split off from a transaction that was undone after all."""

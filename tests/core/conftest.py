@@ -16,6 +16,24 @@ from settlemark._scope import Scope
 from settlemark._states import Reason
 from settlemark._txn import Mode
 from settlemark.ledger._book import SqlBook
+from settlemark.testing import VirtualClock
+
+MARKERS = (
+    "every_store: runs over PostgreSQL, too, where it opens a store",
+    "own_time: settlements are in the time of `clock`, and nobody asks again but the test itself",
+)
+
+
+def pytest_configure(config):
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that opens a store over each kind of it."""
+    if "kind_of_store" in metafunc.fixturenames:
+        everywhere = metafunc.definition.get_closest_marker("every_store") is not None
+        metafunc.parametrize("kind_of_store", ["memory", "sqlite", "postgres"] if everywhere else ["memory", "sqlite"])
 
 
 class Stage:
@@ -171,9 +189,19 @@ def tools(world):
     return world.tools
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request, tmp_path):
-    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'ledger.db'}"
+@pytest.fixture
+def url(request, kind_of_store, tmp_path):
+    if kind_of_store == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return "memory:" if kind_of_store == "memory" else f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shared_url(request, tmp_path):
+    """A store that outlives its process, and that several may share."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture
@@ -194,14 +222,36 @@ def open_settlement():
 
 
 @pytest.fixture
-def settlement(url, open_settlement):
-    return open_settlement(url)
+def clock():
+    return VirtualClock()
 
 
 @pytest.fixture
-def quick(open_settlement):
+def open_here(open_settlement, clock):
+    """Open settlements in the clock's time, where nobody asks again but the test itself."""
+
+    def open_(url="memory:", **options):
+        settlement = open_settlement(url, **{**clock.options(), **options})
+        settlement.driver.on_doubt = None
+        return settlement
+
+    return open_
+
+
+@pytest.fixture
+def open_as_marked(request):
+    return request.getfixturevalue("open_here" if request.node.get_closest_marker("own_time") else "open_settlement")
+
+
+@pytest.fixture
+def settlement(url, open_as_marked):
+    return open_as_marked(url)
+
+
+@pytest.fixture
+def quick(open_as_marked):
     """A settlement in memory, for what does not depend on the store."""
-    return open_settlement()
+    return open_as_marked()
 
 
 class Noticed(dict):

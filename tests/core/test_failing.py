@@ -57,6 +57,7 @@ def test_a_call_is_tried_again_for_as_long_as_that_is_said(asking, tools, world)
     assert world.log == [("book", "a")]
 
 
+@pytest.mark.every_store
 def test_a_step_goes_on_without_a_call_that_is_skipped(asking, tools, world, recorded):
     settlement, _ = asking("skip")
     world.fail("book", Boom("no rooms"))
@@ -173,6 +174,7 @@ def test_asking_nobody_is_refused(open_settlement, quick):
 # ---- replays
 
 
+@pytest.mark.every_store
 def test_a_replay_skips_what_was_skipped_and_asks_nobody(asking, tools, world):
     settlement, person = asking("skip")
     world.fail("book", Boom("no rooms"))
@@ -202,6 +204,7 @@ def test_a_held_effect_that_fails_when_it_leaves_is_tried_again(asking, tools, w
     assert about(person) == [("trip", "send", {"to": "x", "text": "hello"}, "mail:/x", Boom, 1, True)]
 
 
+@pytest.mark.every_store
 def test_the_others_leave_without_one_that_is_skipped(asking, tools, world, recorded):
     settlement, _ = asking("skip")
     world.fail("send", None, Boom(), Boom(), Boom())
@@ -223,6 +226,7 @@ def test_the_others_leave_without_one_that_is_skipped(asking, tools, world, reco
     assert settlement.protocol.live == {}
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("left", [0, 1])
 def test_abort_behind_a_gate_is_what_a_refused_release_means(asking, tools, world, left):
     settlement, _ = asking("abort")

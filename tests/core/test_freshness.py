@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from settlemark import DeclarationError, Queued, Stale, State, UsageError, effect
-from settlemark.testing import VirtualClock
 
 
 class Boom(Exception):
@@ -38,11 +37,6 @@ def shop():
 
 
 @pytest.fixture
-def clock():
-    return VirtualClock()
-
-
-@pytest.fixture
 def timed(url, clock, open_settlement):
     options = clock.options()
     return open_settlement(url, clock=options["clock"], monotonic=options["monotonic"])
@@ -64,6 +58,7 @@ def test_a_live_read_that_still_holds_commits_and_was_fetched_once(settlement, t
     assert world.log == [("book", "a")]
 
 
+@pytest.mark.every_store
 def test_what_changed_from_outside_before_the_decision_undoes_everything(settlement, tools, world, shop):
     with pytest.raises(Stale) as stale, settlement.transaction("trip") as tx:
         look(shop, tx)
@@ -224,6 +219,7 @@ def test_a_write_that_did_not_happen_leaves_the_read_to_be_compared(settlement, 
 # ---- before a release
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("left", [False, True])
 def test_it_is_compared_again_before_the_first_held_effect_leaves_and_not_behind_it(
     settlement, tools, world, shop, left
@@ -263,6 +259,7 @@ def test_it_is_compared_again_before_the_first_held_effect_leaves_and_not_behind
 # ---- across turns
 
 
+@pytest.mark.every_store
 def test_what_an_earlier_turn_read_live_counts_for_the_next_that_writes(settlement, tools, world, shop):
     with settlement.transaction("trip/1") as tx:
         look(shop, tx)
@@ -294,6 +291,7 @@ def test_what_was_read_anew_or_by_another_run_does_not_count(settlement, tools, 
 # ---- expiry
 
 
+@pytest.mark.every_store
 def test_a_read_holds_for_as_long_as_it_says_and_no_longer(timed, clock, tools, world):
     def trip(name, seconds):
         with timed.transaction(name) as tx:

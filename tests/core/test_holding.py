@@ -198,6 +198,7 @@ def test_floors_only_rise_and_stay_below_every_frontier(make_stage, steps):
 # ---- as users see it
 
 
+@pytest.mark.every_store
 def test_what_begins_later_waits_for_the_work_under_a_hold(settlement, tools, world, someone_waits):
     waits = someone_waits(settlement)
 
@@ -218,6 +219,7 @@ def test_what_begins_later_waits_for_the_work_under_a_hold(settlement, tools, wo
     assert settlement.protocol.live == {}
 
 
+@pytest.mark.every_store
 async def test_a_hold_is_placed_and_dropped_in_an_event_loop_too(settlement, tools, world):
     async with settlement.hold("cell:/1") as hold:
         async with hold.transaction("night") as tx:
@@ -255,6 +257,7 @@ def test_cancelling_its_run_ends_a_hold(settlement):
             pass
 
 
+@pytest.mark.every_store
 def test_work_that_wounds_a_later_claim_makes_that_begin_again(settlement, tools, world):
     with settlement.hold("room:/a") as hold:
         with pytest.raises(Wounded), settlement.transaction("day") as day:
@@ -288,6 +291,7 @@ def test_an_advance_is_durable_and_seen_by_other_processes(tmp_path):
         assert settlement.protocol.floor(scope) == epoch
 
 
+@pytest.mark.every_store
 def test_an_advance_past_what_is_open_is_told_to_whoever_asks_for_it(settlement, tools):
     with settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")

@@ -52,6 +52,7 @@ def keys(settlement, name):
 # ---- joining
 
 
+@pytest.mark.every_store
 def test_calls_inside_a_call_are_the_outer_transactions_and_settle_with_it(
     settlement, tools, world, delegated, recorded
 ):
@@ -74,6 +75,7 @@ def test_calls_inside_a_call_are_the_outer_transactions_and_settle_with_it(
     assert keys(settlement, "outer") == ["outer#1/0", "outer#1/0.0.0", "outer#1/0.0.1"]
 
 
+@pytest.mark.every_store
 def test_an_outer_failure_undoes_what_had_joined_in_reverse_order(settlement, tools, world, delegated):
     def act(inner):
         inner.call(tools.book, room="a")
@@ -398,6 +400,7 @@ def test_a_suspended_call_that_comes_back_repeats_nothing_of_what_had_joined_it(
 # ---- independent
 
 
+@pytest.mark.every_store
 def test_an_independent_one_settles_at_its_own_end_whatever_becomes_of_its_caller(settlement, tools, world, delegated):
     def act(inner):
         assert (inner.name, inner.joined) == ("inner", False)
@@ -411,6 +414,7 @@ def test_an_independent_one_settles_at_its_own_end_whatever_becomes_of_its_calle
     assert world.log == [("book", "a"), ("send", "audit", "hello"), ("cancel", "a")]
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize(
     "touch",
     [
@@ -515,6 +519,52 @@ def test_what_its_caller_touched_behind_it_is_found_when_it_would_commit(stage):
     stage.protocol.abort(inner, Reason.FAILED)
     stage.commit(caller)
     assert stage.protocol.live == {}
+
+
+def test_two_callers_whose_inner_ones_would_wait_for_each_others_callers_are_a_circle(stage):
+    one, two = stage.begin("one"), stage.begin("two")
+    stage.write(one, "room:/a")
+    stage.write(two, "room:/b")
+    first, second = stage.begin("first", parent=one.id), stage.begin("second", parent=two.id)
+    stage.hold(first, "room:/b")
+    stage.protocol.seal(first)
+    assert stage.protocol.decide(first).holder is two
+    stage.hold(second, "room:/a")
+    stage.protocol.seal(second)
+    with pytest.raises(Entangled, match="second would wait for one, which holds room:/a and waits for two"):
+        stage.protocol.decide(second)
+    stage.protocol.abort(second, Reason.FAILED)
+    assert second.finished
+    stage.commit(two)
+    assert stage.protocol.decide(first) is None
+
+
+def test_whoever_is_waited_for_inside_a_call_may_not_wait_for_its_caller(stage):
+    one, two = stage.begin("one"), stage.begin("two")
+    first, second = stage.begin("first", parent=one.id), stage.begin("second", parent=two.id)
+    stage.write(first, "room:/a")
+    stage.write(two, "room:/b")
+    assert stage.ask(second, "room:/a", Mode.EAGER)[1] is first
+    with pytest.raises(Entangled, match="first would wait for two, which holds room:/b and cannot end before first"):
+        stage.ask(first, "room:/b", Mode.EAGER)
+    assert [hold.scope.text for hold in first.holds.values()] == ["room:/a"]
+
+
+def test_a_circle_that_somebody_far_away_closes_is_looked_at_again(stage):
+    caller, far, near = stage.begin("caller"), stage.begin("far"), stage.begin("near")
+    inner = stage.begin("inner", parent=caller.id)
+    stage.write(caller, "room:/a")
+    stage.write(far, "room:/b")
+    stage.write(near, "room:/c")
+    assert stage.ask(near, "room:/b", Mode.EAGER)[1] is far
+    call, holder = stage.ask(inner, "room:/c", Mode.EAGER)
+    assert holder is near
+    ticket = stage.protocol.watch(near, inner)
+    assert stage.ask(far, "room:/a", Mode.EAGER)[1] is caller
+    assert ticket.fired
+    with pytest.raises(Entangled, match="inner would wait for near, which holds room:/c and waits for caller"):
+        stage.protocol.admit(call)
+    assert inner.holds == {}
 
 
 def test_a_caller_that_has_ended_is_no_hindrance(stage):

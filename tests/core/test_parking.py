@@ -41,15 +41,15 @@ def waiting(settlement):
 
 
 @pytest.fixture
-def two(tmp_path, open_settlement):
+def two(shared_url, open_settlement):
     """Two processes on one store, as far as a store can tell."""
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    return open_settlement(url), open_settlement(url)
+    return open_settlement(shared_url), open_settlement(shared_url)
 
 
 # ---- keep
 
 
+@pytest.mark.every_store
 def test_a_parked_transaction_holds_its_scopes_and_nothing_leaves(settlement, tools, world, recorded):
     book_and_mail(settlement, tools, "keep")
     assert world.log == [("book", "a")]
@@ -64,6 +64,7 @@ def test_a_parked_transaction_holds_its_scopes_and_nothing_leaves(settlement, to
     assert recorded(settlement, "trip")[0][0] == "open"
 
 
+@pytest.mark.every_store
 def test_a_yes_commits_all_of_it(settlement, tools, world):
     first, second = book_and_mail(settlement, tools, "keep")
     assert settlement.answer("trip", approve=True) == [7, "sent to x", "sent to y"]
@@ -94,6 +95,7 @@ def test_entering_its_name_goes_on_with_it(settlement, tools, world):
     assert waiting(settlement) == []
 
 
+@pytest.mark.every_store
 def test_what_changed_while_it_waited_undoes_it_when_the_answer_comes(settlement, tools, world):
     with settlement.transaction("older") as older:
         book_and_mail(settlement, tools, "keep", reads=["cell:/2"])
@@ -118,6 +120,7 @@ def test_an_older_one_that_needs_its_claim_does_not_wait_for_the_person(settleme
 # ---- split
 
 
+@pytest.mark.every_store
 def test_a_split_settles_what_need_not_wait_and_holds_nothing_for_the_rest(settlement, tools, world, recorded):
     first, second = book_and_mail(settlement, tools, "split")
     assert world.log == [("book", "a"), ("put", "1", 7)]
@@ -153,6 +156,7 @@ def test_each_gate_has_its_own_answer(settlement, tools, world, recorded):
     assert settlement.protocol.live == {}
 
 
+@pytest.mark.every_store
 def test_what_it_had_read_is_looked_at_again_when_the_answer_comes(settlement, tools, world):
     book_and_mail(settlement, tools, "split", reads=["cell:/2"])
     with settlement.transaction("other") as other:
@@ -166,6 +170,30 @@ def test_what_it_had_read_is_looked_at_again_when_the_answer_comes(settlement, t
 def test_what_it_changed_itself_is_no_change_to_what_it_had_read(settlement, tools, world):
     book_and_mail(settlement, tools, "split", reads=["room:/a", "cell:/1"])
     assert settlement.answer("trip!2", approve=True) == ["sent to x"]
+
+
+@pytest.mark.parametrize("how", ["keep", "split"])
+def test_what_it_had_read_live_is_compared_again_when_the_answer_comes(settlement, tools, world, how):
+    tags = [1]
+    with settlement.transaction("trip", park=how) as tx:
+        tx.read("price:/Ada", live=lambda: tags[-1])
+        tx.call(tools.send, to="x")
+        tx.park()
+    tags.append(2)
+    with pytest.raises(Stale, match="price:/Ada changed, from outside, after it was read"):
+        settlement.answer(*waiting(settlement), approve=True)
+    assert world.log == []
+    assert waiting(settlement) == []
+
+
+def test_what_leaves_with_the_whole_is_no_change_from_outside_to_what_was_split_off(settlement, tools, world):
+    with settlement.transaction("trip", park="split") as tx:
+        tx.read("cell:/1", live=lambda: world.cells.get("1"))
+        tx.call(tools.put, cell="1", value=7)
+        tx.call(tools.send, to="x")
+        tx.park()
+    assert world.log == [("put", "1", 7)]
+    assert settlement.answer("trip!1", approve=True) == ["sent to x"]
 
 
 def test_what_was_held_behind_a_gate_waits_with_it(settlement, tools, world):
@@ -213,6 +241,7 @@ def test_what_was_split_off_from_one_whose_own_release_is_refused_is_dropped_wit
     assert settlement.protocol.live == {}
 
 
+@pytest.mark.every_store
 def test_a_replay_knows_what_was_answered(settlement, tools, world):
     book_and_mail(settlement, tools, "split")
     first, second = book_and_mail(settlement, tools, "split")

@@ -37,7 +37,7 @@ class Hand:
         live = list(protocol.live.values())
         kinds = ["begin", "begin", "ask", "ask", "ask", "ask", "return", "return", "seal", "decide", "decide", "abort",
                  "undo", "undo", "undo", "finish", "finish", "cancel", "refine", "withdraw", "takeover", "leap",
-                 "advance", "declare"]  # fmt: skip
+                 "advance", "declare", "park", "park", "split"]  # fmt: skip
         kind = random.choice(kinds)
         if kind == "begin" or not live:
             self.begun += 1
@@ -98,8 +98,35 @@ class Hand:
             protocol.advance(random.choice(SCOPES), random.randint(1, protocol.next_epoch))
         elif kind == "declare":
             protocol.declare(txn, random.sample(SCOPES, 1))
+        elif kind == "park":
+            self.park(txn)
+        elif kind == "split":
+            for other in live:
+                if other.state is State.SEALED:
+                    self.split(other)
         elif kind == "leap" and random.random() < 0.1:
             protocol.leap(100)
+
+    def park(self, txn):
+        """Put an open transaction aside, or come back to one that is."""
+        if not txn.parked and txn.state is State.OPEN and not (txn.running or txn.reading):
+            self.protocol.park(txn, parked=True)
+        elif txn.parked:
+            self.protocol.own(txn, self.random.choice("ab"))
+            self.protocol.park(txn, parked=False)
+
+    def split(self, txn):
+        """Decide about what stays of a transaction, and begin what waits for an answer."""
+        if self.protocol.waits_for(txn) is not None:
+            return
+        held = [call for call in txn.calls.values() if call.mode is Mode.HELD and call.admitted]
+        waits = held[self.random.randint(0, len(held)) :]
+        for call in waits:
+            self.protocol.unhold(call)
+        reads = list(txn.reads)
+        self.protocol.decide(txn, lasting=self.random.random() < 0.5)
+        for number, _ in enumerate(waits):
+            self.protocol.split(f"{txn.name}!{number}", txn.run, reads)
 
     def steps(self, count):
         for _ in range(count):
@@ -107,6 +134,17 @@ class Hand:
                 self.step()
             except SettlemarkError:
                 continue
+
+
+def test_the_hand_parks_and_splits_and_comes_back_to_both():
+    taken = set()
+    for seed in range(30):
+        hand = Hand(seed)
+        hand.steps(300)
+        taken |= {(name, *kwargs.values()) for name, _, kwargs in hand.protocol.journal if name in ("park", "split")}
+        came_back = {args[0] for name, args, kwargs in hand.protocol.journal if name == "park" and not kwargs["parked"]}
+        taken |= {"came back to a part" for txn in came_back if "!" in txn.name}
+    assert taken == {("park", True), ("park", False), ("split",), "came back to a part"}
 
 
 def plain(protocol):

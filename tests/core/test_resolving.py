@@ -22,7 +22,8 @@ from settlemark import (
     effect,
 )
 from settlemark._runners import run_sync
-from settlemark.testing import VirtualClock
+
+pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
 
 class Boom(Exception):
@@ -79,40 +80,6 @@ class Desk:
 @pytest.fixture
 def desk():
     return Desk()
-
-
-@pytest.fixture
-def clock():
-    return VirtualClock()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture
-def open_here(open_settlement, clock):
-    """Open settlements in the clock's time, where nobody asks again but the test itself."""
-
-    def open_(url="memory:", **options):
-        settlement = open_settlement(url, **{**clock.options(), **options})
-        settlement.driver.on_doubt = None
-        return settlement
-
-    return open_
-
-
-@pytest.fixture
-def settlement(url, open_here):
-    return open_here(url)
-
-
-@pytest.fixture
-def quick(open_here):
-    return open_here()
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ def booking(tools, room):
 # ---- choosing
 
 
+@pytest.mark.every_store
 def test_the_chosen_branch_commits_and_the_others_are_undone_before_it(settlement, tools, world):
     def branch(room):
         def work(tx):
@@ -166,6 +167,7 @@ def test_no_branches_are_refused(quick):
 # ---- siblings
 
 
+@pytest.mark.every_store
 def test_what_a_branch_has_done_at_once_is_refused_to_the_others_with_advice(settlement, tools, world):
     done = threading.Event()
 
@@ -219,6 +221,7 @@ def test_a_sub_agent_inside_a_branch_joins_the_branch(settlement, tools, world):
 # ---- the world around
 
 
+@pytest.mark.every_store
 def test_nobody_else_settles_on_what_a_branch_holds_before_the_choice(settlement, tools, world, someone_waits):
     waits = someone_waits(settlement)
     later = threading.Thread(target=lambda: settlement.run("later", lambda tx: tx.call(tools.book, room="a")))
@@ -257,6 +260,7 @@ def test_a_branch_that_lost_a_race_runs_again(settlement, tools, world):
     assert world.log == [("put", "1", "older"), ("book", "a")]
 
 
+@pytest.mark.every_store
 def test_a_winner_that_turns_out_stale_is_undone_like_the_others(settlement, tools, world):
     with settlement.transaction("older") as older:
 
@@ -453,6 +457,26 @@ def test_a_branch_may_not_wait_for_who_waits_for_its_sibling(stage):
     with pytest.raises(Entangled, match="late would wait for between, which holds room:/b and waits for early"):
         stage.ask(late, "room:/b", Mode.EAGER)
     assert [hold.scope.text for hold in late.holds.values()] == ["room:/c"]
+
+
+def test_branches_of_two_choices_do_not_wait_crosswise(stage):
+    choices = [stage.begin(name, role="choice") for name in ("left", "right")]
+    (one, two), (three, four) = [[stage.begin(f"{hold.name}~{n}", group=hold.id) for n in range(2)] for hold in choices]
+    stage.write(one, "room:/a")
+    stage.write(three, "room:/b")
+    assert stage.ask(four, "room:/a", Mode.EAGER)[1] is one
+    with pytest.raises(Entangled, match="left~1 would wait for right~0, which holds room:/b and waits for left~0"):
+        stage.ask(two, "room:/b", Mode.EAGER)
+    assert two.holds == {}
+
+
+def test_a_branch_may_wait_for_a_branch_of_another_choice(stage):
+    choices = [stage.begin(name, role="choice") for name in ("left", "right")]
+    (one, two), (three, four) = [[stage.begin(f"{hold.name}~{n}", group=hold.id) for n in range(2)] for hold in choices]
+    stage.write(one, "room:/a")
+    stage.write(two, "room:/b")
+    stage.write(three, "room:/c")
+    assert stage.ask(four, "room:/a", Mode.EAGER)[1] is one
 
 
 def test_replicas_agree_who_is_a_sibling(tmp_path, tools, world):

@@ -10,7 +10,7 @@ import pytest
 
 from settlemark import InDoubt, Outcome, Settlement, current_call, effect, inverse
 from settlemark._runners import run_sync
-from settlemark.testing import Bank, VirtualClock
+from settlemark.testing import Bank
 from settlemark.testing._child import die, in_child
 
 OPENING = {"ops": 2_000_000, "fund": 0}
@@ -19,6 +19,8 @@ SWEPT = {"fund": 1_200_000, "ops": 800_000}
 DAY = 86_400.0
 NAME = "eod-2026-11-20/sweep"
 KEY = f"{NAME}#1/0"
+
+pytestmark = pytest.mark.every_store
 
 
 @pytest.fixture(scope="module")
@@ -43,35 +45,9 @@ def careless(banks):
 
 
 @pytest.fixture
-def clock():
-    return VirtualClock()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def shared_url(request, tmp_path):
-    """A store that outlives the process."""
-    return (
-        f"sqlite:///{tmp_path / 'ledger.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-
-
-@pytest.fixture
-def treasury(open_settlement, clock):
+def treasury(open_here):
     """Open a treasury's settlement, where nobody asks again but the test itself."""
-
-    def open_(url, **options):
-        settlement = open_settlement(url, **{**clock.options(), "keep_open": 0, **options})
-        settlement.driver.on_doubt = None
-        return settlement
-
-    return open_
+    return lambda url, **options: open_here(url, **{"keep_open": 0, **options})
 
 
 def wire_at(bank, kind="irreversible", **parts):

@@ -6,35 +6,11 @@ import pytest
 
 from settlemark import UNKNOWN, DeclarationError, InDoubt, Refused, Settlement, State, current_call, effect
 from settlemark._runners import run_sync
-from settlemark.testing import VirtualClock
 from settlemark.testing._child import die, in_child
 
 DAY = 86_400.0
 
-
-@pytest.fixture
-def clock():
-    return VirtualClock()
-
-
-@pytest.fixture
-def open_here(open_settlement, clock):
-    def open_(url="memory:", **options):
-        settlement = open_settlement(url, **{**clock.options(), **options})
-        settlement.driver.on_doubt = None
-        return settlement
-
-    return open_
-
-
-@pytest.fixture
-def settlement(url, open_here):
-    return open_here(url)
-
-
-@pytest.fixture
-def quick(open_here):
-    return open_here()
+pytestmark = pytest.mark.own_time
 
 
 class Bank:

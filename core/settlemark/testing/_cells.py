@@ -18,18 +18,43 @@ SCOPES = {
     "z": Scope.parse("cell:/z"),
     "w": Scope.parse("cell:/*/x"),
 }
+SIBLING = 10
+"""Operations of a transaction's second thread are numbered from here."""
+TIME = "t"
+READS = "rlv"
+NOT_HERE = "-"
+"""In place of an operation that is not this transaction's any more: it was split off, or skipped."""
+
+
+def touches(program: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Return the operations that touch a scope: (their place, their kind, the scope's name).
+
+    >>> touches(("rx", "-", "sy", "f"))
+    [(0, 'r', 'x'), (2, 's', 'y')]
+    """
+    return [(step, op[0], op[1]) for step, op in enumerate(program) if len(op) == 2]  # noqa: PLR2004 - kind and scope
+
+
+def writes(program: tuple[str, ...], cell: int) -> list[int]:
+    """Return the places of the operations that write a cell when all goes well."""
+    return [step for step, kind, name in touches(program) if kind not in READS and cell in CELLS[name]]
 
 
 class World:
-    """Cells that keep the log of every write and every undo."""
+    """Cells that keep the log of every write and every undo; they may also change from outside, and time pass."""
 
     def __init__(self) -> None:
         self.values = [UNWRITTEN] * 3
         self.log: list[list[Value]] = [[], [], []]
         self.released: list[Value] = []
+        self.refused: list[Value] = []
+        self.tags = [0, 0, 0]
+        self.seconds = 0
         self.wrong_undo = False
         self.fenced: set[int] = set()
         self.acted_late = False
+        self.left_early = False
+        self.left_stale = False
 
     def write(self, name: str, value: Value) -> tuple[Value, ...]:
         """Write every cell of a scope and return what was there before."""
@@ -46,6 +71,20 @@ class World:
             self.wrong_undo = self.wrong_undo or self.values[cell] != value
             self.values[cell] = old
 
+    def change(self, what: str) -> None:
+        """Let a cell's tag change, as by somebody who knows nothing of settlements, or let a second pass."""
+        if what == TIME:
+            self.seconds += 1
+            return
+        for cell in CELLS[what]:
+            self.tags[cell] += 1
+
+    def now(self) -> tuple[int, ...]:
+        """Return what comes from outside, as it is now: the tags of the cells, and the time."""
+        return (*self.tags, self.seconds)
+
     def picture(self) -> tuple[Any, ...]:
         """Return a hashable snapshot."""
-        return (*self.values, *map(tuple, self.log), tuple(self.released), self.wrong_undo, tuple(sorted(self.fenced)))
+        marks = (self.wrong_undo, self.left_early, self.left_stale, tuple(sorted(self.fenced)))
+        acts = (*map(tuple, self.log), tuple(self.released), tuple(self.refused))
+        return (*self.values, *acts, *marks, *self.now())

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from settlemark._effect import Outcome
 from settlemark._image import image
 from settlemark._states import State
-from settlemark.testing._cells import CELLS, UNWRITTEN, Value
+from settlemark.testing._cells import SIBLING, UNWRITTEN, Value, touches, writes
 
 if TYPE_CHECKING:
-    from settlemark.testing._explorer import Run
+    from settlemark.testing._interleaving import Run
 
-_SIBLING = 10  # operations of a transaction's second thread are numbered from here
 _LIMBO = (Outcome.INTENDED, Outcome.QUEUED)
 
 
@@ -31,6 +30,7 @@ def judge(run: Run) -> set[str]:
         _judge_writes(writes, edges, wrong)
         _judge_reads(run, cell, writes, committed, edges, wrong)
         _judge_value(run, cell, committed, wrong)
+        _judge_parts(run, cell, committed, wrong)
     if _has_cycle(edges):
         wrong.add("conflict cycle")
     if any(e.outcome in _LIMBO for attempt in run.attempts for e in attempt.effects.values()):
@@ -80,8 +80,8 @@ def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) 
     for task in run.tasks:
         if not task.committed:
             continue
-        for step, op in enumerate(task.program):
-            if op[0] in "si" and not task.laps and not task.partial and counts[task.number, task.committed, step] != 1:
+        for step, kind, _ in touches(task.program):
+            if kind in "si" and not task.laps and not task.partial and counts[task.number, task.committed, step] != 1:
                 wrong.add("a committed held effect was not released once")
     for log in run.world.log:
         if any(count > 1 for count in Counter(log).values()):
@@ -116,7 +116,7 @@ def _judge_read(
     place = -1
     if value != UNWRITTEN:
         if value not in writes:
-            if run.tasks[value[0]].program[value[2]][0] != "o":
+            if run.tasks[value[0]].operations[value[2]][0] != "o":
                 wrong.add("a committed read saw a write that was undone")
             return
         place = writes.index(value)
@@ -128,10 +128,22 @@ def _judge_read(
 
 def _judge_staleness(run: Run, cell: int, at: int, me: Any, value: Value, wrong: set[str]) -> None:
     for other in run.order[at : run.order.index(me)]:
-        program = run.tasks[other[0]].program
-        wrote = [step for step, op in enumerate(program) if op[0] not in "rf" and cell in CELLS[op[1]]]
+        wrote = writes(run.tasks[other[0]].program, cell)
         if other != me and wrote and not _left_nothing(run, other) and value != (*other, wrote[-1]):
             wrong.add("A1: a stale generation committed")
+
+
+def _judge_parts(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
+    """What was split off depends on what the whole had read, as it was when that committed."""
+    for task in run.tasks:
+        whole = (task.number, task.committed)
+        ours = {whole, *((part.number, part.committed) for part in task.parts)} if task.end else set[tuple[int, int]]()
+        if not any(at == cell for _, seen in task.reads for at, _ in seen):
+            continue
+        for part in (each for each in ours & committed if each != whole):
+            between = run.order[run.order.index(whole) + 1 : run.order.index(part)]
+            if any(who in committed - ours and writes(run.tasks[who[0]].program, cell) for who in between):
+                wrong.add("what was split off settled although what had been read had changed")
 
 
 def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
@@ -140,15 +152,15 @@ def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
         if who not in committed:
             continue
         program = run.tasks[who[0]].program
-        steps = [n for n, op in enumerate(program) if op[0] not in "rfj" and cell in CELLS[op[1]]]
+        steps = [step for step in writes(program, cell) if program[step][0] != "j"]
         if run.tasks[who[0]].partial:
             steps = [n for n in steps if (*who, n) in run.world.log[cell]]
-        steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= _SIBLING]
+        steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= SIBLING]
         if steps:
             expected = (*who, steps[-1])
     actual = run.world.values[cell]
-    kept = actual != UNWRITTEN and actual[:2] not in committed and actual[2] < _SIBLING
-    if kept and run.tasks[actual[0]].program[actual[2]][0] == "o":
+    kept = actual != UNWRITTEN and actual[:2] not in committed and actual[2] < SIBLING
+    if kept and run.tasks[actual[0]].operations[actual[2]][0] == "o":
         return  # an opaque effect of an aborted attempt stays, and is named
     if actual != expected:
         wrong.add("the world differs from the serial order of what committed")

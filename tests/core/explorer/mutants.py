@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from settlemark._driver import Driver
 from settlemark._effect import Outcome
+from settlemark._failing import Failure
 from settlemark._index import NOWHERE, Match, Node, Position, ScopeIndex
 from settlemark._protocol import Protocol
+from settlemark._requests import Act
 from settlemark._scope import Scope
-from settlemark._states import State
+from settlemark._states import Reason, State
 from settlemark._txn import Blocked, Call, Hold, Mode, Txn
-from settlemark._versions import Versions
+from settlemark._versions import LAST, Versions
 
 
 class PrematureFrontier(Protocol):
@@ -151,6 +154,144 @@ class ForgetsUndo(Driver):
         return super()._conclude(txn)
 
 
+class NeverLooksAgain(Driver):
+    """Takes a live read for a snapshot."""
+
+    def _verify(self, reads: Any) -> Any:
+        return None
+        yield
+
+
+class NeverExpires(Driver):
+    """Lets a read hold for good."""
+
+    def _verify(self, reads: Any) -> Any:
+        return (yield from super()._verify([replace(read, expires=None) for read in reads]))
+
+
+class ParkLetsGo(Protocol):
+    """Holds nothing for what is put aside."""
+
+    def park(self, txn: Txn, *, parked: bool) -> None:
+        super().park(txn, parked=parked)
+        for hold in list(txn.holds.values()) if parked else ():
+            self._drop_hold(hold)
+        self._wake(txn)
+
+
+class SplitForgetsReads(Protocol):
+    def split(self, name: str, run: str, reads: list[Scope]) -> Txn:
+        return super().split(name, run, [])
+
+
+class SplitsNothing(Driver):
+    """Lets the gates leave with the rest."""
+
+    def _splinters(self, attempt: Any) -> Any:
+        return []
+
+
+class SplitForgetsLiveReads(Driver):
+    def _read_before(self, attempt: Any) -> Any:
+        return []
+
+
+class TriesAgainWhateverHappened(Driver):
+    """Does as it is told, although the step has been undone while that was thought about."""
+
+    def _perform(self, attempt: Any, effect: Any, let_through: Any) -> Any:
+        while True:
+            try:
+                return (yield from self._try(attempt, effect, let_through))
+            except Exception as error:
+                failure = Failure(attempt.name, effect.declaration.tool, {}, effect.scope_text, error, 1, held=False)
+                if (yield Act(partial(attempt.ask, failure), {}, None)) != "retry":
+                    raise
+
+
+class AdvancesPastHolds(Protocol):
+    def advance(self, scope: Scope, epoch: int) -> None:
+        self.versions.advance(scope, (epoch, LAST))
+
+
+class AdvanceRaisesNothing(Protocol):
+    """Lets a call at or below an advanced floor be made where it is."""
+
+    def _restamp(self, txn: Txn) -> None:
+        advanced = any(entry.position[1] == LAST for entry in self.versions._log)
+        if not advanced:
+            super()._restamp(txn)
+
+
+class HoldsForNobody(Protocol):
+    def begin(self, name: str, run: str | None = None, **options: Any) -> Txn:
+        return super().begin(name, run, **{**options, "declared": () if options.get("role") else options["declared"]})
+
+
+class WorksBehindItsHold(Protocol):
+    """Gives work under a hold a place of its own."""
+
+    def begin(self, name: str, run: str | None = None, **options: Any) -> Txn:
+        txn = super().begin(name, run, **options)
+        if txn.group:
+            self._place(txn, self._fresh())
+        return txn
+
+
+class LeavesItsHoldBehind(Protocol):
+    """Moves work without the hold it is done under."""
+
+    def _behind(self, txn: Txn) -> set[Txn]:
+        group, txn.group = txn.group, 0
+        found = super()._behind(txn)
+        txn.group = group
+        return found
+
+
+class KnowsNoCaller(Protocol):
+    """Lets what runs inside a call wait for its caller."""
+
+    def begin(self, name: str, run: str | None = None, **options: Any) -> Txn:
+        return super().begin(name, run, **{**options, "parent": 0})
+
+
+class SeesNoCircle(Protocol):
+    def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
+        return None
+
+
+class TellsNobodyOfCircles(Protocol):
+    """Looks for a circle only when it begins to wait, and not when others do."""
+
+    def _tell_tied(self) -> None:
+        return None
+
+
+class KnowsNoSiblings(Protocol):
+    """Lets the branches of a choice wait for each other."""
+
+    def begin(self, name: str, run: str | None = None, **options: Any) -> Txn:
+        return super().begin(name, run, **{**options, "group": 0})
+
+
+class SettlesEveryBranch(Driver):
+    """Commits those that were not chosen, too."""
+
+    def discard(self, attempt: Any, reason: Reason, **detail: Any) -> Any:
+        with self.local as protocol:
+            protocol._leave_group(attempt.live)
+            attempt.live.group = 0
+        yield from self.commit(attempt)
+
+
+class LeavesTheLosers(Driver):
+    """Commits the branch that was chosen, and then undoes the others."""
+
+    def discard(self, attempt: Any, reason: Reason, **detail: Any) -> Any:
+        return
+        yield
+
+
 @dataclass(frozen=True)
 class Mutant:
     engine: type[Protocol | Driver]
@@ -177,6 +318,26 @@ MUTANTS = {
     "a claim that ignores held effects": Mutant(ClaimIgnoresHeldEffects, ("sx", "ex")),
     "reads during an undo": Mutant(ReadsDuringUndo, ("ex f", "rx sy")),
     "an abort that forgets to undo": Mutant(ForgetsUndo, ("ex f", "rx")),
+    "a live read that is not compared again": Mutant(NeverLooksAgain, ("lx sy",), {"outside": "x"}),
+    "a read that never expires": Mutant(NeverExpires, ("vx sy",), {"outside": "t"}),
+    "a park that lets go": Mutant(ParkLetsGo, ("ex k", "rx sy")),
+    "a split that forgets what was read": Mutant(SplitForgetsReads, ("rx iz g", "sx")),
+    "a split that forgets what was read live": Mutant(SplitForgetsLiveReads, ("lx iz g",), {"outside": "x"}),
+    "a split that keeps nothing back": Mutant(SplitsNothing, ("ex iy g",)),
+    "a retry of what was undone meanwhile": Mutant(
+        TriesAgainWhateverHappened, ("ey sx", "bx"), {"on_failure": "ask", "verdict": "retry"}
+    ),
+    "an advance past a hold": Mutant(AdvancesPastHolds, ("sx",), {"advanced": "x"}),
+    "an advance that nobody below it minds": Mutant(AdvanceRaisesNothing, ("sx",), {"advanced": "x"}),
+    "a hold that holds nothing": Mutant(HoldsForNobody, ("rx", "sx"), {"holds": {"x": (0,)}}),
+    "work behind its hold": Mutant(WorksBehindItsHold, ("sx",), {"holds": {"x": (0,)}}),
+    "work that leaves its hold behind": Mutant(LeavesItsHoldBehind, ("sx", "sx"), {"holds": {"x": (0, 1)}}),
+    "an inner transaction that knows no caller": Mutant(KnowsNoCaller, ("nx",), {"inside": {0: "sx"}}),
+    "a circle through a call": Mutant(SeesNoCircle, ("nz", "ex ez"), {"inside": {0: "ex"}}),
+    "a circle that is closed by somebody else": Mutant(TellsNobodyOfCircles, ("nz", "ex ez"), {"inside": {0: "ex"}}),
+    "branches that wait for each other": Mutant(KnowsNoSiblings, ("ex | ex",)),
+    "a choice that settles every branch": Mutant(SettlesEveryBranch, ("sx | sy",)),
+    "a choice that leaves the losers": Mutant(LeavesTheLosers, ("ex | ey",)),
 }
 
 STARVATION = Mutant(FreshEpochOnRetry, ("sx", "rx sx"))

@@ -11,6 +11,94 @@ ON_ONE_SCOPE = ("rx", "ex", "sx", "ox", "ix", "jx", "ux")
 
 Program = tuple[str, ...]
 
+RULES = {
+    "a live read": [
+        (("lx sy",), {"outside": "x"}),
+        (("lx ey",), {"outside": "x x"}),
+        (("lp",), {"outside": "y"}),
+        (("lx sy", "ey"), {"outside": "x"}),
+    ],
+    "a read that expires": [
+        (("vx sy",), {"outside": "t"}),
+        (("vx ey", "sx"), {"outside": "t"}),
+    ],
+    "parked whole": [
+        (("ex iy k", "ex"), {}),
+        (("ex iy K", "rx sy"), {}),
+        (("rx sy k", "sx"), {}),
+        (("rx iy K", "ex f"), {}),
+        (("ex", "sx iy k", "ex"), {}),
+        (("lx iz k",), {"outside": "x"}),
+        (("vx iz k",), {"outside": "t"}),
+    ],
+    "split at its gates": [
+        (("ex iy g", "rx sy"), {}),
+        (("ex iy G", "rx sy"), {}),
+        (("rx ey iz g", "sx"), {}),
+        (("sx iy sz g", "rz sx"), {}),
+        (("ex iy iz g", "ry sz"), {}),
+        (("rx sx iy g", "ex"), {}),
+        (("jx iy g", "rx"), {}),
+        (("lx ey iz g",), {"outside": "x"}),
+        (("vx iz g",), {"outside": "t"}),
+    ],
+    "somebody is asked": [
+        (("bx sy", "rx ex"), {"on_failure": "ask", "verdict": "retry"}),
+        (("ey", "sx by"), {"on_failure": "ask", "verdict": "retry"}),
+        (("bx sy", "rx ey"), {"on_failure": "ask", "verdict": "skip"}),
+        (("sy jx", "ry"), {"on_failure": "ask", "verdict": "skip"}),
+        (("ey bx", "ry ex"), {"on_failure": "ask", "verdict": "abort"}),
+    ],
+    "an advance": [
+        (("ex", "sx"), {"advanced": "x"}),
+        (("sx", "ex sy"), {"advanced": "x"}),
+        (("rx sx", "sx"), {"advanced": "p"}),
+        (("ry iz g", "sx"), {"advanced": "z"}),
+    ],
+    "a hold": [
+        (("sx", "sx"), {"holds": {"x": (0,)}}),
+        (("rx sx", "ex"), {"holds": {"p": (0,)}}),
+        (("sx", "ex"), {"holds": {"x": (0, 1)}}),
+        (("ex", "rx", "sx"), {"holds": {"x": (1,)}}),
+    ],
+    "independent, inside a call": [
+        (("nx f",), {"inside": {0: "ey"}}),
+        (("nx", "rx sy"), {"inside": {0: "sy"}}),
+        (("nx", "ey"), {"inside": {0: "ex"}}),
+        (("nz", "ex ez"), {"inside": {0: "ex"}}),
+        (("nx", "ey nz"), {"inside": {0: "sy", 1: "sx"}}),
+    ],
+    "a choice": [
+        (("ex | ex",), {}),
+        (("ex | ey", "rx sy"), {"chosen": 1}),
+        (("sx | sx", "rx sx"), {}),
+        (("ex f | ex sy", "ry"), {}),
+        (("ex sy | sx", "ry ex"), {"chosen": 1}),
+        (("ox | sx", "rx"), {"chosen": 1}),
+    ],
+}
+LONGER = [
+    (("lx sy", "rx ey"), {"outside": "x"}),
+    (("lx sy", "ry ex"), {"outside": "x"}),
+    (("lx sy", "rx ey"), {"outside": "x x"}),
+    (("vx sy", "lx ey"), {"outside": "x t"}),
+    (("ex iy k", "rx ey", "sx"), {}),
+    (("ex iy g", "rx ey", "sx"), {}),
+    (("rx sy iz g", "sy", "ex"), {}),
+    (("bx sy", "ex by"), {"on_failure": "ask", "verdict": "skip"}),
+    (("bx ey", "ey bx", "rx"), {"on_failure": "ask", "verdict": "retry"}),
+    (("ex ry", "rx sx", "sy"), {"advanced": "x"}),
+    (("sx", "ex sy", "ry sx"), {"holds": {"x": (1, 2)}}),
+    (("sx", "rx sx", "sx"), {"holds": {"x": (1,)}}),
+    (("sx", "sx", "rx sx"), {"holds": {"x": (0, 1)}}),
+    (("sx", "ex", "sx"), {"holds": {"x": (0, 1)}}),
+    (("nz", "ey ez", "ex ey"), {"inside": {0: "ex"}}),
+    (("nx ey", "ry sx"), {"inside": {0: "sz"}, "durable": True}),
+    (("ex | ey", "ey | ex"), {}),
+    (("sx | sx", "ry sx"), {"durable": True}),
+    (("ex | ey", "rx sy", "ex"), {"chosen": 1}),
+]
+
 
 def up_to_two_steps(operations: tuple[str, ...]) -> list[Program]:
     """Every program of one or two steps, those of two also with a failure at the end of what they did."""
