@@ -25,6 +25,7 @@ from settlemark._errors import (
     PartialCommit,
     PayloadError,
     Refused,
+    Rewound,
     ScopeError,
     SettlemarkError,
     Stale,
@@ -41,6 +42,7 @@ from settlemark._logs import json_logs
 from settlemark._parking import Parked
 from settlemark._resolving import Doubt
 from settlemark._retention import Pruned
+from settlemark._rewind import Affected, Rewind
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._settlement import Residue, Settlement
 from settlemark._settling import Footprint
@@ -51,6 +53,7 @@ from settlemark.ledger._unreadable import Erased
 
 __all__ = [
     "UNKNOWN",
+    "Affected",
     "AsyncTransaction",
     "Cancelled",
     "ContractViolation",
@@ -85,6 +88,8 @@ __all__ = [
     "Refused",
     "Residue",
     "Retries",
+    "Rewind",
+    "Rewound",
     "Scope",
     "ScopeError",
     "ScopeTemplate",

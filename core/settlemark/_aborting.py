@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,9 @@ from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn, fire
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
+Beside = Callable[[Program], None]
+"""Runs a program beside the one that gives it."""
+
 TO_UNDO = "it happened after its transaction was undone, and is to be undone"
 """How the note of such an effect begins, until that is done."""
 
@@ -26,10 +30,11 @@ class Aborting(Asking, Freshening):
     def abort(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
         """Abort a transaction and return when everything of it is undone or named.
 
-        One that is releasing is past that: this waits for it, and leaves it as it ends.
+        One that is releasing is past that: this waits for it, and leaves it as it ends. One that goes on by
+        itself when the store works again is not waited for.
         """
         txn = attempt.txn
-        if txn is None:
+        if txn is None or attempt.adrift:
             return
         yield from self.doom(attempt, reason, **detail)
         if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
@@ -38,8 +43,14 @@ class Aborting(Asking, Freshening):
     def doom(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
         """Abort a transaction from within one of its calls: it is undone when that has returned."""
         txn, detail = attempt.live, attempt.cause(detail)
+
+        def doom(protocol: Protocol, _book: Book) -> None:
+            protocol.abort(txn, reason, **detail)
+            if txn.id == DETACHED:
+                self._attempts.pop(txn, None)  # whoever doomed it may have gone when the store works again
+
         # While the store fails this stays queued, and whoever tends concludes it when the store works again.
-        yield from self._surely(lambda protocol, _book: protocol.abort(txn, reason, **detail))
+        yield from self._surely(doom)
         yield from self._tidy()
 
     def suspend(self, attempt: Attempt) -> Program:
@@ -62,13 +73,19 @@ class Aborting(Asking, Freshening):
         if again is not None:
             yield from self.abort(again, Reason.ABANDONED)
 
-    def _tidy(self) -> Program:
-        """Conclude whatever this program's last step aborted, its own transaction or another's."""
+    def _tidy(self, beside: Beside | None = None) -> Program:
+        """Conclude whatever this program's last step aborted, its own transaction or another's.
+
+        `beside` runs a program beside this one.
+        """
         interrupted: BaseException | None = None
         while self._protocol.has_aborted:
             with self.local as protocol:
-                aborted = protocol.take_aborted()
+                aborted = protocol.take_aborted(1)  # a handler that hangs leaves the others to other programs
             for txn in aborted:
+                if beside is not None:
+                    beside(self._conclude(txn))
+                    continue
                 try:
                     yield from self._conclude(txn)
                 except GeneratorExit:
@@ -117,7 +134,7 @@ class Aborting(Asking, Freshening):
                 attempt.put(book, [attempt.state_change(self._clock())])
             self._attempts.pop(txn, None)
             if txn.successor is not None:
-                self._attempts[txn.successor] = attempt.next(txn.successor)
+                self._seat(book, txn.successor, attempt.next(txn.successor))
 
         yield from self._surely(finish)
         self._keep_plan(attempt, txn)

@@ -33,6 +33,7 @@ from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
 if TYPE_CHECKING:
     from settlemark._failing import Ask
     from settlemark._freshness import LiveRead
+    from settlemark._gates import Approver
     from settlemark._splitting import Splinter
 
 log = logging.getLogger("settlemark")
@@ -61,9 +62,9 @@ class Attempt:
     """
 
     __slots__ = (
-        "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name", "number",
-        "numbering", "on_failure", "park", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
-        "splinters", "suspended", "told_waiting", "txn", "wait", "waiters", "written",
+        "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name",
+        "number", "numbering", "on_failure", "park", "parks", "payloads", "placed", "prefix", "recorded", "replay", "retries",
+        "run", "splinters", "suspended", "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class Attempt:
         on_failure: OnFailure,
         retries: Retries,
         ask: Ask | None = None,
+        approver: Approver | None = None,
     ) -> None:
         self.txn = txn
         self.name = name
@@ -91,6 +93,7 @@ class Attempt:
         self.hooks = hooks
         self.on_failure: OnFailure = on_failure
         self.ask = ask
+        self.approver = approver
         self.retries = retries
         self.replay: RecordedTransaction | None = None
         self.recorded: dict[Path, RecordedEffect] = {}
@@ -102,7 +105,9 @@ class Attempt:
         self.placed = 0
         self.written = False
         self.suspended = False
+        self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
+        self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
         self.told_waiting = False
         self.concluding = False
@@ -146,14 +151,14 @@ class Attempt:
         """Return the attempt that comes after this one, on another transaction."""
         return Attempt(
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
-            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
 
     def part(self, name: str) -> Attempt:
         """Return the first attempt of what is split off from this one."""
         return Attempt(
             None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait, hooks=(),
-            on_failure=self.on_failure, retries=self.retries, ask=self.ask,
+            on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
 
     def place(self, effect: Effect, numbering: Numbering | None = None) -> None:
@@ -231,7 +236,7 @@ class Attempt:
                 self.payloads.learn(effect.payload, effect_key=earlier.key, tool=effect.declaration.tool)
                 earlier.arguments, earlier.given, earlier.payload = effect.arguments, effect.given, effect.payload
                 earlier.withheld = {}
-            earlier.run = effect.run
+            earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
             if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
                 earlier.declaration, earlier.missing = effect.declaration, None
             earlier.pack, earlier.unpack = effect.pack, effect.unpack
@@ -336,6 +341,8 @@ class Attempt:
                 declaration.window,
             )
         )
+        if effect.note is not None:
+            changes.append(self.outcome(effect, at))
         return changes
 
     def opening(self, *, owner: str, at: float) -> TransactionRow:

@@ -13,6 +13,7 @@ from settlemark._attempt import Attempt
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LedgerError, Refused, SettlemarkError
 from settlemark._failing import SKIPPED, Skipped, until_answered
+from settlemark._gates import REJECTED, because_in, is_asked, rejection
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -59,15 +60,27 @@ class Calling(Aborting):
         except Skipped as skipped:
             result = skipped
         except BaseException:
+            if turn is not None and seat is not None:
+                self._passed(turn, seat)
             if turn is not None and seat is not None and not stay:
                 self.leave(turn, seat, failed=True)
                 self._drop(attempt, *turn.behind(seat))
             raise
         finally:
             self._entered(attempt, effect)
+        if turn is not None and seat is not None:
+            self._passed(turn, seat)
         if turn is not None and seat is not None and not stay:
             self.leave(turn, seat, failed=False)
         return result
+
+    def _passed(self, turn: Turn, seat: Seat) -> None:
+        """Say that nobody is asked about a call any more: who is to be asked about next goes on."""
+        if not seat.gated:
+            return
+        with self.local:
+            tickets = turn.passed(seat)
+        fire(tickets)
 
     def _entered(self, attempt: Attempt, effect: Effect) -> None:
         """Note that a call is no longer on its way: a commit that waits for it may go on."""
@@ -113,6 +126,11 @@ class Calling(Aborting):
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
         earlier = attempt.resume(effect)
+        if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
+            effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
+            earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
+            if earlier is not None and earlier.held and turn is not None and seat is not None:
+                return self._held_or_stopped(attempt, earlier, turn, seat)
         if earlier is not None and (earlier.held or earlier.outcome is Outcome.CONFIRMED):
             return earlier if earlier.held else earlier.result
         if earlier is not None and earlier.note == SKIPPED:
@@ -124,17 +142,36 @@ class Calling(Aborting):
                 seat.effect = effect
             yield from self._hold(attempt, txn, effect)
             attempt.entering.discard(effect)
-            if turn is not None and seat is not None and turn.stopped(seat):
-                self._drop(attempt, effect)
-                raise self.why_stopped(attempt, turn, seat)
+            if turn is not None and seat is not None:
+                return self._held_or_stopped(attempt, effect, turn, seat)
             return effect
         return (yield from self._act(attempt, txn, effect, let_through))
+
+    def _held_or_stopped(self, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> Effect:
+        seat.effect = effect
+        if turn.stopped(seat):
+            self._drop(attempt, effect)
+            raise self.why_stopped(attempt, turn, seat)
+        return effect
+
+    def _gate(
+        self,
+        attempt: Attempt,
+        txn: Txn,
+        effect: Effect,
+        earlier: Effect | None,
+        let_through: tuple[type[BaseException], ...],
+    ) -> Program:
+        """Return the recorded effect that may act now, or None: it is not on record, and needs nobody's yes."""
+        raise NotImplementedError
 
     @staticmethod
     def _replayed(effect: Effect, recorded: RecordedEffect) -> Any:
         value = _codec.decode(recorded.result)
         effect.result = effect.unpack(value) if effect.unpack is not None and value is not None else value
         effect.outcome, effect.held, effect.error = recorded.outcome, recorded.row.held, recorded.error
+        if (recorded.note or "").startswith(REJECTED):
+            raise rejection(recorded.row.tool, recorded.row.key, recorded.row.name, because_in(recorded.note))
         if effect.held or effect.outcome is Outcome.CONFIRMED:
             return effect if effect.held else effect.result
         if effect.outcome is Outcome.UNKNOWN:
@@ -375,7 +412,7 @@ class Calling(Aborting):
                 elif mode is Mode.HELD:
                     protocol.unhold(call)
                 else:
-                    protocol.acted(call, happened=False)
+                    returned(protocol, [call], happened=False)
 
         self.ledger.later(give_up)
         yield from self._tidy()
@@ -392,7 +429,7 @@ def _failed_before(tool: str, error: str | None, name: str) -> Refused:
 def returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
     """Have it that an effect's calls are back from the world, and whether it happened."""
     for call in calls:
-        if call.admitted and call.hold is not None:
+        if call.admitted and call.hold is not None and not call.returned:
             protocol.acted(call, happened=happened)
 
 

@@ -21,6 +21,9 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 # small payload; without the C module (other Pythons have none) it serves as it is.
 _make: Any = getattr(encoder, "c_make_encoder", None)
 _iterencode: Any = _make(None, dict, encoder.encode_basestring, None, ":", ",", True, False, False) if _make else None
+_write_ascii: Any = (
+    _make(None, dict, encoder.encode_basestring_ascii, None, ":", ",", False, False, False) if _make else None
+)
 
 
 def _text(value: Any) -> str:
@@ -101,6 +104,11 @@ def _check_text(text: str, path: str) -> None:
         raise PayloadError(
             f"{path} has a lone surrogate in {text!r}, half a character that no store can hold: replace it", path=path
         ) from None
+
+
+def encode_ascii(value: Any) -> str:
+    """Return a compact JSON text, for what is no user's: nothing is checked, and no order is made."""
+    return "".join(_write_ascii(value, 0)) if _write_ascii else json.dumps(value, separators=(",", ":"))
 
 
 def encode_texts(texts: list[str]) -> str:

@@ -26,11 +26,13 @@ from settlemark._nesting import Inside, Part
 from settlemark._parking import Parking, follow
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
+from settlemark._refusals import rewound
 from settlemark._requests import Act, Wait
-from settlemark._resolving import Resolving
+from settlemark._rewinding import Rewinding
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Placing, Ticket, Txn
+from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import Book, Fence
 
 log = logging.getLogger("settlemark")
@@ -38,7 +40,7 @@ log = logging.getLogger("settlemark")
 CANCEL_SECONDS = 30.0
 
 
-class Driver(Parking, Resolving):
+class Driver(Parking, Rewinding):
     """Runs transactions over a ledger: begins, recalls and repeats them.
 
     Making calls, settling, aborting, taking up what was left and resolving what is in doubt are its bases' parts.
@@ -92,6 +94,7 @@ class Driver(Parking, Resolving):
 
         Raises:
             Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
+            Rewound: it was undone on request: neither is it replayed nor run anew.
             Entangled: it declares what its parent holds, or has its parent's name.
             StateError: the hold it was to work under has been dropped.
         """
@@ -111,6 +114,8 @@ class Driver(Parking, Resolving):
                 refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same)
                 return self._enter_again(protocol, book, same, build)
             recorded = book.load(name) if known else None
+            if recorded is not None and is_rewound(recorded):
+                raise rewound(name, recorded.epoch, (recorded.reason or "").partition(": ")[2])
             if recorded is not None and recorded.state is State.COMMITTED:
                 replay = build(None, recorded.row.attempt)
                 replay.become_replay(follow(book, recorded))
@@ -121,7 +126,8 @@ class Driver(Parking, Resolving):
             txn = protocol.begin(
                 name, run, attempt=number, declared=footprint, retry=retry, owner=self.ledger.worker, **placing
             )  # fmt: skip
-            attempt = self._attempts[txn] = build(txn, number)
+            attempt = build(txn, number)
+            self._seat(book, txn, attempt)
             return attempt
 
         while True:
@@ -131,7 +137,7 @@ class Driver(Parking, Resolving):
                     self._tell_began(found, "taken up" if found.effects else "begun")
                 return found
             # What an ended process left under this name is ended first.
-            report: Recovered = yield from self.take_up(name)
+            report: Recovered = yield from self.take_up(name, turn=found)
             if name in report.stuck:
                 missing = ", ".join(report.stuck[name])
                 raise DeclarationError(
@@ -155,7 +161,7 @@ class Driver(Parking, Resolving):
         if attempt is not None and attempt.suspended and same.owner in (NOBODY, self.ledger.worker):
             if same.owner == NOBODY:
                 protocol.own(same, self.ledger.worker)
-            attempt.suspended = False
+            self._come_to(book, attempt)
             attempt.restart()
             protocol.park(same, parked=False)
             return attempt

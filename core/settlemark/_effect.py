@@ -141,6 +141,7 @@ class Declaration:
     versions: tuple[str, ...] = ()
     live: Handler | None = None
     valid_for: float | None = None
+    approve: Handler | Literal[True] | None = None
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -212,6 +213,8 @@ class Effect:
     tools whose results are objects of a framework. `given` are the arguments as the tool gets them,
     where a framework makes them of the recorded ones. `stored` says that `result` still is that JSON.
     `path` names its decision in its transaction, `position` is only its number in the record.
+    `ask` puts a `Gate` before a person, as the framework of the call does that, and `remake` returns its likeness
+    with other arguments.
     `at` is since when its counterparty may know its key (seconds since 1970); `missing` is what would have
     to be declared here to undo it or to ask about it; `withheld` says by role which handlers must not run,
     since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
@@ -227,6 +230,8 @@ class Effect:
     given: Mapping[str, Any] | None = None
     pack: Callable[[Any], Any] | None = None
     unpack: Callable[[Any], Any] | None = None
+    ask: Callable[[Any], Any] | None = None
+    remake: Callable[[Effect, Mapping[str, Any]], Effect] | None = None
     key: str = ""
     payload: str = "{}"
     position: int = 0
@@ -326,6 +331,7 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     versions: tuple[str, ...] | str = (),
     live: Callable[..., Any] | None = None,
     valid_for: float | None = None,
+    approve: bool | Callable[..., Any] = False,
     function: Callable[..., Any] | None = None,
 ) -> Declaration:
     """Return a checked declaration; see `effect` for what each argument means.
@@ -360,10 +366,27 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         versions=(versions,) if isinstance(versions, str) else tuple(versions),
         live=_handler("live", live, tool, names),
         valid_for=valid_for,
+        approve=_approval(approve, tool, names),
         function=function,
     )
     _check(declaration, names)
     return declaration
+
+
+def _approval(
+    approve: bool | Callable[..., Any], tool: str, names: frozenset[str] | None
+) -> Handler | Literal[True] | None:
+    if isinstance(approve, bool):
+        return True if approve else None
+    handler = _handler("approve", approve, tool, names)
+    early = [name for name in sorted(_EXTRAS) if handler is not None and handler.takes(name)]
+    if early and not set(early) <= (names or frozenset()):
+        raise DeclarationError(
+            f"approve= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take: it is asked before"
+            " the call has either; name arguments of the tool",
+            tool=tool,
+        )
+    return handler
 
 
 def _argument_names(function: Callable[..., Any] | None) -> frozenset[str] | None:
@@ -399,6 +422,12 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
         raise DeclarationError(
             f"window={declaration.window!r} of {tool}: give the seconds for which its counterparty remembers a key,"
             " or leave it out when it never forgets one",
+            tool=tool,
+        )
+    if declaration.approve is not None and kind in (EffectClass.READ, EffectClass.STAGED):
+        why = "there is nothing to approve" if kind is EffectClass.READ else "it is its step's own until that settles"
+        raise DeclarationError(
+            f"{tool} is {kind}, so {why}: drop approve=, or declare it irreversible so that it waits for a yes",
             tool=tool,
         )
     _check_freshness(declaration)
@@ -454,6 +483,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     versions: tuple[str, ...] | str = (),
     live: Callable[..., Any] | None = None,
     valid_for: float | None = None,
+    approve: bool | Callable[..., Any] = False,
 ) -> Callable[[_F], _F]:
     """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
 
@@ -480,6 +510,9 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         live: for `read`: returns an ETag or digest of what it reads, from the arguments it asks for. It is called
             before the read, and again before anything settles on it: `Stale` when it differs.
         valid_for: for `read`: seconds after which nothing settles on it any more.
+        approve: True, or a function of arguments of the tool that returns whether: it waits for a person's yes, who
+            may also give it other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
+            plain code `approver=` is asked, and without one an irreversible effect waits for `Settlement.answer`.
 
     Raises:
         DeclarationError: the class is unknown, or the parts contradict each other.
@@ -503,7 +536,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         declaration = declare(
             tool, kind, scope=scope, undo=undo, probe=probe, release=release, cost=cost, keyed=keyed,
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
-            versions=versions, live=live, valid_for=valid_for, function=function,
+            versions=versions, live=live, valid_for=valid_for, approve=approve, function=function,
         )  # fmt: skip
         try:
             setattr(function, _ATTRIBUTE, declaration)

@@ -17,8 +17,10 @@ SettlemarkError
 │   ├── Stale             what the plan was read from has changed
 │   ├── Wounded           an older transaction needed a resource this one had claimed
 │   ├── Vetoed            a pre-commit hook said no
+│   ├── Rejected          a person was asked about one call, and said no
 │   ├── Cancelled         the run was cancelled: a fence stands
 │   ├── LeaseLost         this process was thought dead: another one ends the transaction
+│   ├── Rewound           somebody went back before it: it was undone on request
 │   └── WaitTimeout       the deadline passed while another held the resource
 ├── InDoubt               an outcome nobody can tell: recorded, not guessed
 ├── PartialCommit         some irreversible effects left and a later one failed for good
@@ -137,12 +139,23 @@ class Vetoed(Refused):
     """A pre-commit hook said no. Attributes: `hook`, `verdict` (its reason)."""
 
 
+class Rejected(Refused):
+    """A person was asked whether a call may run, and said no. Attributes: `tool`, `key`, `because` (or None)."""
+
+
 class Cancelled(Refused):
     """The run was cancelled: a fence stands, and nothing of this run acts any more."""
 
 
 class LeaseLost(Refused):
     """This process hung for longer than its lease: another worker ends its transaction, and nothing acts here."""
+
+
+class Rewound(Refused):
+    """Somebody went back before this transaction: it was undone on request, and is not replayed.
+
+    Attribute `by`: who, when and why.
+    """
 
 
 class WaitTimeout(Refused):

@@ -7,11 +7,13 @@ whoever holds one sees it as the store has it. What the store does not have is a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from copy import copy
+from functools import partial
 from typing import Any, cast
 
 from settlemark._index import HOLDS, Positions, ScopeIndex
-from settlemark._protocol import Protocol
+from settlemark._protocol import Protocol, Step
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import DETACHED, Call, Hold, Mode, Txn
@@ -60,9 +62,16 @@ def _txn_image(txn: Txn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None) -> None:
-    """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more."""
-    known = protocol.by_id
+def load(
+    protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[Step] = ()
+) -> None:
+    """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more.
+
+    Whoever holds a transaction or a call of it goes on with that very object, also when it had ended since.
+    `tried` are the steps of a transaction that failed: what was made the worker's in it never was.
+    """
+    known = _known(protocol)
+    never = {args[0] for name, args, _ in tried if name == "own"}
     waiters = [txn for txn in known.values() if txn.watchers]
     index = ScopeIndex()
     protocol.index = index
@@ -74,7 +83,7 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     protocol.versions = _versions(index, found, protocol.versions)
     for data in found["live"]:
         txn = known.get(data["id"])
-        if txn is not None and txn.owner == worker and data["owner"] != worker:
+        if txn is not None and txn.owner == worker and data["owner"] != worker and txn not in never:
             _let_go(txn, Reason.LEASE)
             txn = None
         if txn is None:
@@ -90,6 +99,57 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     protocol._aborted = [txn for txn in protocol.live.values() if txn.state is State.ABORTING and not txn.running]
     for txn in waiters:
         protocol.nudge(txn)  # whatever it was that they waited for: they look again
+
+
+def _known(protocol: Protocol) -> dict[int, Txn]:
+    """Return the transactions of which somebody may hold the object, with the calls that had ended put back."""
+    if not protocol.closed:
+        return protocol.by_id
+    ended, protocol.closed = protocol.closed, []
+    known = {item.id: item for item in ended if isinstance(item, Txn)} | protocol.by_id
+    for item in ended:
+        if isinstance(item, Call) and item.number:
+            item.txn.calls.setdefault(item.number, item)
+    return known
+
+
+class Own:
+    """What a worker knows of its own transactions, to tell what the store has lost of it with its power.
+
+    `tried` are the steps of a transaction that failed: they are taken again, or somebody was told.
+    """
+
+    def __init__(self, protocol: Protocol, worker: str, tried: Iterable[Step]) -> None:
+        mine = [txn for txn in protocol.by_id.values() if txn.owner == worker]
+        self._worker = worker
+        self._read = {txn: set(txn.reads) for txn in mine}
+        self._out = {call for txn in mine for call in txn.calls.values() if not call.returned}
+        self._out.update(args[0] for name, args, _ in tried if name == "acted")
+
+    def amends(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
+        """Return what is to be done about what is lost in the state that was loaded now.
+
+        Of a read that is not on record it cannot be told what changed behind it. A call that is not out any
+        more, and is not on record as back, may have happened.
+        """
+        lost = [txn for txn, scopes in self._read.items() if txn.id != DETACHED and not scopes <= txn.reads.keys()]
+        mine = [txn for txn in protocol.by_id.values() if txn.owner == self._worker]
+        back = [
+            call
+            for txn in mine
+            for call in txn.calls.values()
+            if call.admitted and not call.returned and call.mode is not Mode.HELD and call not in self._out
+        ]
+        return [*(partial(_abort_lost, txn) for txn in lost), *(partial(_have_back, call) for call in back)]
+
+
+def _abort_lost(txn: Txn, protocol: Protocol) -> None:
+    protocol.abort(txn, Reason.LOST)
+
+
+def _have_back(call: Call, protocol: Protocol) -> None:
+    if call.hold is not None and call.admitted and not call.returned:
+        protocol.acted(call, happened=True)
 
 
 def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
@@ -116,7 +176,7 @@ def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
 
 def _let_go(txn: Txn, reason: Reason) -> None:
     for call in txn.calls.values():
-        call.hold, call.wanting = None, False
+        call.hold, call.wanting, call.admitted = None, False, False
     txn.calls = {}
     txn.id, txn.state, txn.reason, txn.detail, txn.holds = DETACHED, State.ABORTED, reason, {"cause": LOST}, {}
 
@@ -145,7 +205,7 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.retry, txn.parked, txn.hooked = data["retry"], data["parked"], data["hooked"]
     txn.position = (data["position"][0], data["position"][1])
     txn.state = State(data["state"])
-    txn.wrote, txn.released = data["wrote"], data["released"]
+    txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
     txn.reason = None if data["reason"] is None else Reason(data["reason"])
     detail: dict[str, Any] = data["detail"]
     txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}

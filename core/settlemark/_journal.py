@@ -23,7 +23,8 @@ class _Over(Exception):
 def written(steps: Iterable[Step]) -> list[Any]:
     """Return steps as plain data for JSON."""
     return [
-        [name, [_plain(a) for a in args], {k: _plain(v) for k, v in kwargs.items()}] for name, args, kwargs in steps
+        [name, list(map(_plain, args)), {k: _plain(v) for k, v in kwargs.items()} if kwargs else kwargs]
+        for name, args, kwargs in steps
     ]
 
 
@@ -40,7 +41,7 @@ def replay(protocol: Protocol, steps: Iterable[Any]) -> None:
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
-    if value is None or isinstance(value, bool | int | float):
+    if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Call):
         return {"c": [value.txn.id, value.number, value.scope.text, value.mode.value, value.place]}
@@ -57,6 +58,9 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     if isinstance(value, list):
         return [_plain(item) for item in cast("Any", value)]
     return str(value)
+
+
+_AS_THEY_ARE = frozenset({type(None), bool, int, float, str})
 
 
 def _restored(protocol: Protocol, value: Any) -> Any:  # noqa: PLR0911 - a table

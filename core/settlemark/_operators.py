@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Protocol, get_args
 
 from settlemark import _codec
@@ -11,11 +11,14 @@ from settlemark._driver import Driver
 from settlemark._effect import UNKNOWN, Outcome
 from settlemark._errors import InDoubt, UsageError
 from settlemark._resolving import Doubt
+from settlemark._rewind import Rewind
+from settlemark._rewinding import Request
 from settlemark._runners import run_async, run_sync
 from settlemark._verdicts import Verdict
 from settlemark.ledger import Ledger
 
 _KEY = "an effect's key is a text: what current_call().key is inside of its tool"
+_NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
 
 
 class Keyed(Protocol):
@@ -101,7 +104,8 @@ class Operators:
         `"confirmed"`: it happened. When its transaction was undone it is undone now, else named.
         `"absent"`: it did not happen. `"give_up"`: nobody will know; it stays named as residue, and is no
         longer in doubt. About other residue, `"confirmed"` tries a failed undo once more or accepts what
-        stands, and `"absent"` says that it was seen to by hand. Who, when and why stand in the record.
+        stands, and `"absent"` says that it was seen to by hand; so it decides between words that contradict each
+        other. Who, when and why stand in the record.
 
         Args:
             effect: its key, or what has one: a `Doubt`, a `Residue`, an `InDoubt`.
@@ -121,6 +125,74 @@ class Operators:
     ) -> Awaitable[Outcome]:
         """Do as `resolve`, for an event loop."""
         return run_async(self._resolving(effect, verdict, by, note, result))
+
+    def rewind(
+        self,
+        transactions: str | Iterable[str],
+        *,
+        by: str,
+        note: str = "",
+        dry_run: bool = True,
+        overwrite: Iterable[str] = (),
+    ) -> Rewind:
+        """Go back before transactions: undo what they did, newest first; by default only tell what that would do.
+
+        What cannot be undone is told before anything happens, and is residue afterwards. So is what others have
+        built upon since: undoing it would overwrite their work. What has not ended is aborted first. From then
+        on the names are refused: entering one of them again raises `Rewound`, and replays nothing. Who, when and
+        why stand in the record. A crash midway leaves it to recovery, which goes on where it stopped.
+
+        Args:
+            transactions: their names, in any order; with one that was split goes what was split off from it.
+            by: who says so.
+            note: why.
+            dry_run: tell what would happen, and do nothing.
+            overwrite: keys of conflicts that are undone nevertheless, whatever was built upon them.
+
+        Raises:
+            UsageError: one of them is on no record, or a key of `overwrite` is none of theirs. DeclarationError: an
+                undo is not known in this process. Nothing was undone.
+            WaitTimeout: another holds one of their scopes, or a call of theirs has not returned; nothing that had
+                committed was undone.
+
+        >>> rooms = []
+        >>> from settlemark import Settlement, effect
+        >>> @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: rooms.remove(hotel))
+        ... def reserve(hotel): rooms.append(hotel)
+        >>> settlement = Settlement("memory:")
+        >>> with settlement.transaction("trip-42/1") as tx:
+        ...     tx.call(reserve, hotel="Ada")
+        >>> print(settlement.rewind("trip-42/1", by="ada"))
+        Going back over 1 transaction; nothing has happened yet.
+        To be undone, in this order:
+          1. trip-42/1: reserve on room:/Ada
+        >>> _ = settlement.rewind("trip-42/1", by="ada", dry_run=False)
+        >>> rooms
+        []
+        """
+        found: Rewind = run_sync(self._rewinding(transactions, by, note, overwrite, dry_run=dry_run))
+        return found
+
+    def arewind(
+        self,
+        transactions: str | Iterable[str],
+        *,
+        by: str,
+        note: str = "",
+        dry_run: bool = True,
+        overwrite: Iterable[str] = (),
+    ) -> Awaitable[Rewind]:
+        """Do as `rewind`, for an event loop."""
+        return run_async(self._rewinding(transactions, by, note, overwrite, dry_run=dry_run))
+
+    def _rewinding(
+        self, transactions: str | Iterable[str], by: str, note: str, overwrite: Iterable[str], *, dry_run: bool
+    ) -> Program:
+        names = [transactions] if isinstance(transactions, str) else list(transactions)
+        word = self.driver.word(_checked(by, "by= is who goes back, a text"), note)
+        keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
+        request = Request(tuple(_checked(name, _NAMES) for name in names), word, keys)
+        return self.driver.rewind(request, dry_run=dry_run, wait=self._wait)
 
     def _resolving(self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any) -> Program:
         key = _checked(effect if isinstance(effect, str) else effect.key, _KEY)

@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from settlemark import _codec
+from settlemark._aborting import Beside
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import DeclarationError, UsageError
+from settlemark._gates import EDITED
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovering
 from settlemark._recovery import named
 from settlemark._splitting import WAITS
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Mode, Txn
+from settlemark._txn import DETACHED, Mode, Txn
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 
 Park = Literal["keep", "split"]
-EDITED = "approved with other arguments as "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,20 @@ class Parking(Recovering):
                 raise protocol.refusal(attempt.live)
         yield from self.suspend(attempt)
 
-    def tend(self) -> Program:
-        """Do as `Recovering.tend`, and let go of what others have come back to."""
-        yield from super().tend()
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Do as `Recovering.tend`, and let go of what others have come back to, or have taken over."""
+        yield from super().tend(beside)
         with self.local:
-            for txn, attempt in list(self._attempts.items()):
-                if attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self.ledger.worker)):
-                    del self._attempts[txn]
+            gone = [(txn, attempt) for txn, attempt in self._attempts.items() if self._is_others(txn, attempt)]
+            for txn, _ in gone:
+                del self._attempts[txn]
+        for _, attempt in gone:
+            self._tell_ended(attempt)
+
+    def _is_others(self, txn: Txn, attempt: Attempt) -> bool:
+        if txn.id == DETACHED:
+            return True
+        return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self.ledger.worker))
 
     def split(self, attempt: Attempt) -> Program:
         """Commit, but for what is gated: that is parked, each gate in a transaction of its own.
@@ -124,7 +132,7 @@ class Parking(Recovering):
                 self._revived(protocol, book, txn, attempt, recorded)
             else:
                 protocol.own(txn, self.ledger.worker)
-                attempt.suspended = False
+                self._come_to(book, attempt)
             protocol.park(txn, parked=False)
             return attempt
 
@@ -231,4 +239,4 @@ def _gates(
     )  # fmt: skip
 
 
-__all__ = ["EDITED", "Park", "Parked", "Parking"]
+__all__ = ["Park", "Parked", "Parking"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any
@@ -57,7 +58,12 @@ class Programs(Telling):
         declaration: finds what was declared of a tool by its name and version.
         prefix: of every key.
         on_residue: told of every transaction that left something, once.
+
+    Attributes:
+        wake_tender: called when there is something to tend.
     """
+
+    wake_tender: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -84,10 +90,29 @@ class Programs(Telling):
         self._stuck_since: dict[str, float | None] = {}
         self._asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
         self._looked = -inf
+        self._turn = Ticket()  # of those that were left sealed: fires when one of them may go on
+        self._turn.fired = True
 
     @property
     def _protocol(self) -> Protocol:
         return self.ledger.protocol
+
+    # ---- who is at what
+
+    def _seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
+        """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
+        self._attempts[txn] = attempt
+        book.otherwise(lambda: self._attempts.pop(txn, None))
+
+    def _call_tender(self) -> None:
+        if self.wake_tender is not None:
+            self.wake_tender()
+
+    @staticmethod
+    def _come_to(book: Book, attempt: Attempt) -> None:
+        """Have it, within a step, that what was put aside is gone on with; not so if the step fails."""
+        attempt.suspended = False
+        book.otherwise(partial(setattr, attempt, "suspended", True))
 
     # ---- steps
 
@@ -206,12 +231,16 @@ class Programs(Telling):
                 "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note,
                 extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),
             )  # fmt: skip
+        self._tell_listener(attempt.name)
+
+    def _tell_listener(self, name: str) -> None:
+        """Tell who listens that a transaction left something to mend."""
         if self._on_residue is None:
             return
         try:
-            self._on_residue(attempt.name)
+            self._on_residue(name)
         except Exception:  # a listener's own fault must not reach whoever settled
-            log.exception("on_residue failed for %s", attempt.name, extra=about(transaction=attempt.name))
+            log.exception("on_residue failed for %s", name, extra=about(transaction=name))
 
 
 def scope_of(run: str) -> Scope:

@@ -101,6 +101,7 @@ class Protocol:
         self.by_id: dict[int, Txn] = {}
         self.named: dict[str, Txn] = {}
         self.journal: list[Step] | None = None
+        self.closed: list[Txn | Call] | None = None  # what ended since the last commit, where that can fail
         self._order = Positions()
         self._tied: set[int] = set()
         self._tick = 0
@@ -243,8 +244,8 @@ class Protocol:
             call.wanting = blocked is not None
             call.since = call.since or self.time
             hold.wants += 1 if call.wanting else -1
-            if call.wanting and self._tied:
-                self._wake(txn)  # who waits for it may have come into a circle
+            if call.wanting:
+                self._tell_tied()
         if blocked is None:
             self._grant(call, hold)
         self._refresh(hold)
@@ -254,10 +255,18 @@ class Protocol:
 
     def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
         try:
-            refuse_circle(self.by_id, self.live, self.index, call.txn, blocked)
+            refuse_circle(self.by_id, self.live, self.index, self._tied, call.txn, blocked)
         except Entangled:
             self.withdraw(call)
             raise
+
+    def _tell_tied(self) -> None:
+        """Have those that are tied look again: somebody waits now, so they may have come into a circle."""
+        for number in self._tied:
+            txn = self.by_id[number]
+            under = self.by_id.get(txn.group)
+            if txn.watchers and (txn.parent or (under is not None and under.role == "choice")):
+                self._wake(txn)
 
     @step
     def declare(self, txn: Txn, scopes: Iterable[Scope]) -> None:
@@ -427,11 +436,12 @@ class Protocol:
         if txn.state is State.ABORTING and not txn.running:
             self._conclude(txn)
 
-    @staticmethod
-    def _close(call: Call) -> None:
+    def _close(self, call: Call) -> None:
         """Note that nothing more will be said of a call."""
         call.hold = None
         call.txn.calls.pop(call.number, None)
+        if self.closed is not None:
+            self.closed.append(call)
 
     @step
     def resumed(self, calls: Iterable[Call]) -> None:
@@ -542,6 +552,7 @@ class Protocol:
         for hold in [h for h in txn.holds.values() if h.declared]:
             self._drop_hold(hold)
         self._wake(txn)
+        self._tell_tied()
 
     def waits_for(self, txn: Txn) -> Blocked | None:
         """Return whom a sealed transaction waits for, or None when it could commit now.
@@ -560,7 +571,7 @@ class Protocol:
                 return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
         blocked = self._waits_at_commit(txn) if txn.wrote else None
         if blocked is not None and txn.parent:
-            refuse_circle(self.by_id, self.live, self.index, txn, blocked)
+            refuse_circle(self.by_id, self.live, self.index, self._tied, txn, blocked)
         return blocked
 
     def _waits_at_commit(self, txn: Txn) -> Blocked | None:
@@ -673,6 +684,8 @@ class Protocol:
         txn.successor = again
         again.since = self.time
         del self.by_id[txn.id]
+        if self.closed is not None:
+            self.closed.append(txn)
         self._leave_group(txn)
         self._tied.discard(txn.id)
         self._enter(again)
@@ -827,9 +840,9 @@ class Protocol:
         """Whether `take_aborted` has something to give."""
         return bool(self._aborted)
 
-    def take_aborted(self) -> list[Txn]:
-        """Return the transactions whose abort is now the caller's to conclude."""
-        aborted, self._aborted = self._aborted, []
+    def take_aborted(self, most: int | None = None) -> list[Txn]:
+        """Return the transactions, or so many of them, whose abort is now the caller's to conclude."""
+        aborted, self._aborted = self._aborted[:most], [] if most is None else self._aborted[most:]
         return aborted
 
     def _wake(self, txn: Txn) -> None:
@@ -927,6 +940,8 @@ class Protocol:
         for hold in list(txn.holds.values()):
             self._drop_hold(hold)
         del self.live[txn.position], self.by_id[txn.id]
+        if self.closed is not None:
+            self.closed.append(txn)
         self._leave_group(txn)
         self._tied.discard(txn.id)
         if self.named.get(txn.name) is txn:

@@ -10,20 +10,22 @@ Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
+from settlemark._aborting import Beside
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
-from settlemark._calling import Calling
 from settlemark._effect import Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused
 from settlemark._events import Recovery
+from settlemark._gating import Gating
 from settlemark._logs import about
 from settlemark._program import log
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovery import is_sealed, named, revive
 from settlemark._settling import Settling
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Txn
+from settlemark._txn import Ticket, Txn
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
 
 _UNDOING = (State.ABORTING, State.ABORTED)
@@ -57,16 +59,29 @@ class Recovered:
         return bool(self.committed or self.undone or self.kept or self.waiting or self.stuck)
 
 
-class Recovering(Calling, Settling):
+class Recovering(Gating, Settling):
     """The part of a driver that takes up what was left."""
 
     keep_open = 0.0
     _took_up = False
 
-    def take_up(self, only: str | None = None, *, keep_open: float | None = None) -> Program:
+    def take_up(
+        self,
+        only: str | None = None,
+        *,
+        keep_open: float | None = None,
+        turn: Ticket | None = None,
+        beside: Beside | None = None,
+    ) -> Program:
         """End what processes that are gone have left, and return a `Recovered`; nothing here waits for a rival.
 
-        `keep_open` (seconds) is how long an open one stays as it is since it was first seen.
+        What a failing store had stopped in this process goes on, too.
+
+        Args:
+            only: the name of the one that is taken up; all by default.
+            keep_open: seconds for which an open one stays as it is since it was first seen.
+            turn: fires when whoever a sealed one waits for has moved.
+            beside: runs the programs that end them, each beside the others: the report is without what they do.
         """
         report = Recovered()
         grace = self.keep_open if keep_open is None else keep_open
@@ -93,7 +108,7 @@ class Recovering(Calling, Settling):
             found = {(r.row.name, r.row.attempt): r for r in records}
             if only is None:
                 self._record_ends(protocol, book, found)
-            taken: list[Attempt] = []
+            taken = self._adrift(book, only)
             for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
                 missing = self._missing(txn, recorded)
@@ -109,17 +124,38 @@ class Recovering(Calling, Settling):
 
         taken: list[Attempt] = yield from self._step(find)
         self._took_up = self._took_up or only is None
+        if beside is not None:
+            for attempt in taken:
+                beside(self._end_all([attempt], Recovered(), turn))
+            taken = []
+        yield from self._end_all(taken, report, turn)
+        return report
+
+    def _end_all(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program:
+        """Bring what was taken up to its end, one after the other, and tell what has been done."""
         try:
             for attempt in taken:
-                yield from self._end(attempt, report)
+                yield from self._end(attempt, report, turn)
         finally:
             with self.local:  # what an interrupt or a failing store has left is taken up at the next look
                 for attempt in taken:
-                    if attempt.txn is not None and not attempt.txn.finished:
-                        self._attempts.pop(attempt.txn, None)
+                    txn = attempt.live
+                    if self._attempts.get(txn) is not attempt:
+                        continue  # who looked meanwhile may be at it by now
+                    if txn.state is State.RELEASING:
+                        attempt.adrift = True  # what has left is known here, and perhaps not on record
+                    elif not txn.finished:
+                        self._attempts.pop(txn, None)
         if self.observer is not None and report:
             self.observer.tell(Recovery(report))
-        return report
+
+    def _adrift(self, book: Book, only: str | None) -> list[Attempt]:
+        """Take up what a failing store had stopped in this process."""
+        found = [attempt for attempt in self._attempts.values() if attempt.adrift and only in (None, attempt.name)]
+        for attempt in found:
+            attempt.adrift = False
+            book.otherwise(partial(setattr, attempt, "adrift", True))
+        return found
 
     def recover(self, *, keep_open: float | None = None) -> Program:
         """Take up what was left, and return when what is being undone here is undone."""
@@ -131,11 +167,14 @@ class Recovering(Calling, Settling):
             yield from self._until_finished(attempt, txn)
         return report
 
-    def tend(self) -> Program:
-        """Conclude what others aborted, and take up what ended processes left; tell what nobody here can end."""
-        yield from self._tidy()
-        report: Recovered = yield from self.take_up()
-        yield from self._tidy()
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Conclude what others aborted, and take up what ended processes left; tell what nobody here can end.
+
+        `beside` runs a program beside this one: a handler that hangs then holds up nothing but its own transaction.
+        """
+        yield from self._tidy(beside)
+        report: Recovered = yield from self.take_up(beside=beside)
+        yield from self._tidy(beside)
         for name, tools in report.stuck.items():
             self._tell_stuck(name, tools)
 
@@ -211,7 +250,7 @@ class Recovering(Calling, Settling):
         if txn.owner == NOBODY:
             protocol.own(txn, self.ledger.worker)
         recorded = recorded or book.load(txn.name)
-        self._attempts[txn] = attempt
+        self._seat(book, txn, attempt)
         self._first_seen.pop(txn.id, None)
         if recorded is None or recorded.row.attempt != txn.attempt:
             return attempt
@@ -220,17 +259,28 @@ class Recovering(Calling, Settling):
             effect = revive(found, self._declaration(found.row.tool, found.row.version))
             effect.calls = [c for c in txn.calls.values() if c.place == effect.position and c.admitted]
             attempt.add(effect)
+        if txn.state is State.RELEASING:
+            self._doubt_first(attempt)
         return attempt
 
-    def _end(self, attempt: Attempt, report: Recovered) -> Program:
+    @staticmethod
+    def _doubt_first(attempt: Attempt) -> None:
+        """Have it asked about the first effect that is queued: each outcome was on disk before the next was let go."""
+        queued = next((e for e in attempt.in_order() if e.outcome is Outcome.QUEUED), None)
+        if queued is not None:
+            queued.outcome = Outcome.UNKNOWN
+
+    def _end(self, attempt: Attempt, report: Recovered, turn: Ticket | None) -> Program:
         txn = attempt.live
         if txn.state is not State.SEALED or txn.hooked:
             self._tell_began(attempt, "taken up")
         try:
             if txn.state is State.SEALED and not txn.hooked:
-                yield from self._commit_at_last(attempt, txn, report)
+                yield from self._commit_at_last(attempt, txn, report, turn)
             elif txn.state is State.RELEASING:
-                yield from self._carry_out(attempt, txn)
+                yield from self._release_all(attempt, txn)
+            elif txn.state is State.COMMITTED:
+                self._leave(attempt, txn)
             elif txn.state is State.ABORTING:
                 yield from self._conclude(txn)
             else:
@@ -245,12 +295,19 @@ class Recovering(Calling, Settling):
         if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
             report.left.append(txn.name)
 
-    def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered) -> Program:
-        """Commit a sealed transaction if its turn has come; else let go of it until the next look."""
+    def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered, turn: Ticket | None) -> Program:
+        """Commit a sealed transaction if its turn has come; else let go of it until whoever it waits for moves."""
 
         def decide(protocol: Protocol, book: Book) -> bool:
-            if protocol.decide(txn, lasting=attempt.written) is not None:
+            blocked = protocol.decide(txn, lasting=attempt.written)
+            if blocked is not None:
                 self._attempts.pop(txn, None)
+                if self._turn.fired:
+                    self._turn = Ticket()
+                    self._turn.wake = self._call_tender
+                for ticket in (self._turn, turn):
+                    if ticket is not None:
+                        blocked.holder.watchers[ticket] = None
                 return False
             if attempt.written:
                 self._record_decision(attempt, txn, protocol, book)
@@ -264,13 +321,6 @@ class Recovering(Calling, Settling):
             self._leave(attempt, txn)
         else:
             yield from self._release_all(attempt, txn)
-
-    def _carry_out(self, attempt: Attempt, txn: Txn) -> Program:
-        """Carry out a commit decision that was durable before its process ended."""
-        queued = next((e for e in attempt.in_order() if e.outcome is Outcome.QUEUED), None)
-        if queued is not None:
-            queued.outcome = Outcome.UNKNOWN  # each outcome was on disk before the next was let go
-        yield from self._release_all(attempt, txn)
 
 
 __all__ = ["Recovered", "Recovering"]

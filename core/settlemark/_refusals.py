@@ -9,6 +9,7 @@ from settlemark._errors import (
     LateAppend,
     LeaseLost,
     Refused,
+    Rewound,
     SettlemarkError,
     Stale,
     Vetoed,
@@ -49,7 +50,19 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
                 " thought dead; nothing of it acts here any more; enter its name again to see how it ended",
                 **data,
             )
+        case Reason.REWOUND:
+            return rewound(name, epoch, str(detail.get("cause", "")))
         case _:
             cause = detail.get("cause")
             told = f": {cause}" if cause else ""
             return Refused(f"{name} was undone ({reason}){told}", **data)
+
+
+def rewound(name: str, epoch: int | None, by: str) -> Rewound:
+    """Return the error that tells that a transaction was undone on request; `by` says who, when and why."""
+    told = f" ({by})" if by else ""
+    return Rewound(
+        f"{name} was undone on request{told}: somebody went back before it, so nothing of it is replayed or run;"
+        " go on from where they went back to, or use a new name for new work",
+        transaction=name, epoch=epoch, by=by,
+    )  # fmt: skip

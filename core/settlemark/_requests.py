@@ -6,8 +6,9 @@ A driver's program yields one of these and is sent the answer, or thrown the exc
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,23 +30,85 @@ class Act:
     final: bool = False
 
 
-class Pending(Future[Any]):
-    """An answer that a store still owes. It is fetched by whoever waits for it."""
+class Pending:
+    """An answer that a store still owes. It is fetched by whoever waits for it.
+
+    A future without a lock of its own: one waits for it, and most often it is that one who answers it.
+
+    Attributes:
+        done: it is there.
+    """
+
+    __slots__ = ("_error", "_told", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._told: Callable[[], None] | None = None
 
     def lead(self) -> None:
         """Do in this thread what is queued up to it, unless another thread does so already."""
-        raise NotImplementedError
 
     def hurry(self) -> None:
         """Have another thread do it."""
-        raise NotImplementedError
+
+    def answer(self, value: Any, error: BaseException | None = None) -> None:
+        """Let it be there: a value, or the error to raise."""
+        self._value, self._error, self.done = value, error, True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have whoever waits for it look whether it is there."""
+        if self._told is not None:
+            self._told()
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Have this called, in whatever thread, when it is there; it may be called more than once."""
+        self._told = told
+        if self.done:  # whoever answered before it was armed has not called it
+            told()
+
+    def woken(self) -> SimpleQueue[None]:
+        """Return where something is put when somebody wakes who waits for it."""
+        woken: SimpleQueue[None] = SimpleQueue()
+        self.watch(partial(woken.put, None))
+        return woken
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error it is, if any, when it is there.
+
+        Raises:
+            TimeoutError: it is not.
+        """
+        woken = self.woken()
+        while not self.done:
+            try:
+                woken.get(timeout=timeout)
+            except Empty:
+                raise TimeoutError from None
+        return self._error
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return it, or raise the error it is, when it is there.
+
+        Raises:
+            TimeoutError: it is not.
+        """
+        error = self._error if self.done else self.exception(timeout)
+        if error is None:
+            return self._value
+        try:
+            raise error
+        finally:
+            del error, self  # or its traceback would keep itself
 
 
 @dataclass(slots=True)
 class Recorded:
     """Wait until the ledger has taken this step, and answer with its result."""
 
-    pending: Future[Any]
+    pending: Pending
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from settlemark import _verdicts
-from settlemark._aborting import TO_UNDO
+from settlemark._aborting import TO_UNDO, Beside
 from settlemark._acting import CUT_OFF, Program, Retries, undo
 from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
@@ -30,11 +30,11 @@ from settlemark._recovering import Recovered, Recovering
 from settlemark._recovery import named, revive
 from settlemark._states import Reason, Tag
 from settlemark._txn import Mode, Txn
-from settlemark._verdicts import Verdict, Word, is_in_doubt, is_to_undo
+from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction
 from settlemark.ledger._recoverable import Role, cannot_run
 
-MEND = "/mend/"
+MEND, REWIND = "/mend/", "/rewind/"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 WAIT_SECONDS = 30.0
 
@@ -144,9 +144,9 @@ class Resolving(Recovering):
 
     # ---- asking again
 
-    def tend(self) -> Program:
+    def tend(self, beside: Beside | None = None) -> Program:
         """Do as every driver does; and now and then look for what is in doubt and nobody here was told of."""
-        yield from super().tend()
+        yield from super().tend(beside)
         if self._monotonic() - self._looked >= LONGEST_PAUSE:
             self._looked = self._monotonic()
             found: list[Found] = yield from self._step(self._open_questions)
@@ -249,10 +249,11 @@ class Resolving(Recovering):
             before = book.load(name)
             number = 1 if before is None else before.row.attempt + 1
             txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker)
-            attempt = self._attempts[txn] = Attempt(
+            attempt = Attempt(
                 txn, name, name, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
                 on_failure="abort", retries=self.retries,
             )  # fmt: skip
+            self._seat(book, txn, attempt)
             mirror = revive(replace(late, tag=None, note=None), declared)
             mirror.call_id = key
             attempt.place(mirror)
@@ -297,8 +298,9 @@ class Resolving(Recovering):
         yield from undoing
         effect.outcome = late.outcome
         gone = late.outcome is not Outcome.UNDONE
-        became = late.note or ("gone when it was to be undone" if gone else "undone after its transaction was")
-        note = f"{became}{(before.note or '').removeprefix(TO_UNDO)}"
+        done = "undone on request" if is_to_rewind(*found) else "undone after its transaction was"
+        became = late.note or ("gone when it was to be undone" if gone else done)
+        note = f"{became}{(before.note or '').removeprefix(TO_UNDO).removeprefix(TO_REWIND)}"
         told = OutcomeChange(key, late.outcome, before.result, before.error, late.tag, note, self._clock(), row.tool)
 
         def tell(_protocol: Protocol, book: Book) -> None:
@@ -366,7 +368,8 @@ def _mend_of(effect: RecordedEffect) -> str:
 
 
 def _is_mend(name: str, run: str) -> bool:
-    return name == run and MEND in name
+    """Whether a transaction is there to undo what others have done."""
+    return name == run and (MEND in name or REWIND in name)
 
 
 def _nothing_new(_protocol: Protocol, _book: Book) -> None:
@@ -380,7 +383,9 @@ def _saying(effect: RecordedEffect) -> str:
 def _to_undo(book: Book, key: str) -> Found | None:
     recorded = book.find(key)
     effect = effect_of_key(book, key)
-    return (recorded, effect) if recorded is not None and effect is not None and is_to_undo(recorded, effect) else None
+    if recorded is None or effect is None:
+        return None
+    return (recorded, effect) if is_to_undo(recorded, effect) or is_to_rewind(recorded, effect) else None
 
 
-__all__ = ["Doubt", "Resolving"]
+__all__ = ["REWIND", "Doubt", "Resolving"]

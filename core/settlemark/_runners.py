@@ -10,10 +10,13 @@ import asyncio
 import inspect
 import threading
 import time
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from settlemark._acting import Program
 from settlemark._current import _current
@@ -60,10 +63,8 @@ def _do_sync(request: Request) -> Any:
         answer = call_with_current(request)
         return _run_coroutine(_with_current(request, answer)) if inspect.iscoroutine(answer) else answer
     if type(request) is Recorded:
-        pending = request.pending
-        if isinstance(pending, Pending):
-            pending.lead()
-        return pending.result()
+        request.pending.lead()
+        return request.pending.result()
     if type(request) is Wait:
         return _wait_sync(request)
     if type(request) is Together:
@@ -134,11 +135,15 @@ def _wait_sync(request: Wait) -> bool:
 
 def in_event_loop() -> bool:
     """Whether this thread is running an event loop, which a wait would block."""
+    return running_loop() is not None
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that this thread is running, or None."""
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return None
 
 
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -204,9 +209,7 @@ async def _do_async(request: Request, patience: Patience) -> Any:
     if type(request) is Act:
         return await _act_async(request, patience)
     if type(request) is Recorded:
-        if isinstance(request.pending, Pending):
-            request.pending.hurry()
-        return await uninterrupted(asyncio.wrap_future(request.pending), patience)
+        return await _recorded_async(request.pending, patience)
     if type(request) is Wait:
         return await _wait_async(request)
     if type(request) is Together:
@@ -215,6 +218,48 @@ async def _do_async(request: Request, patience: Patience) -> Any:
     if request.final:
         return await uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
     return await asyncio.sleep(request.seconds)
+
+
+async def _recorded_async(pending: Pending, patience: Patience) -> Any:
+    loop = asyncio.get_running_loop()
+    mail = _mail.get(loop) or _mail.setdefault(loop, _Mail())
+    pending.hurry()
+    while not pending.done:
+        told = loop.create_future()
+        pending.watch(partial(mail.put, loop, told))
+        try:
+            await told
+        except asyncio.CancelledError:
+            patience.interrupted = True
+    return pending.result()
+
+
+class _Mail:
+    """What an event loop is to be told by another thread: all of it at once, because each telling is a system call."""
+
+    __slots__ = ("_called", "_told")
+
+    def __init__(self) -> None:
+        self._told: deque[asyncio.Future[None]] = deque()
+        self._called = False
+
+    def put(self, loop: asyncio.AbstractEventLoop, told: asyncio.Future[None]) -> None:
+        """Have a future of this loop done soon, from whatever thread."""
+        self._told.append(told)
+        if not self._called:
+            self._called = True
+            with suppress(RuntimeError):  # the loop is gone, and with it whoever waits
+                loop.call_soon_threadsafe(self._open)
+
+    def _open(self) -> None:
+        self._called = False  # before the look: what comes behind that calls again
+        while self._told:
+            told = self._told.popleft()
+            if not told.done():
+                told.set_result(None)
+
+
+_mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = WeakKeyDictionary()
 
 
 async def _together_async(request: Together) -> list[Ended]:

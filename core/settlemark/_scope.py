@@ -278,6 +278,7 @@ _Composite: TypeAlias = tuple[str | _Field, ...]
 _Part: TypeAlias = str | _Field | _Composite
 
 
+@lru_cache(maxsize=8192)
 def _build(parts: tuple[str, ...]) -> Scope:
     kind, *segments = parts
     scope = object.__new__(Scope)

@@ -2,7 +2,8 @@
 
 Effects act in that order. Reads run beside each other, but after the earlier effects they overlap;
 an effect runs after the earlier reads it overlaps. What is issued behind a held effect of the turn
-is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). The first failure
+is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). Whoever has to approve a
+call is asked when all before it are over, about one at a time. The first failure
 stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
 
@@ -52,6 +53,11 @@ class Seat:
         return self.scopes[0] if self.scopes else None
 
     @property
+    def gated(self) -> bool:
+        """Whether a person may have to approve the call."""
+        return self.declaration.approve is not None
+
+    @property
     def reads(self) -> bool:
         """Whether the call changes nothing."""
         return self.declaration.kind is EffectClass.READ
@@ -70,7 +76,9 @@ class Turn:
     ([], None)
     """
 
-    __slots__ = ("_effects", "_held", "_holds", "_index", "_seats", "failed", "order", "stop_on_failure")
+    __slots__ = (
+        "_effects", "_gates", "_held", "_holds", "_index", "_reads", "_seats", "failed", "order", "stop_on_failure",
+    )  # fmt: skip
 
     def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> None:
         if order not in get_args(Order):
@@ -82,6 +90,8 @@ class Turn:
         self._seats: list[Seat] = []
         self._held: list[Seat] = []
         self._effects = Positions()
+        self._reads = Positions()
+        self._gates = Positions()  # of which it is not known yet whether they may act
         self._index = ScopeIndex()
 
     def take(self, declaration: Declaration, *scopes: Scope) -> Seat:
@@ -99,8 +109,10 @@ class Turn:
             path = self._index.enter(scope)
             self._index.add_position(path, _READS if seat.reads else _EFFECTS, (number, ""))
             seat.paths.append(path)
-        if not held and not seat.reads:
-            self._effects.add((number, ""))
+        if not held:
+            (self._reads if seat.reads else self._effects).add((number, ""))
+        if seat.gated:
+            self._gates.add((number, ""))
         return seat
 
     def _behind_held(self, scopes: tuple[Scope, ...]) -> bool:
@@ -113,9 +125,14 @@ class Turn:
 
     def before(self, seat: Seat) -> Seat | None:
         """Return an earlier call that this one must wait for, or None when its turn has come."""
-        if seat.held or seat.number == 0:
+        if seat.number == 0 or (seat.held and not seat.gated):
             return None
         here = (seat.number, "")
+        if seat.gated:
+            for layer in (self._gates, self._effects, self._reads) if self.order == "turn" else (self._gates,):
+                earlier = layer.below(here)
+                if earlier is not None:
+                    return self._seats[earlier[0]]
         if not seat.reads and (self.order == "turn" or not seat.scopes):
             earlier = self._effects.below(here)
             if earlier is not None:
@@ -147,6 +164,14 @@ class Turn:
         tickets, seat.tickets = seat.tickets, []
         return tickets
 
+    def passed(self, seat: Seat) -> list[Ticket]:
+        """Note that nobody is asked about a call any more; return the tickets of those that waited for it."""
+        if not seat.gated or (seat.number, "") not in self._gates.items:
+            return []
+        self._gates.discard((seat.number, ""))
+        tickets, seat.tickets = seat.tickets, []
+        return tickets
+
     def leave(self, seat: Seat, *, failed: bool = False) -> list[Ticket]:
         """Note that a call is over; return the tickets of those that waited for it."""
         if seat.state is not SeatState.EXPECTED:
@@ -157,7 +182,9 @@ class Turn:
         for path in seat.paths:
             self._index.drop_position(path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
             self._index.leave(path[-1])
-        if not seat.held and not seat.reads:
-            self._effects.discard((seat.number, ""))
+        if not seat.held:
+            (self._reads if seat.reads else self._effects).discard((seat.number, ""))
+        if seat.gated and (seat.number, "") in self._gates.items:
+            self._gates.discard((seat.number, ""))
         tickets, seat.tickets = seat.tickets, []
         return tickets

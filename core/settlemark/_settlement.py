@@ -182,6 +182,7 @@ class Settlement(Operators):
         if not self.ledger.immediate:
             self._tender = Tender(self.driver, every=lease / 3)
             self.ledger.watch_aborts(self._tender.tell)
+            self.driver.wake_tender = self._tender.tell
             self._tender.start()
             weakref.finalize(self, self._tender.tell)
         self._clock = clock
@@ -497,12 +498,19 @@ class Settlement(Operators):
         """Do as `cancel`, for an event loop."""
         return run_async(self.driver.cancel(_checked_text(run, _RUN)))
 
-    def begin(self, name: str | None, *, run: str, position: Position | None = None) -> Program:
+    def begin(
+        self,
+        name: str | None,
+        *,
+        run: str,
+        position: Position | None = None,
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+    ) -> Program:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
         Its answer is a `Part`: where the caller is inside another's call, a part of that.
         """
-        options = self._options(name, run, (), (), None, None, position=position)
+        options = self._options(name, run, may_touch, (), None, None, position=position)
         return self.driver.enter(**options, independent=False)
 
     def epoch_for(self, superstep: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -11,15 +12,17 @@ from settlemark._acting import Program, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
-from settlemark._errors import InDoubt, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
+from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._splitting import Splitting
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Blocked, Call, Ticket, Txn
+from settlemark._txn import DETACHED, Blocked, Call, Ticket, Txn
 from settlemark.ledger._contract import Book, Change
+
+_OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
 
 
 class Settling(Aborting, Splitting):
@@ -31,6 +34,7 @@ class Settling(Aborting, Splitting):
         Raises:
             Refused: it was undone instead. PartialCommit: a release failed behind another.
             InDoubt: nobody can tell whether a release happened. StateError: it was sealed before.
+            LedgerError: the store failed; what is decided goes on by itself when it works again, else it is undone.
         """
         txn = attempt.live if attempt.replay is None else None
         if txn is None:
@@ -50,6 +54,8 @@ class Settling(Aborting, Splitting):
             cause = f"{type(error).__name__}: {error}"
             if txn.state in (State.OPEN, State.SEALED):
                 yield from self.abort(attempt, Reason.FAILED, cause=cause)
+            elif isinstance(error, LedgerError) and not self.ledger.immediate:
+                yield from self._find_out(attempt, txn, cause)
             elif txn.state is State.RELEASING:
                 yield from self._stop(attempt, txn, cause)  # not durable means not decided
             elif txn.state is State.COMMITTED:
@@ -61,6 +67,19 @@ class Settling(Aborting, Splitting):
             self._leave(attempt, txn)
         else:
             yield from self._release_all(attempt, txn)
+
+    def _find_out(self, attempt: Attempt, txn: Txn, cause: str) -> Program:
+        """Have a decision whose record nobody knows of carried out, or undone, when the store can tell which it is."""
+        attempt.adrift = True
+
+        def settle(protocol: Protocol, book: Book) -> None:
+            protocol.abort(txn, Reason.FAILED, **attempt.cause({"cause": cause}))
+            attempt.adrift = txn.state in (State.RELEASING, State.COMMITTED)
+            book.otherwise(partial(setattr, attempt, "adrift", True))
+            self._call_tender()
+
+        yield from self._surely(settle)
+        yield from self._tidy()
 
     def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
@@ -136,9 +155,8 @@ class Settling(Aborting, Splitting):
 
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:
-        over = (Outcome.CONFIRMED, Outcome.DROPPED)
         elsewhere = {effect for splinter in attempt.splinters for effect in splinter.effects}
-        return [e for e in attempt.in_order() if e.held and e.outcome not in over and e not in elsewhere]
+        return [e for e in attempt.in_order() if e.held and e.outcome not in _OVER and e not in elsewhere]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:
@@ -158,15 +176,42 @@ class Settling(Aborting, Splitting):
                 raise protocol.refusal(txn)
 
     def _release_all(self, attempt: Attempt, txn: Txn) -> Program:
-        """Let what was held leave, now that the decision is durable; whatever happens, it is finished or undone."""
+        """Let what was held leave, now that the decision is durable; whatever happens, it is finished or undone.
+
+        While the store fails it stays releasing, and goes on when the store works again.
+        """
         try:
             yield from self._let_leave(attempt, txn)
         except GeneratorExit:
             raise
         except BaseException as error:
-            if txn.state is State.RELEASING:
+            if txn.id == DETACHED:
+                yield from self._until_concluded(attempt, txn)
+            elif txn.state is State.RELEASING and txn in self._attempts:  # else its end is queued
+                if isinstance(error, LedgerError):
+                    raise self._put_off(attempt, error) from error
                 yield from self._stop(attempt, txn, f"{type(error).__name__}: {error}")
             raise
+
+    def _put_off(self, attempt: Attempt, error: LedgerError) -> LedgerError:
+        """Have a release that the store's failure has stopped gone on with when the store works again."""
+        held = [effect for effect in attempt.in_order() if effect.held]
+        left = [effect for effect in held if effect.outcome is Outcome.CONFIRMED]
+        told: list[Change] = []
+        with suppress(LedgerError):  # what cannot be recorded is known here
+            told = [attempt.outcome(e, self._clock()) for e in held if e.outcome in _OVER]
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            attempt.put(book, told)
+            self._call_tender()
+
+        attempt.adrift = True
+        self.ledger.later(tell)
+        return LedgerError(
+            f"{attempt.name} is decided, and {len(left)} of its {len(held)} held effects have left; the rest follows by"
+            f" itself when the store works again, so repeat nothing: {error}",
+            **error.data | {"transaction": attempt.name},
+        )
 
     def _let_leave(self, attempt: Attempt, txn: Txn) -> Program:
         held = self._to_leave(attempt)

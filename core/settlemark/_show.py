@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from settlemark import _codec
 from settlemark._effect import Outcome
 from settlemark._states import FINISHED, Reason, State, Tag
+from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _WHY = {
     Reason.LOST: "its ledger failed",
     Reason.LEASE: "its process hung, and was thought dead",
     Reason.LATE: "what it holds had happened too late",
+    Reason.REWOUND: "somebody went back before it",
 }
 _BECAME = {
     Outcome.INTENDED: "begun, and its outcome is not recorded yet",
@@ -143,6 +145,8 @@ def headline(recorded: RecordedTransaction) -> str:
     name, state = _name(recorded), recorded.state
     left = sum(1 for _ in left_over([recorded]))
     to_mend = "" if not left else f" {left} effect{'s' * (left > 1)} left to mend."
+    if state is State.COMMITTED and is_rewound(recorded):
+        return f"{name} committed, and was undone afterwards, because {why(recorded)}.{to_mend}"
     if state is State.COMMITTED:
         return f"{name} committed in part.{to_mend}" if left else f"{name} committed."
     if state is State.ABORTED:

@@ -68,6 +68,7 @@ class Reason(StrEnum):
     LOST = "ledger failed"
     LEASE = "lease lost"
     LATE = "late"
+    REWOUND = "rewound"
 
 
 # A transaction that lost a race is retried on fresh state; one that failed on its own is not.

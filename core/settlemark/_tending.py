@@ -3,6 +3,9 @@
 A transaction may be aborted by another process while its own caller is away thinking; a worker may end
 and leave its transactions to be taken up. A thread sees to both. Where the application runs an event
 loop the handlers run in that: an async client belongs to the loop it was made in.
+
+What was taken up is ended by a few threads, each transaction by one: a handler that hangs holds up nothing
+but its own.
 """
 
 from __future__ import annotations
@@ -11,13 +14,15 @@ import asyncio
 import logging
 import threading
 import weakref
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from settlemark._acting import Program
 from settlemark._logs import about
 from settlemark._resolving import LONGEST_PAUSE
-from settlemark._runners import run_async, run_sync
+from settlemark._runners import run_async, run_sync, running_loop
 
 if TYPE_CHECKING:
     from settlemark._driver import Driver
@@ -25,6 +30,48 @@ if TYPE_CHECKING:
 _log = logging.getLogger("settlemark")
 
 _GRACE_SECONDS = 0.05
+_MOST_THREADS = 8
+
+
+class _Crew:
+    """Runs programs beside each other, in a few threads that are there while there is something to run."""
+
+    def __init__(self, run: Callable[[Program], None]) -> None:
+        self._run = run
+        self._lock = threading.Lock()
+        self._waiting: deque[Program] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._stopped = False
+
+    def take(self, program: Program) -> None:
+        """Run a program as soon as a thread is free; none is begun any more once it is stopped."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._waiting.append(program)
+            if len(self._threads) < _MOST_THREADS:
+                thread = threading.Thread(target=self._work, name="settlemark-ender", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopped or not self._waiting:
+                    self._threads.discard(threading.current_thread())
+                    return
+                program = self._waiting.popleft()
+            self._run(program)
+            del program
+
+    def stop(self) -> None:
+        """Return when what was begun is done."""
+        with self._lock:
+            self._stopped = True
+            self._waiting.clear()
+            threads = self._threads - {threading.current_thread()}
+        for thread in threads:
+            thread.join()
 
 
 class Tender:
@@ -43,8 +90,9 @@ class Tender:
         self._driver = weakref.ref(driver)
         self._every = every
         self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._running: Future[None] | None = None  # what runs in that loop
+        self._running: set[Future[None]] = set()  # what runs in that loop
         self._left_alone = False
+        self._crew = _Crew(self._try)
         self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
 
     def start(self) -> None:
@@ -63,26 +111,20 @@ class Tender:
         """
         self._stopped.set()
         self._wake.set()
-        if self.loop is not None and _running_loop() is self.loop():
+        if self.loop is not None and running_loop() is self.loop():
             self._left_alone = True
-            if self._running is not None:
-                self._running.cancel()
+            for running in list(self._running):
+                running.cancel()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+        self._crew.stop()
 
     def _tend(self) -> None:
         while not self._stopped.is_set():
             driver = self._driver()
             if driver is None:
                 return
-            try:
-                self._run(self._work(driver))
-            except BaseException as error:  # a handler may raise anything; the next look tries again
-                if not self._stopped.is_set():
-                    _log.warning(
-                        "what was left could not be tended: %s: %s", type(error).__name__, error,
-                        extra=about(error=type(error).__name__),
-                    )  # fmt: skip
+            self._try(self._work(driver))
             pause = self._pause(driver)
             del driver
             if self._wake.wait(pause):
@@ -90,21 +132,33 @@ class Tender:
             self._wake.clear()
 
     def _work(self, driver: Driver) -> Program:
-        return driver.tend()
+        return driver.tend(self._crew.take)
 
     def _pause(self, driver: Driver) -> float:
         del driver
         return self._every
+
+    def _try(self, program: Program) -> None:
+        try:
+            self._run(program)
+        except BaseException as error:  # a handler may raise anything; the next look tries again
+            if not self._stopped.is_set():
+                _log.warning(
+                    "what was left could not be tended: %s: %s", type(error).__name__, error,
+                    extra=about(error=type(error).__name__),
+                )  # fmt: skip
 
     def _run(self, program: Program) -> None:
         loop = None if self.loop is None else self.loop()
         if loop is None or loop.is_closed() or not loop.is_running():
             run_sync(program)
             return
-        self._running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
+        running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         if self._left_alone:
-            self._running.cancel()
-        self._running.result()
+            running.cancel()
+        running.result()
 
     async def _in_loop(self, program: Program) -> None:
         try:
@@ -112,13 +166,6 @@ class Tender:
         except Exception:
             if not self._left_alone:  # else nobody is there to hear of it, and the ledger is closed
                 raise
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class Asker(Tender):

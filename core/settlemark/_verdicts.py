@@ -2,6 +2,9 @@
 
 Pure: a recorded effect and what is said of it go in, the change to write comes out. Whoever said it, when
 and why stands in the effect's note, which is where an operator reads it.
+
+A word ends a doubt, and corrects a call that was only seen to fail. It never overwrites another's word: of two
+that contradict each other the first stays, the second is named beside it, and an operator's verdict decides.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from settlemark import _codec
 from settlemark._aborting import TO_UNDO
 from settlemark._effect import Outcome
 from settlemark._errors import UsageError
-from settlemark._states import FINISHED, State, Tag
+from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction
 from settlemark.ledger._redaction import withheld
 from settlemark.ledger._unreadable import Unreadable
@@ -23,6 +26,9 @@ Verdict = Literal["confirmed", "absent", "give_up"]
 
 HAPPENED = "told that it happened"
 ABSENT = "told that it did not happen"
+BY_HAND = "seen to by hand"
+TO_REWIND = "it is to be undone on request"
+"""How the note of an effect begins that a rewind has yet to undo."""
 GIVEN_UP = "given up"
 CONTRADICTED = "told otherwise"
 
@@ -52,6 +58,11 @@ class Word:
         return f"{self.by}, {when}{f': {self.note}' if self.note else ''}"
 
 
+def _was_told_absent(effect: RecordedEffect) -> bool:
+    """Whether somebody has said that an effect did not happen: a call that failed is nobody's word."""
+    return effect.outcome is Outcome.FAILED and (effect.note or "").startswith((ABSENT, BY_HAND))
+
+
 def is_given_up(effect: RecordedEffect) -> bool:
     """Whether an operator has given up on finding out."""
     return (effect.note or "").startswith(GIVEN_UP)
@@ -63,8 +74,23 @@ def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
         effect.outcome is Outcome.CONFIRMED
         and effect.tag is Tag.UNRESOLVED
         and (effect.note or "").startswith(TO_UNDO)
-        and recorded.state in (State.ABORTED, State.ABORTING)
+        and (recorded.state in (State.ABORTED, State.ABORTING) or is_rewound(recorded))
     )
+
+
+def is_to_rewind(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
+    """Whether somebody went back before an effect, and the rewind has yet to undo it."""
+    return (
+        effect.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
+        and (effect.note or "").startswith(TO_REWIND)
+        and is_rewound(recorded)
+    )
+
+
+def is_rewound(recorded: RecordedTransaction) -> bool:
+    """Whether somebody went back before a transaction: it is over, and was undone on request."""
+    reason, _, _ = (recorded.reason or "").partition(": ")
+    return recorded.state in FINISHED and reason == Reason.REWOUND
 
 
 def is_in_doubt(effect: RecordedEffect) -> bool:
@@ -75,7 +101,7 @@ def is_in_doubt(effect: RecordedEffect) -> bool:
 def judge(recorded: RecordedTransaction, effect: RecordedEffect, word: Word, *, undoable: bool) -> OutcomeChange | None:
     """Return what to record of an effect on hearing this, or None: that was known, or is no news.
 
-    `undoable` says that an undo of it was declared. The first truth stays: one that contradicts it is named.
+    `undoable` says that an undo of it was declared. The first word stays: one that contradicts it is named.
 
     Raises:
         UsageError: nothing of it was sent yet, so nobody can know anything.
@@ -100,7 +126,8 @@ def resolve(
     """Return what to record of an effect on an operator's verdict, or None when it says what the record says.
 
     About an effect in doubt it is a word like any other. About residue, `confirmed` tries an undo that had
-    failed once more, or accepts what stands, and `absent` says that it was seen to by hand.
+    failed once more, or accepts what stands, and `absent` says that it was seen to by hand; so it decides
+    between words that contradict each other.
 
     Raises:
         UsageError: nothing of it was sent yet, or there is nothing to give up.
@@ -112,7 +139,7 @@ def resolve(
     judged = _Judged(recorded, effect, word, undoable)
     if verdict == "absent":
         outcome = Outcome.UNDONE if effect.outcome is Outcome.CONFIRMED else effect.outcome
-        return judged.change(outcome, Tag.CLEAN, f"seen to by hand ({word})", result=effect.result, error=effect.error)
+        return judged.change(outcome, Tag.CLEAN, f"{BY_HAND} ({word})", result=effect.result, error=effect.error)
     return judged.affirmed()
 
 
@@ -155,7 +182,8 @@ class _Judged:
         self.word = word
         self.undoable = undoable
         # Its part of an abort may be over before the whole is.
-        self.undone = recorded.state is State.ABORTED or (recorded.state is State.ABORTING and effect.tag is not None)
+        partly = recorded.state is State.ABORTING and effect.tag is not None
+        self.undone = recorded.state is State.ABORTED or partly or is_rewound(recorded)
 
     def change(
         self, outcome: Outcome, tag: Tag | None, note: str, *, result: str | None = None, error: str | None = None
@@ -167,7 +195,7 @@ class _Judged:
         effect, text = self.effect, self._text()
         if effect.outcome in _MAY_HAVE or leaving:
             return self._late(text) if self.undone else self._on_time(text)
-        if effect.outcome is Outcome.FAILED and not (effect.note or "").startswith(ABSENT):
+        if effect.outcome is Outcome.FAILED and not _was_told_absent(effect):
             # It was thought to have failed; its counterparty knows better.
             return self._late(text) if self.undone else self._after_all(text)
         if effect.outcome in (Outcome.CONFIRMED, Outcome.UNDONE):
@@ -188,7 +216,7 @@ class _Judged:
         if self.undone:
             return self.change(Outcome.FAILED, Tag.CLEAN, note, error=effect.error)
         if effect.row.held and self.recorded.state is State.COMMITTED and self._others_happened():
-            note = f"it never left, and the rest of its transaction stands: {note}"
+            note = f"{note}: it never left, and the rest of its transaction stands"
             return self.change(Outcome.FAILED, Tag.PARTIAL_COMMIT, note, error=effect.error)
         return self.change(Outcome.FAILED, None, note, error=effect.error)
 
@@ -197,7 +225,9 @@ class _Judged:
         text = self._text() if effect.result is None else effect.result
         if effect.outcome is Outcome.CONFIRMED:
             return self._late(text) if self.undone else self._on_time(text)
-        done = Outcome.CONFIRMED if effect.tag is Tag.PARTIAL_COMMIT else effect.outcome
+        if effect.outcome is not Outcome.UNDONE and self.undone:
+            return self._late(text)
+        done = Outcome.UNDONE if effect.outcome is Outcome.UNDONE else Outcome.CONFIRMED
         return self.change(done, Tag.CLEAN, f"{HAPPENED} ({self.word})", result=text)
 
     def _agrees(self, text: str) -> bool:
@@ -245,4 +275,14 @@ class _Judged:
         return self.change(effect.outcome, tag, note, result=effect.result, error=effect.error)
 
 
-__all__ = ["Verdict", "Word", "is_given_up", "is_in_doubt", "is_to_undo", "judge", "resolve"]
+__all__ = [
+    "Verdict",
+    "Word",
+    "is_given_up",
+    "is_in_doubt",
+    "is_rewound",
+    "is_to_rewind",
+    "is_to_undo",
+    "judge",
+    "resolve",
+]

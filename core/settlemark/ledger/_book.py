@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
-from settlemark.ledger._wire import Row, Statement, Wire
+from settlemark.ledger._wire import Row, Statement, Values, Wire
 from settlemark.ledger._workers import is_gone
 
 
@@ -36,20 +36,52 @@ class SqlBook:
     Every payload passes here on its way in and out: nothing is stored but what `payloads` makes of it.
     """
 
-    __slots__ = ("_blobs", "_namespace", "_payloads", "_wire", "worker")
+    __slots__ = ("_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "worker")
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads) -> None:
-        self._wire = wire
+        self._connection = wire
+        self._rows: dict[Statement, list[Values]] = {}
         self._namespace = namespace
         self._payloads = payloads
         self._blobs = Blobs(wire, namespace)
         self.worker = worker
+        self._otherwise: list[Callable[[], object]] = []
+
+    # ---- what a step does to what is its process's own
+
+    def otherwise(self, undo: Callable[[], object]) -> None:
+        """Have this done when the transaction turns out not to be committed."""
+        self._otherwise.append(undo)
+
+    def undo(self) -> None:
+        """Do what was to be done then, the last first."""
+        while self._otherwise:
+            self._otherwise.pop()()
 
     # ---- writing
 
+    @property
+    def _wire(self) -> Wire:
+        """The way to a store in which all is that was written before."""
+        self.flush()
+        return self._connection
+
+    def flush(self) -> None:
+        """Send what was written: one statement for all rows of a kind, since each lets other threads in.
+
+        A new row comes before all changes, since it is no change's; the changes of a row keep their order.
+        """
+        for statement in _IN_ORDER if self._rows else ():
+            rows = self._rows.pop(statement, None)
+            if rows:
+                self._connection.execute_all(statement, rows)
+
+    def _put(self, statement: Statement, values: Values) -> None:
+        self._rows.setdefault(statement, []).append(values)
+
     def write(self, changes: Sequence[Change]) -> None:
         """Keep changes."""
-        wire, namespace = self._wire, self._namespace
+        namespace = self._namespace
         for change in changes:
             kind = type(change)
             if kind is EffectRow:
@@ -57,12 +89,12 @@ class SqlBook:
             elif kind is OutcomeChange:
                 self._tell(change)  # type: ignore[arg-type]
             elif kind is TransactionRow:
-                wire.execute(_INSERT_TRANSACTION, _transaction_values(namespace, change))  # type: ignore[arg-type]
+                self._put(_INSERT_TRANSACTION, _transaction_values(namespace, change))  # type: ignore[arg-type]
             elif kind is StateChange:
-                wire.execute(_UPDATE_TRANSACTION, _state_values(namespace, change))  # type: ignore[arg-type]
+                self._put(_UPDATE_TRANSACTION, _state_values(namespace, change))  # type: ignore[arg-type]
             elif isinstance(change, Fence):
                 values = {"namespace": namespace, "run": change.run, "at_seconds": change.at}
-                wire.execute(_INSERT_FENCE, values)
+                self._put(_INSERT_FENCE, values)
 
     def _intend(self, row: EffectRow) -> None:
         blobs: list[Blob] = []
@@ -70,8 +102,9 @@ class SqlBook:
         pack, key, tool = self._payloads.pack, row.key, row.tool
         values["arguments"] = pack(row.arguments, effect_key=key, tool=tool, field="arguments", blobs=blobs)
         values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
-        self._wire.execute(_INSERT_EFFECT, values)
+        self._put(_INSERT_EFFECT, values)
         if blobs:
+            self.flush()  # the blobs' uses name it
             self._blobs.store(blobs, key)
 
     def _tell(self, change: OutcomeChange) -> None:
@@ -81,8 +114,9 @@ class SqlBook:
         values["b_result"] = pack(change.result, effect_key=key, tool=tool, field="result", blobs=blobs)
         values["b_error"] = pack(change.error, effect_key=key, tool=tool, field="error", blobs=blobs)
         values["b_note"] = pack(change.note, effect_key=key, tool=tool, field="note", blobs=blobs)
-        self._wire.execute(_UPDATE_EFFECT, values)
+        self._put(_UPDATE_EFFECT, values)
         if blobs:
+            self.flush()
             self._blobs.store(blobs, key)
 
     # ---- reading
@@ -121,8 +155,16 @@ class SqlBook:
         """Return every recorded attempt, oldest first."""
         return self._gather(_ALL, _ALL_EFFECTS)
 
-    def _gather(self, transactions: Statement, effects: Statement) -> list[RecordedTransaction]:
-        here = {"b_namespace": self._namespace}
+    def of_run(self, run: str) -> list[RecordedTransaction]:
+        """Return every recorded attempt of a run, oldest first."""
+        return self._gather(_OF_RUN, _EFFECTS_OF_RUN, b_run=run)
+
+    def since(self, epoch: int) -> list[RecordedTransaction]:
+        """Return every recorded attempt that is at this epoch or a later one, oldest first."""
+        return self._gather(_SINCE, _EFFECTS_SINCE, b_epoch=epoch)
+
+    def _gather(self, transactions: Statement, effects: Statement, **which: str | int) -> list[RecordedTransaction]:
+        here = {"b_namespace": self._namespace, **which}
         found: dict[tuple[str, int], RecordedTransaction] = {}
         for row in self._wire.query(transactions, here):
             recorded = _transaction(row)
@@ -230,6 +272,7 @@ _UPDATE_EFFECT = Statement(
         settled_at_seconds=sa.bindparam("b_at"),
     )
 )
+_IN_ORDER = (_INSERT_TRANSACTION, _INSERT_EFFECT, _INSERT_FENCE, _UPDATE_EFFECT, _UPDATE_TRANSACTION)
 _LAST = Statement(
     f"SELECT {', '.join(column.name for column in t.transactions.columns)} FROM settlemark_transaction"  # noqa: S608 - our names
     " WHERE namespace = :b_namespace AND name = :b_name ORDER BY attempt DESC LIMIT 1"
@@ -271,6 +314,16 @@ _UNRESOLVED_EFFECTS = Statement(
     sa.select(t.effects)
     .where(_e.namespace == sa.bindparam("b_namespace"), _left)
     .order_by(_e.name, _e.attempt, _e.position)
+)
+_of_run = _c.run == sa.bindparam("b_run")
+_OF_RUN = Statement(sa.select(t.transactions).where(_here, _of_run).order_by(*_age))
+_EFFECTS_OF_RUN = Statement(
+    sa.select(t.effects).join(t.transactions, _theirs).where(_here, _of_run).order_by(_e.name, _e.attempt, _e.position)
+)
+_since = _c.epoch >= sa.bindparam("b_epoch")
+_SINCE = Statement(sa.select(t.transactions).where(_here, _since).order_by(*_age))
+_EFFECTS_SINCE = Statement(
+    sa.select(t.effects).join(t.transactions, _theirs).where(_here, _since).order_by(_e.name, _e.attempt, _e.position)
 )
 _UNFINISHED_EFFECTS = Statement(
     sa.select(t.effects).join(t.transactions, _theirs).where(_here, _open).order_by(_e.name, _e.attempt, _e.position)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from settlemark import _codec
 from settlemark._effect import EffectClass, Outcome
 from settlemark._protocol import Protocol as Engine
+from settlemark._requests import Pending
 from settlemark._states import State, Tag
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads import Payloads
@@ -142,6 +142,13 @@ class Book(Protocol):
         """
         ...
 
+    def otherwise(self, undo: Callable[[], object]) -> None:
+        """Have this done, under the ledger's lock, when the step turns out not to be taken: its store has failed.
+
+        It takes back what the step did to what is this process's own, which the store knows nothing of.
+        """
+        ...
+
     def load(self, name: str) -> RecordedTransaction | None:
         """Return the last attempt of a transaction, or None when it was never recorded."""
         ...
@@ -160,6 +167,14 @@ class Book(Protocol):
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first."""
+        ...
+
+    def of_run(self, run: str) -> list[RecordedTransaction]:
+        """Return every recorded attempt of a run, oldest first."""
+        ...
+
+    def since(self, epoch: int) -> list[RecordedTransaction]:
+        """Return every recorded attempt that is at this epoch or a later one, oldest first."""
         ...
 
     def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
@@ -232,7 +247,7 @@ class Ledger(Protocol):
         """Take a step and return what it returns. Blocks."""
         ...
 
-    def submit(self, step: Step[T], *, durable: bool) -> Future[T]:
+    def submit(self, step: Step[Any], *, durable: bool) -> Pending:
         """Queue a step behind all given before; the answer comes when it, with `durable` on disk, is taken."""
         ...
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 from settlemark._errors import LedgerError
 from settlemark._logs import about
 from settlemark._protocol import Protocol
+from settlemark._requests import Pending
 from settlemark._states import FINISHED
 from settlemark._txn import fire
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
@@ -99,14 +99,14 @@ class MemoryLedger:
             if woken:
                 fire(woken)
 
-    def submit(self, step: Step[T], *, durable: bool) -> Future[T]:  # noqa: ARG002 - here nothing outlives the process
-        """Take a step, and return its answer as a future that is done."""
-        done: Future[T] = Future()
+    def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process
+        """Take a step, and return its answer, which is there."""
+        pending = Pending()
         try:
-            done.set_result(self.now(step))
+            pending.answer(self.now(step))
         except Exception as error:
-            done.set_exception(error)
-        return done
+            pending.answer(None, error)
+        return pending
 
     def later(self, step: Step[Any]) -> None:
         """Take a step; that it failed is logged."""
@@ -313,6 +313,9 @@ class MemoryLedger:
 
     # ---- workers
 
+    def otherwise(self, undo: Callable[[], object]) -> None:
+        """Do nothing: a step is taken when it returns."""
+
     def gone(self) -> list[str]:
         """Return nothing: there is no other worker."""
         return []
@@ -323,6 +326,14 @@ class MemoryLedger:
     def transactions(self) -> list[RecordedTransaction]:
         """Return every kept attempt, oldest first."""
         return list(self._transactions.values())
+
+    def of_run(self, run: str) -> list[RecordedTransaction]:
+        """Return every kept attempt of a run, oldest first."""
+        return [recorded for recorded in self._transactions.values() if recorded.row.run == run]
+
+    def since(self, epoch: int) -> list[RecordedTransaction]:
+        """Return every kept attempt that is at this epoch or a later one, oldest first."""
+        return [recorded for recorded in self._transactions.values() if recorded.epoch >= epoch]
 
     def close(self) -> None:
         """Do nothing: the record ends with the object."""

@@ -24,8 +24,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from settlemark._codec import encode_ascii
 from settlemark._errors import LedgerError
-from settlemark._image import detach, image, load
+from settlemark._image import Own, detach, image, load
 from settlemark._journal import replay, written
 from settlemark._logs import about
 from settlemark._protocol import Protocol
@@ -48,15 +49,21 @@ BATCH = 512
 EPOCHS = 1 << 20
 """Epochs left out when a process joins: those it might have lost with the power are never given again."""
 LINGER_SECONDS = 0.001
+LINGER_MOST_SECONDS = 0.008
+"""For how long what nobody waits for may stay where callers take it along, the longer the busier they are."""
 RETRY_SECONDS = 0.25
 LOOK_OFTEN_SECONDS = 0.005
 LOOK_SECONDS = 0.05
 TRIES = 5
+UNREADABLE = -2
+"""What has been applied to a replica that cannot be put into the state of its store."""
 IMAGE_EVERY = 1_000
 
 
 class _Answer(Pending):
     """The answer to a queued step."""
+
+    __slots__ = ("_shared",)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__()
@@ -64,16 +71,25 @@ class _Answer(Pending):
 
     def lead(self) -> None:
         """Do in this thread what is queued up to it, unless another thread does so already."""
-        while not self.done():
-            with self._shared.leading:
-                if not self.done():
-                    time.sleep(0)  # whoever is about to queue a step does so now, and shares this commit
-                    self._shared.take_queued(self)
+        while not self.done:
+            if self._shared.is_led:
+                self._wait()
+            else:
+                self._shared.lead(self)
+
+    def _wait(self) -> None:
+        woken = self.woken()
+        self._shared.waiting.append(self)
+        if self._shared.is_led:  # else whoever led may have seen nobody wait
+            try:
+                woken.get()
+            except BaseException:
+                self.hurry()  # it may have been this thread's turn to lead
+                raise
 
     def hurry(self) -> None:
         """Have another thread do it."""
-        self._shared.hurried = True
-        self._shared.wake.set()
+        self._shared.hurry()
 
 
 class _Item:
@@ -108,6 +124,7 @@ class Shared:
         self.namespace = namespace
         self.lease = lease
         self.protocol = Protocol()
+        self.protocol.closed = []
         self.payloads = Payloads()
         self.lock = threading.Lock()
         self.leading = threading.Lock()
@@ -116,6 +133,10 @@ class Shared:
         self.alive_until = 0.0
         self.others = 0
         self.listeners = 0
+        self.waiting: deque[_Answer] = deque()
+        self.idle = False
+        self._led = False
+        self._crowded = False
         self._at = 0
         self.on_abort: Callable[[], None] | None = None
         self.on_lost: Callable[[str, int], None] | None = None
@@ -125,6 +146,9 @@ class Shared:
         self.taken = 0
         self._written: tuple[int, list[tuple[BaseException | None, Any]], list[Ticket]] | None = None
         self.failing = False
+        self._book: SqlBook | None = None  # of the transaction that is open, or has failed
+        self._tried: list[Any] = []  # the steps of that transaction
+        self._amends: list[Callable[[Protocol], None]] = []
         self._monotonic = monotonic
         self._notifies = engine.dialect.name == "postgresql"
         self._dbapi: Any = engine.dialect.loaded_dbapi
@@ -157,8 +181,43 @@ class Shared:
     def later(self, step: Step[Any]) -> None:
         """Queue a step that must be taken, and that nobody waits for."""
         self._queue.append(_Item(step, None, durable=False))
+        if self.idle:  # else the thread looks by itself
+            self.idle = False
+            self.wake.set()
+
+    def hurry(self) -> None:
+        """Have what is queued taken by the thread."""
+        self.hurried = True
         if not self.wake.is_set():
             self.wake.set()
+
+    @property
+    def is_led(self) -> bool:
+        """Whether somebody takes steps, or is about to: whoever waited for the lock would not see its answer."""
+        return self._led or self.leading.locked()
+
+    def lead(self, leader: _Answer | None = None) -> None:
+        """Take what is queued, in the thread of whoever waits for `leader`, and pass the lead on."""
+        self._led = True
+        try:
+            with self.leading:
+                if leader is None or not leader.done:
+                    self._gather()
+                    self.take_queued(leader)
+        finally:
+            self._led = False
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        """Have one of the threads that wait for their answers lead."""
+        while self.waiting:
+            try:
+                answer = self.waiting.popleft()
+            except IndexError:  # another who led was faster
+                return
+            if not answer.done:
+                answer.wake()
+                return
 
     @property
     def queued(self) -> int:
@@ -187,6 +246,13 @@ class Shared:
 
     # ---- taking steps; `leading` is held
 
+    def _gather(self) -> None:
+        """Let those who are about to queue a step do so, when there are several: they share this commit."""
+        before = 0
+        while self._crowded and before < len(self._queue) < BATCH:
+            before = len(self._queue)
+            time.sleep(0)
+
     def take_queued(self, leader: _Answer | None = None) -> None:
         """Take everything that is queued, in one transaction of the store; `leader` is whose thread this is."""
         items: list[_Item] = []
@@ -197,10 +263,9 @@ class Shared:
                 self._take(items)
         except BaseException:
             # An interrupt from the keyboard is the leader's own: what others had queued is taken by another.
-            left = [i for i in items if i.answer is None or not (i.answer is leader or i.answer.done())]
+            left = [i for i in items if i.answer is None or not (i.answer is leader or i.answer.done)]
             self._queue.extendleft(reversed(left))
-            self.hurried = True
-            self.wake.set()
+            self.hurry()
             raise
 
     def _take(self, items: list[_Item]) -> None:
@@ -215,14 +280,17 @@ class Shared:
             try:
                 self._in_one_transaction(items)
             except BaseException as error:
-                committed = self._take_back()
+                passing = _is_passing(error)
+                committed = self._take_back(passing=passing)
                 if committed:
                     self._deliver(items)
+                else:
+                    self._undo()
                 if not isinstance(error, Exception):
                     raise
                 if committed:
                     return
-                if tries_left and _is_passing(error):
+                if tries_left and passing:
                     continue
                 self._fail(error, items)
                 return
@@ -232,16 +300,18 @@ class Shared:
     def _deliver(self, items: list[_Item]) -> None:
         assert self._written is not None
         _, outcomes, woken = self._written
+        answered = 0
         for item, (failure, value) in zip(items, outcomes, strict=True):
             if item.answer is not None:
-                if failure is None:
-                    item.answer.set_result(value)
-                else:
-                    item.answer.set_exception(failure)
+                item.answer.answer(value, failure)
+                answered += 1
             elif failure is not None:
                 _log.error("a step could not be taken: %s", failure, exc_info=failure, extra=self._about())
+        self._crowded = answered > 1
         self.failing = False
         self.taken += 1
+        self._book, self._tried, self._amends = None, [], []
+        self.protocol.closed = []
         fire(woken)
         self._tell_aborted()
 
@@ -258,7 +328,10 @@ class Shared:
             journal: list[Any] = []
             before = self._tell_time()
             self.protocol.journal = journal
+            self._book, self._tried = book, journal
             try:
+                for amend in self._amends:
+                    amend(self.protocol)
                 outcomes = [self._one(item, book) for item in items]
             finally:
                 self.protocol.journal = None
@@ -268,7 +341,10 @@ class Shared:
                 journal.insert(0, ("tell_time", (self.protocol.time,), {}))
             steps = written(journal)
             woken = list(self.protocol.take_woken())
-        wire.execute(_APPEND, {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": _text(steps)})
+        book.flush()
+        wire.execute(
+            _APPEND, {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": encode_ascii(steps)}
+        )
         renews = began - self._renewed > self.lease / 6
         if renews:
             self._renew(wire)
@@ -312,7 +388,10 @@ class Shared:
         """Take what others took, up to this entry; the log may have been cut behind an image meanwhile."""
         rows = wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": self.applied})
         if self.applied < 0 or (rows[0][0] if rows else upto + 1) != self.applied + 1:
-            self._begin_anew(wire)
+            failed = self.applied == UNREADABLE
+            amends = self._begin_anew(wire)
+            if failed:  # whoever only fell behind has lost nothing
+                self._amends += amends
             return
         for number, steps in rows:
             self._replay(number, steps)
@@ -337,8 +416,11 @@ class Shared:
         self.worker = worker_name()
         self._renewed = 0.0  # enrols the new name with the next transaction
 
-    def _begin_anew(self, wire: Wire) -> None:
-        """Put the replica into the state of the store: from the image, and the log behind it."""
+    def _begin_anew(self, wire: Wire) -> list[Callable[[Protocol], None]]:
+        """Put the replica into the state of the store: from the image, and the log behind it.
+
+        Returns what is to be done about what the store has lost with its power.
+        """
         found = wire.query(_IMAGE, {"b_namespace": self.namespace})
         number, state = found[0] if found else (0, "")
         fresh = Protocol()
@@ -347,10 +429,13 @@ class Shared:
         for entry, steps in wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": number}):
             replay(fresh, json.loads(steps))
             number = entry
-        load(self.protocol, image(fresh), worker=self.worker)
+        own = Own(self.protocol, self.worker, self._tried)
+        load(self.protocol, image(fresh), worker=self.worker, tried=self._tried)
         self.applied = number
+        amends = own.amends(self.protocol)
         if self._renewed and not wire.query(_ENROLLED, self._me())[0][0]:
             self._lose_lease()
+        return amends
 
     def look(self) -> None:
         """Take the steps that others took, and none of one's own."""
@@ -364,6 +449,7 @@ class Shared:
             head = wire.query(_HEAD, {"b_namespace": self.namespace})
             with self.lock:
                 self._catch_up(wire, head[0][0])
+                self.protocol.closed = []
                 woken = list(self.protocol.take_woken())
             wire.commit()
         except Exception as error:  # the next step tells it to somebody
@@ -393,7 +479,7 @@ class Shared:
     def _write_image(self, wire: Wire, number: int) -> None:
         """Write the state behind an entry, and drop the entries that no worker needs."""
         here = {"namespace": self.namespace, "n": number}
-        wire.execute(_WRITE_IMAGE, {**here, "state": _text(image(self.protocol))})
+        wire.execute(_WRITE_IMAGE, {**here, "state": encode_ascii(image(self.protocol))})
         needed = wire.query(_NEEDED, self._me())[0][0]
         # The image's own entry stays: it tells whoever wrote it, and lost the answer, that it was committed.
         here["n"] = min(number - 1, number if needed is None else needed)
@@ -448,37 +534,43 @@ class Shared:
     def _refuse(self, items: list[_Item], error: LedgerError) -> None:
         for item in items:
             if item.answer is not None:
-                item.answer.set_exception(error)
+                item.answer.answer(None, error)
         if all(item.answer is None for item in items):
             _log.error("what was to be recorded is not yet: %s", error, extra=self._about())
 
-    def _take_back(self) -> bool:
+    def _undo(self) -> None:
+        """Take back what a transaction that was not committed has done in this process; whom it woke looks again."""
+        book, self._book = self._book, None
+        if book is not None:
+            with self.lock:
+                book.undo()
+        if self._written is not None:
+            fire(self._written[2])
+
+    def _take_back(self, *, passing: bool) -> bool:
         """Put the replica into the state of the store, and return whether the last transaction was committed after all.
 
         An answer may be lost like any other: the log says whether its entry is there. While the store cannot be
         read, nothing of the replica is believed, and the next step tries again.
         """
         self._let_go()
-        mine = [txn for txn in self.protocol.by_id.values() if txn.owner == self.worker]
-        read = {txn: set(txn.reads) for txn in mine}
         written, worker = self._written, self.worker
         try:
             wire = self._connected()
             wire.begin_to_read()
             with self.lock:
-                self._begin_anew(wire)
-                # A read whose record the store lost with its power: what changed behind it cannot be told.
-                lost = [txn for txn, scopes in read.items() if txn.id > 0 and not scopes <= txn.reads.keys()]
+                amends = self._begin_anew(wire)
                 woken = list(self.protocol.take_woken())
             here = {"namespace": self.namespace, "n": -1 if written is None else written[0]}
             found = wire.query(_WRITER, here)
             wire.commit()
         except Exception:
-            self.applied = -2
+            self.applied = UNREADABLE
             self._let_go()
             return False
-        for txn in lost:
-            self.later(lambda protocol, _book, txn=txn: protocol.abort(txn, Reason.LOST))  # type: ignore[misc]
+        if amends and not passing:  # a store that is only busy has lost nothing
+            self._amends += amends
+            self.later(lambda _protocol, _book: None)
         fire(woken)
         return bool(found) and found[0][0] == worker
 
@@ -510,9 +602,6 @@ def _is_passing(error: BaseException) -> bool:
     if getattr(error, "sqlstate", None) in ("40001", "40P01"):
         return True
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & BASE_CODE == sqlite3.SQLITE_BUSY
-
-
-_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 _EMPTY = image(Protocol())

@@ -26,7 +26,7 @@ from settlemark.ledger._failures import explain, shown
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._schema import prepare
-from settlemark.ledger._shared import LINGER_SECONDS, LOOK_SECONDS, RETRY_SECONDS, Shared
+from settlemark.ledger._shared import LINGER_MOST_SECONDS, LINGER_SECONDS, LOOK_SECONDS, RETRY_SECONDS, Shared
 from settlemark.ledger._sqlite import check_file, reading_engine, writing_engine
 from settlemark.ledger._wire import wire_to
 
@@ -44,29 +44,31 @@ def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
 
 def _keep(shared: Shared, stopped: threading.Event) -> None:
     """The thread's work; it holds no reference to the ledger."""
-    wait = LOOK_SECONDS
+    lingered, wait = -1, LOOK_SECONDS  # how many commits there were when it began to linger
     while not stopped.is_set():
         shared.wake.wait(wait)
-        if shared.queued:
-            taken = shared.taken
-            if not shared.hurried:
-                stopped.wait(LINGER_SECONDS)
-                if shared.taken != taken and not shared.hurried:
-                    continue  # callers take it along: only what is left alone for a while is taken here
-            shared.hurried = False
-            shared.wake.clear()
-            with shared.leading:
-                shared.take_queued()
-            wait = RETRY_SECONDS if shared.failing else 0 if shared.queued else LOOK_SECONDS
+        shared.wake.clear()  # before the look at the queue: what comes behind that sets it again
+        if shared.hurried or (shared.queued and shared.taken == lingered):
+            shared.hurried = shared.idle = False
+            shared.lead()
+            lingered, wait = -1, RETRY_SECONDS if shared.failing else LINGER_SECONDS
             continue
-        shared.wake.clear()
-        wait = shared.pace
+        if not shared.idle and shared.taken != lingered:
+            # Callers take it along: only what is left alone for a while is taken here.
+            wait = LINGER_SECONDS if lingered < 0 or shared.listeners else min(2 * wait, LINGER_MOST_SECONDS)
+            lingered = shared.taken
+            continue
+        shared.idle = True
+        lingered, wait = -1, shared.pace
+        if shared.queued:  # by one who saw that the thread was not idle yet
+            shared.idle, wait = False, LINGER_SECONDS
         if shared.is_due():
             answer = shared.submit(_nothing, durable=False)
             answer.lead()
         elif shared.others and (shared.listeners or shared.owns_some):
             with shared.leading:
                 shared.look()
+            shared.pass_on()
 
 
 def _nothing(_protocol: Protocol, _book: Book) -> None:
@@ -199,7 +201,9 @@ class SqlLedger:
             wire = wire_to(self._shared.engine)
             try:
                 wire.begin_to_read()
-                found = query(SqlBook(wire, self._shared.namespace, "", self._shared.payloads))
+                book = SqlBook(wire, self._shared.namespace, "", self._shared.payloads)
+                found = query(book)
+                book.flush()
                 wire.commit()
             finally:
                 wire.close()

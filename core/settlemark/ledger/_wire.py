@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
@@ -94,6 +94,11 @@ class Wire:
         """Run a statement, by the time of the next query or commit."""
         raise NotImplementedError
 
+    def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
+        """Run a statement for each of several rows."""
+        for values in rows:
+            self.execute(statement, values)
+
     def commit(self) -> None:
         """Make it all happen."""
         raise NotImplementedError
@@ -146,12 +151,21 @@ class SqliteWire(Wire):
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Return the rows of a statement."""
         text, names = statement.said(self.dialect)
-        return list(self._run(text, tuple([values[name] for name in names])).fetchall())
+        return list(self._run(text, _in_order(values, names)).fetchall())
 
     def execute(self, statement: Statement, values: Values) -> None:
         """Run a statement."""
         text, names = statement.said(self.dialect)
-        self._run(text, tuple([values[name] for name in names]))
+        self._run(text, _in_order(values, names))
+
+    def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
+        """Run a statement for each of several rows, in one call of the driver: each call lets other threads in."""
+        text, names = statement.said(self.dialect)
+        bound = [_in_order(values, names) for values in rows]
+        if watchers:
+            watched(text, lambda: self._driver.executemany(text, bound))
+        else:
+            self._driver.executemany(text, bound)
 
     def commit(self) -> None:
         """Commit."""
@@ -167,6 +181,10 @@ class SqliteWire(Wire):
         if not watchers:
             return self._driver.execute(text, values)
         return watched(text, lambda: self._driver.execute(text, values))
+
+
+def _in_order(values: Values, names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(map(values.__getitem__, names))
 
 
 class PostgresWire(Wire):
@@ -241,4 +259,4 @@ def saying(text: str) -> Statement:
     return Statement(text)
 
 
-__all__ = ["Row", "Statement", "Wire", "saying", "watchers", "wire_to"]
+__all__ = ["Row", "Statement", "Values", "Wire", "saying", "watchers", "wire_to"]

@@ -272,27 +272,33 @@ def test_what_its_framework_has_put_aside_is_kept_for_as_long_as_it_takes(file, 
 # ---- nothing holds up a start
 
 
-def hangs(asked, answer):
-    """Return a probe that says when it is asked, and answers when it may."""
+@pytest.fixture
+def hanging(monkeypatch):
+    """Let the desk hang when it is asked about a transaction: return when it is asked, and when it may answer."""
 
-    def probe(cell):
-        asked.set()
-        assert answer.wait(PATIENCE)
-        return True
+    def hang(name):
+        asked, answer, knows = threading.Event(), threading.Event(), Desk.knows
 
-    return probe
+        def hangs(desk, verb, key):
+            if key.startswith(f"{name}#"):
+                asked.set()
+                assert answer.wait(PATIENCE)
+            return knows(desk, verb, key)
+
+        monkeypatch.setattr(Desk, "knows", hangs)
+        return asked, answer
+
+    return hang
 
 
-def test_a_start_waits_for_no_probe_and_other_resources_are_free(file):
+def test_a_start_waits_for_no_probe_and_other_resources_are_free(file, hanging):
     def leave(settlement, known):
         settlement.transaction("trip").__enter__().call(known["add"], cell="a")
 
     killed(file, leave, after=1)
-    asked, answer = threading.Event(), threading.Event()
+    asked, answer = hanging("trip")
     settlement, desk = file.open(keep_open=0)
     known = tools(desk)
-    settlement.declare("add", "reversible", scope="cell:/{cell:path}", undo=lambda cell: desk.ask("undo", cell, -1),
-                       probe=hangs(asked, answer))  # fmt: skip
     with settlement, closing(desk):
         assert asked.wait(PATIENCE)
         with settlement.transaction("other") as other:
@@ -307,21 +313,18 @@ def test_a_start_waits_for_no_probe_and_other_resources_are_free(file):
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("write", "b"), ("undo", "a")]
 
 
-@pytest.mark.xfail(reason="one thread takes up everything, one after the other", strict=True)
-def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file):
+def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file, hanging):
     def leave(settlement, known):
         settlement.transaction("first").__enter__().call(known["charge_refundable"], cell="a")
         settlement.transaction("second").__enter__().call(known["add"], cell="b")
 
     killed(file, leave, after=2)
-    asked, answer = threading.Event(), threading.Event()
+    asked, answer = hanging("first")
     settlement, desk = file.open(keep_open=0)
-    settlement.declare("charge_refundable", "idempotent", scope="cell:/{cell:path}",
-                       undo=lambda cell: desk.ask("undo", cell, -1), probe=hangs(asked, answer))  # fmt: skip
     with settlement, closing(desk):
         assert asked.wait(PATIENCE)
         try:
-            until(lambda: ends(settlement)["second"] is State.ABORTED, patience=3)
+            until(lambda: ends(settlement)["second"] is State.ABORTED)
             assert settlement.protocol.named["first"].state is State.ABORTING
         finally:
             answer.set()

@@ -1,0 +1,218 @@
+"""What a person is asked before a gated call runs, and what may be answered.
+
+An approval is for one decision with exactly the arguments that were shown, or those given in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from settlemark import _codec
+from settlemark._effect import Declaration, Effect, EffectClass
+from settlemark._errors import Rejected, UsageError
+
+if TYPE_CHECKING:
+    from settlemark._attempt import Attempt
+
+Decision = Literal["approve", "reject", "edit"]
+Approver = Callable[["Gate"], Any]
+"""Returns what `approval_of` reads, or something to await that does."""
+
+KIND = "settlemark.gate"
+EDITED = "approved with other arguments as "
+APPROVED = "approved by a person"
+REJECTED = "rejected by a person"
+_ASKED = "waits for a person, question "
+_FIELDS = frozenset({"decision", "arguments", "because"})
+_HOW = (
+    'answer "approve" (or True), "reject" (or False), or {"decision": "approve" | "reject" | "edit", "arguments": {…},'
+    ' "because": "…"}'
+)
+
+
+@dataclass(slots=True)
+class Gate:
+    """One call that waits for a person's yes.
+
+    Attributes:
+        transaction: the transaction's name.
+        run: the job it belongs to.
+        tool: the tool's name.
+        kind: its effect class.
+        scope: what it acts on.
+        arguments: what it was called with: an approval is for these.
+        rationale: what the model said when it issued the call.
+        key: the idempotency key it would run under.
+        would: what it would do, as a sentence.
+        error: why the last answer was none; None when nobody has answered yet.
+        question: a framework's number for the question, which it finds here again when it comes back to it.
+    """
+
+    transaction: str
+    run: str
+    tool: str
+    kind: EffectClass
+    scope: str
+    arguments: Mapping[str, Any]
+    rationale: str | None
+    key: str
+    would: str
+    error: str | None = None
+    question: int | None = None
+
+    @classmethod
+    def of(cls, attempt: Attempt, effect: Effect) -> Gate:
+        """Return what is asked about an effect, under the number it was asked under before."""
+        declaration, arguments = effect.declaration, dict(effect.arguments)
+        return cls(
+            attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
+            effect.rationale, effect.key, _would(declaration, arguments, effect.scope_text, held=effect.held),
+            question=question_in(effect.note),
+        )  # fmt: skip
+
+    def shown(self) -> dict[str, Any]:
+        """Return it as plain data, for a framework to carry to whoever is asked."""
+        told: dict[str, Any] = {
+            "kind": KIND, "tool": self.tool, "class": self.kind.value, "scope": self.scope,
+            "arguments": dict(self.arguments), "rationale": self.rationale, "key": self.key,
+            "transaction": self.transaction, "would": self.would,
+        }  # fmt: skip
+        return told if self.error is None else {**told, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What was answered.
+
+    Attributes:
+        decision: yes, no, or yes with other arguments.
+        arguments: these, for `"edit"`.
+        because: why, where that was said.
+    """
+
+    decision: Decision
+    arguments: Mapping[str, Any] | None = None
+    because: str | None = None
+
+
+def approve() -> dict[str, Any]:
+    """Return the answer that lets a call run as it was shown.
+
+    >>> approval_of(approve()).decision
+    'approve'
+    """
+    return {"decision": "approve"}
+
+
+def reject(because: str | None = None) -> dict[str, Any]:
+    """Return the answer that keeps a call from running; the model is told why.
+
+    >>> approval_of(reject("too expensive")).because
+    'too expensive'
+    """
+    return {"decision": "reject", "because": because}
+
+
+def edit(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer that lets a call run with these arguments, all of them, in place of those shown.
+
+    >>> approval_of(edit({"to": "b@c.example"})).arguments
+    {'to': 'b@c.example'}
+    """
+    return {"decision": "edit", "arguments": dict(arguments)}
+
+
+def approval_of(answer: object) -> Approval:
+    """Return what an answer means.
+
+    Raises:
+        UsageError: it is none; it says what would be one.
+
+    >>> approval_of(True).decision, approval_of("reject").decision
+    ('approve', 'reject')
+    """
+    if isinstance(answer, bool):
+        return Approval("approve" if answer else "reject")
+    if isinstance(answer, str):
+        answer = {"decision": answer}
+    if not isinstance(answer, Mapping):
+        raise UsageError(f"{answer!r} is no answer: {_HOW}; nothing was run")
+    given = cast("Mapping[str, Any]", answer)
+    decision, arguments, because = given.get("decision"), given.get("arguments"), given.get("because")
+    unknown = sorted(map(str, given.keys() - _FIELDS))
+    if unknown:
+        raise UsageError(f"{', '.join(map(repr, unknown))} says nothing in an answer: {_HOW}; nothing was run")
+    if decision not in ("approve", "reject", "edit"):
+        raise UsageError(f"{decision!r} is no decision: {_HOW}; nothing was run")
+    if decision == "edit" and not isinstance(arguments, Mapping):
+        raise UsageError(f'"edit" comes with all "arguments" the call is to have, not {arguments!r}; nothing was run')
+    if decision != "edit" and arguments is not None:
+        raise UsageError(f'"arguments" come with "edit", not with {decision!r}; nothing was run')
+    if because is not None and not isinstance(because, str):
+        raise UsageError(f'"because" is a text, not {because!r}; nothing was run')
+    return Approval(decision, cast("Mapping[str, Any] | None", arguments), because)
+
+
+def asked(number: int | None) -> str:
+    """Return the note of an effect that waits for an answer, with its framework's number for the question.
+
+    >>> question_in(asked(2)), question_in(asked(None)), is_asked(asked(None)), is_asked(APPROVED)
+    (2, None, True, False)
+    """
+    return f"{_ASKED}{'-' if number is None else number}"
+
+
+def is_asked(note: str | None) -> bool:
+    """Whether a note says that its effect waits for an answer."""
+    return note is not None and note.startswith(_ASKED)
+
+
+def is_answered_no(note: str | None) -> bool:
+    """Whether a note says that its effect never runs as it was asked for: a person said no, or gave it other arguments."""
+    return note is not None and note.startswith((REJECTED, EDITED))
+
+
+def because_in(note: str | None) -> str | None:
+    """Return why a person said no, from the note of what was rejected."""
+    return (note or "").removeprefix(REJECTED).removeprefix(": ") or None
+
+
+def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rejected:
+    """Return the error that tells a caller that a person said no."""
+    told = "" if because is None else f": {because}"
+    return Rejected(
+        f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
+        transaction=transaction, epoch=None, tool=tool, key=key, because=because,
+    )  # fmt: skip
+
+
+def question_in(note: str | None) -> int | None:
+    """Return the number in such a note."""
+    number = (note or "").removeprefix(_ASKED)
+    return int(number) if is_asked(note) and number.isdecimal() else None
+
+
+def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:
+    """Return in a sentence what a call would do.
+
+    >>> from settlemark._effect import declare
+    >>> _would(declare("mail", "irreversible", scope="mail:/{to}"), {"to": "a"}, "mail:/a", held=True)
+    'mail would act on mail:/a with to="a" when its step settles; that cannot be undone'
+    """
+    given = ", ".join(f"{name}={_codec.encode(value)}" for name, value in arguments.items()) or "no arguments"
+    when = "when its step settles" if held else "at once"
+    if declaration.undoable:
+        undone = "until its step settles it can be undone"
+    elif declaration.undo is not None and declaration.cost is not None:
+        undone = f"until its step settles it can be undone, but a cost stays: {declaration.cost}"
+    else:
+        undone = "that cannot be undone"
+    return f"{declaration.tool} would act on {scope} with {given} {when}; {undone}"
+
+
+__all__ = [
+    "APPROVED", "EDITED", "KIND", "REJECTED", "Approval", "Approver", "Gate", "approval_of", "approve", "asked",
+    "because_in", "edit", "is_answered_no", "is_asked", "question_in", "reject", "rejection",
+]  # fmt: skip

@@ -1,0 +1,288 @@
+"""Asking a person before a gated call acts: a question is on record before it is asked, and its answer before it counts.
+
+What waits for an answer is recorded as an effect that has not acted, and holds what it is to act on. So whoever comes
+back to it, in whatever process, knows which call was asked about with which arguments; and an answer that comes to
+another question finds nothing to approve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from settlemark import _codec
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._calling import Calling, returned
+from settlemark._effect import Effect, EffectClass, Handler, Outcome
+from settlemark._errors import UsageError
+from settlemark._gates import (
+    APPROVED,
+    EDITED,
+    REJECTED,
+    Approval,
+    Approver,
+    Gate,
+    approval_of,
+    asked,
+    because_in,
+    is_asked,
+    rejection,
+)
+from settlemark._protocol import Protocol
+from settlemark._requests import Act
+from settlemark._scope import Scope
+from settlemark._states import Reason, State, Tag
+from settlemark._txn import Mode, Txn
+from settlemark.ledger._contract import Book
+
+Control = tuple[type[BaseException], ...]
+
+
+class Gating(Calling):
+    """The part of a driver that asks."""
+
+    def _gate(
+        self, attempt: Attempt, txn: Txn, effect: Effect, earlier: Effect | None, let_through: Control
+    ) -> Program:
+        """Return the recorded effect that may act now, or None: it is not on record, and needs nobody's yes.
+
+        Raises:
+            Rejected: a person said no. Stale: what it was read from has changed since the question; all is undone.
+            UsageError: there is nobody to ask, the answer is none, or `approve=` failed; nothing was run.
+        """
+        ask, note = effect.ask or attempt.approver, "" if earlier is None else earlier.note or ""
+        if earlier is not None:
+            if note.startswith(REJECTED):
+                raise rejection(earlier.declaration.tool, earlier.key, attempt.name, because_in(note))
+            if note.startswith(EDITED):
+                return self._its_likeness(attempt, effect, note.removeprefix(EDITED))
+            if not is_asked(note) and earlier.outcome is not Outcome.DROPPED:
+                return earlier
+        if not is_asked(note) and not (yield from self._needs_a_yes(effect)):
+            return earlier
+        if ask is None:
+            self._leave_to_its_end(attempt, effect)
+            if earlier is not None:
+                yield from self._queue(attempt, txn, earlier)
+            return earlier
+        asking = earlier or effect
+        if not is_asked(note):
+            yield from self._put(attempt, txn, asking, asked(None))
+        return (yield from self._answered(attempt, txn, asking, ask, let_through))
+
+    def _answered(
+        self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control
+    ) -> Program:
+        """Ask about an effect, and return what may act now."""
+        approval: Approval
+        likeness: Effect | None
+        approval, likeness = yield from self._ask_person(attempt, effect, ask, let_through)
+        if approval.decision == "reject":
+            note = REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
+            yield from self._withdraw_question(attempt, effect, note)
+            raise rejection(effect.declaration.tool, effect.key, attempt.name, approval.because)
+        yield from self._look_again(attempt, txn)
+        if likeness is not None:
+            # In this order a crash leaves the question, never an approval without what it is for.
+            yield from self._put(attempt, txn, likeness, APPROVED)
+            yield from self._withdraw_question(attempt, effect, f"{EDITED}{likeness.key}")
+            effect = likeness
+        effect.note = APPROVED
+        if effect.held:
+            yield from self._queue(attempt, txn, effect)
+        return effect
+
+    @staticmethod
+    def _needs_a_yes(effect: Effect) -> Program:
+        """Whether its declaration says that somebody has to approve it.
+
+        Raises:
+            UsageError: `approve=` failed, or did not say.
+        """
+        approve = effect.declaration.approve
+        if not isinstance(approve, Handler):
+            return approve is not None
+        tool = effect.declaration.tool
+        bound = approve.bind(effect.for_handlers(), result=None, key="")
+        try:
+            said = yield Act(approve.function, bound, None)
+        except Exception as error:
+            raise UsageError(
+                f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not run;"
+                f" mend it: {type(error).__name__}: {error}",
+                tool=tool,
+            ) from error
+        if not isinstance(said, bool):
+            raise UsageError(
+                f"approve={approve.name} of {tool} returned {said!r}: {tool} was not run; return True or False", tool=tool
+            )
+        return said
+
+    @staticmethod
+    def _leave_to_its_end(attempt: Attempt, effect: Effect) -> None:
+        """Have the transaction put aside at its end, where what it holds back waits for `Settlement.answer`.
+
+        Raises:
+            UsageError: the call would act before; nothing was run.
+        """
+        tool = effect.declaration.tool
+        if attempt.parks is None or effect.declaration.kind is not EffectClass.IRREVERSIBLE:
+            held = ", or declare it irreversible so that it waits for settlement.answer(…)"
+            raise UsageError(
+                f"{tool} needs a person's yes, and there is nobody to ask: nothing was run; give"
+                f" settlement.transaction(…, approver=function){held if attempt.parks is not None else ''}",
+                tool=tool,
+            )
+        attempt.park = attempt.park or attempt.parks
+
+    # ---- the question
+
+    def _put(self, attempt: Attempt, txn: Txn, effect: Effect, note: str) -> Program:
+        """Have it on disk that an effect has not acted yet, and why, with the scopes it is to act on held."""
+        recorded = effect.path in attempt.effects
+        effect.outcome, effect.tag, effect.note = Outcome.SUSPENDED, None, note
+        effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
+        if recorded:
+            yield from self._tell(attempt, effect)
+        if not effect.held:
+            calls = effect.calls
+            self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
+
+    def _ask_person(self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control) -> Program:
+        """Return what was answered, and the likeness of the effect with other arguments where those were given.
+
+        A framework's question is asked again, with what was wrong, when the answer is none.
+        """
+        gate = Gate.of(attempt, effect)
+        while True:
+            try:
+                answer = yield Act(partial(ask, gate), {}, None)
+                approval = approval_of(answer)
+                likeness = self._likeness(attempt, effect, approval.arguments)
+            except GeneratorExit:
+                raise
+            except let_through:
+                effect.note = asked(gate.question)
+                yield from self._tell(attempt, effect)
+                raise
+            except UsageError as error:
+                if effect.ask is None:
+                    yield from self._withdraw_question(attempt, effect, None)
+                    raise
+                gate.error = str(error)
+            except BaseException:
+                yield from self._withdraw_question(attempt, effect, None)
+                raise
+            else:
+                return approval, likeness
+
+    def _tell(self, attempt: Attempt, effect: Effect) -> Program:
+        told = attempt.outcome(effect, self._clock())
+        yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
+
+    def _withdraw_question(self, attempt: Attempt, effect: Effect, note: str | None) -> Program:
+        """Have it on disk that what was asked about never runs, and why; what it held is free."""
+        calls = effect.calls
+        effect.outcome, effect.tag, effect.note = Outcome.DROPPED, Tag.CLEAN, note
+        told = attempt.outcome(effect, self._clock())
+
+        def withdraw(protocol: Protocol, book: Book) -> None:
+            if attempt.live.state is State.OPEN:
+                _give_back(protocol, effect)
+            attempt.put(book, [told])
+
+        yield from self._step(withdraw, durable=True)
+        effect.calls = [call for call in calls if call.hold is not None]
+        yield from self._tidy()
+
+    # ---- the answer
+
+    def _look_again(self, attempt: Attempt, txn: Txn) -> Program:
+        """Return when what the transaction has read still holds: a person may have taken days.
+
+        Raises:
+            Stale: it does not, and the transaction is aborted.
+        """
+
+        def look(protocol: Protocol, _book: Book) -> Scope | None:
+            if txn.state is not State.OPEN:
+                raise protocol.refusal(txn)
+            changed = protocol.versions.changed(txn, planned=True)
+            if changed is not None:
+                protocol.abort(txn, Reason.STALE, scope=changed)
+            return changed
+
+        changed = yield from self._step(look)
+        if changed is None:
+            wrong = yield from self._verify(self._live_reads(attempt))
+            if wrong is None:
+                return
+            yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
+        with self.local as protocol:
+            raise protocol.refusal(txn)
+
+    def _queue(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        """Have it on disk that an approved effect leaves when its transaction settles."""
+        if not any(call.hold is not None for call in effect.calls):
+            effect.calls = yield from self._admit(attempt, txn, effect, Mode.HELD)
+        effect.outcome = Outcome.QUEUED
+        yield from self._tell(attempt, effect)
+
+    # ---- other arguments
+
+    @staticmethod
+    def _likeness(attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None) -> Effect | None:
+        """Return an effect's likeness with other arguments; None when there are none, or they are the same.
+
+        Raises:
+            UsageError: the tool does not take them.
+        """
+        if arguments is None:
+            return None
+        tool = effect.declaration.tool
+        if effect.remake is None:
+            raise UsageError(f"{tool} cannot be called with other arguments here: approve or reject it", tool=tool)
+        made = effect.remake(effect, arguments)
+        made.payload = _codec.encode(made.arguments)
+        made.arguments = _codec.snapshot(made.arguments)
+        if made.payload == effect.payload:
+            return None
+        parts = sum(path[:-1] == effect.path for path in attempt.effects)
+        made.call_id, made.rationale, made.held = effect.call_id, effect.rationale, effect.held
+        made.pack, made.unpack = effect.pack, effect.unpack
+        made.path, made.position = (*effect.path, parts), attempt.placed
+        made.key = attempt.key(made.path, made.call_id)
+        return made
+
+    @staticmethod
+    def _its_likeness(attempt: Attempt, effect: Effect, key: str) -> Effect:
+        """Return the recorded likeness of a call that was approved with other arguments, able to run in this process."""
+        likeness = next(found for found in attempt.effects.values() if found.key == key)
+        if effect.remake is not None:
+            made = effect.remake(effect, likeness.arguments)
+            made.payload, made.path, made.call_id = _codec.encode(made.arguments), likeness.path, effect.call_id
+            made.pack, made.unpack = effect.pack, effect.unpack
+            attempt.resume(made)
+        return likeness
+
+
+def _mode(effect: Effect) -> Mode:
+    if effect.held:
+        return Mode.HELD
+    return Mode.EAGER if effect.declaration.undoable else Mode.FINAL
+
+
+def _give_back(protocol: Protocol, effect: Effect) -> None:
+    """Give up what an effect that waits for an answer holds."""
+    calls = [call for call in effect.calls if call.hold is not None]
+    if effect.held:
+        for call in calls:
+            protocol.unhold(call)
+        return
+    protocol.resumed([call for call in calls if call.returned])
+    returned(protocol, calls, happened=False)
+
+
+__all__ = ["Gating"]
