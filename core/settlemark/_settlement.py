@@ -32,6 +32,7 @@ from settlemark._effect import (
 from settlemark._errors import DeclarationError, UsageError
 from settlemark._events import LostLease, Observer, Told
 from settlemark._failing import Ask
+from settlemark._gates import Approver
 from settlemark._holding import Hold
 from settlemark._index import Position
 from settlemark._logs import about
@@ -91,6 +92,10 @@ class Settlement(Operators):
         ask: called with a `Failure` where `on_failure="ask"`, and says what to do about it: `"retry"`, `"skip"` (the
             call returns None, and the step goes on without it) or `"abort"`. It may be async. Its step waits for the
             answer, and holds what it holds.
+        approver: called with a `Gate` before a call acts whose declaration has `approve=`, where no framework asks in
+            its own way; answers True, False, or `{"decision": "approve" | "reject" | "edit", "arguments": {…},
+            "because": "…"}`. It may be async. Without one, what is irreversible waits for `answer`, and what would act
+            at once is refused.
         on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
             `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
             decides: one that leaves the `with` block aborts.
@@ -134,6 +139,7 @@ class Settlement(Operators):
         keep_open: float = 30.0,
         on_failure: OnFailure = "abort",
         ask: Ask | None = None,
+        approver: Approver | None = None,
         retries: Retries | None = None,
         on_residue: Callable[[str], None] | None = None,
         retain: int = 10_000,
@@ -150,6 +156,7 @@ class Settlement(Operators):
         self._wait = _checked_wait(wait)
         self._on_failure: OnFailure = _checked_choice(on_failure, ask)
         self._ask = ask
+        self._approver = approver
         self._retries = retries or Retries()
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
@@ -212,6 +219,7 @@ class Settlement(Operators):
         wait: float | None = None,
         on_failure: OnFailure | None = None,
         ask: Ask | None = None,
+        approver: Approver | None = None,
         park: Park = "keep",
         independent: bool = False,
     ) -> Opening:
@@ -226,7 +234,9 @@ class Settlement(Operators):
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
             ask: the settlement's by default.
-            park: how `tx.park()` puts it aside: `"keep"` it whole, or `"split"` it at its gates.
+            approver: the settlement's by default.
+            park: how it is put aside, by `tx.park()` or because something of it waits for a yes (`approve=`): `"keep"`
+                it whole, or `"split"` it at its gates.
             independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
                 and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
@@ -235,7 +245,7 @@ class Settlement(Operators):
             Stale, Wounded, Vetoed, WaitTimeout: it was undone.
             PartialCommit, InDoubt: see there.
         """
-        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask)
+        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver)
         return Opening(self, {**options, "independent": independent}, checked_park(park))
 
     def _options(
@@ -248,6 +258,7 @@ class Settlement(Operators):
         on_failure: OnFailure | None,
         *,
         ask: Ask | None = None,
+        approver: Approver | None = None,
         retry: bool = False,
         position: Position | None = None,
     ) -> dict[str, Any]:
@@ -267,6 +278,7 @@ class Settlement(Operators):
             "wait": self._wait if wait is None else _checked_wait(wait),
             "on_failure": _checked_choice(on_failure or self._on_failure, ask or self._ask),
             "ask": ask or self._ask,
+            "approver": approver or self._approver,
             "retries": self._retries,
             "retry": retry,
             "position": position,
@@ -283,6 +295,7 @@ class Settlement(Operators):
         wait: float | None = None,
         on_failure: OnFailure | None = "retry",
         ask: Ask | None = None,
+        approver: Approver | None = None,
         independent: bool = False,
         tries: int = 20,
     ) -> Any:
@@ -297,7 +310,9 @@ class Settlement(Operators):
         >>> Settlement("memory:").run("sum-1", lambda tx: tx.read("cell:/a", lambda: 2) + 1)
         3
         """
-        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask, retry=True)
+        options = self._options(
+            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, retry=True
+        )
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
         program = self.driver.run(
@@ -425,21 +440,32 @@ class Settlement(Operators):
     def _answering(
         self, name: str, approve: bool, arguments: Mapping[str, Any] | None, because: str | None, wait: float | None
     ) -> Program:
-        def remake(effect: Effect, given: Mapping[str, Any]) -> Effect:
-            declaration = effect.declaration
-            function = declaration.function
-            if function is None:
-                raise DeclarationError(
-                    f"{declaration.tool} cannot be called with other arguments: declare it on its function, or answer"
-                    " without arguments=", tool=declaration.tool,
-                )  # fmt: skip
-            named = declaration.arguments((), dict(given))
-            return self.effect_of(declaration, named, partial(function, **named), run=name.split("/", 1)[0])
-
         return self.driver.answer(
-            name, approve=approve, arguments=arguments, because=because, remake=remake,
+            name, approve=approve, arguments=arguments, because=because,
+            remake=partial(self.remade, run=name.split("/", 1)[0]),
             wait=self._wait if wait is None else _checked_wait(wait), retries=self._retries,
         )  # fmt: skip
+
+    def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
+        """Return the likeness of an effect with other arguments, not recorded yet.
+
+        Raises:
+            UsageError: the tool does not take them, or nobody here knows its function; nothing was run.
+        """
+        declaration = effect.declaration
+        function = declaration.function
+        if function is None:
+            raise DeclarationError(
+                f"{declaration.tool} cannot be called with other arguments: declare it on its function, or answer"
+                " without arguments", tool=declaration.tool,
+            )  # fmt: skip
+        try:
+            named = declaration.arguments((), dict(arguments))
+        except TypeError as error:
+            raise UsageError(
+                f"{declaration.tool} does not take {_codec.encode_result(dict(arguments))}: {error}; nothing was run"
+            ) from error
+        return self.effect_of(declaration, named, partial(function, **named), run=run)
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
         """Return a hold, to enter: what begins later and overlaps these scopes waits until it is dropped.
@@ -512,6 +538,26 @@ class Settlement(Operators):
         """
         options = self._options(name, run, may_touch, (), None, None, position=position)
         return self.driver.enter(**options, independent=False)
+
+    def frontier(self, scope: str | Scope) -> int:
+        """Return the epoch before which nothing more touches a scope, as far as this process knows by now.
+
+        It grows as transactions settle; with nobody at work on the scope it is the next epoch.
+
+        Raises:
+            ScopeError: `scope` is none.
+
+        >>> settlement = Settlement("memory:")
+        >>> before = settlement.frontier("room:/Ada")
+        >>> with settlement.transaction("trip", may_touch="room:/Ada") as tx:
+        ...     settlement.frontier("room:/Ada") == tx.epoch
+        True
+        >>> settlement.frontier("room:/Ada") > before
+        True
+        """
+        wanted = Scope.parse(scope)
+        with self.driver.local as protocol:
+            return protocol.frontier(wanted)
 
     def epoch_for(self, superstep: str) -> int:
         """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""

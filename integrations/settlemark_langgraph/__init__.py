@@ -17,6 +17,7 @@ except ImportError as _error:
 from settlemark_langgraph import reducers
 from settlemark_langgraph._checkpointer import settled_checkpointer
 from settlemark_langgraph._corrections import corrections
+from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
 from settlemark_langgraph._susceptibility._analysis import analyze
 from settlemark_langgraph._susceptibility._findings import Finding, Kind, Report
@@ -32,6 +33,7 @@ __all__ = [
     "SettlementMiddleware",
     "analyze",
     "corrections",
+    "frontier",
     "reducers",
     "settled_checkpointer",
 ]

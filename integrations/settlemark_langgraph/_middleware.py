@@ -92,6 +92,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
                 if not visit.lost_race:
                     seated.answered()
                     visit.raise_what_escaped()
+                    visit.tell(request.runtime.stream_writer)
                     return cast("Answer", visit.answer_to(seated))
             except BaseException as error:
                 run_sync(visit.abandon(error))
@@ -114,6 +115,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
                 if not visit.lost_race:
                     seated.answered()
                     visit.raise_what_escaped()
+                    visit.tell(request.runtime.stream_writer)
                     return cast("Answer", visit.answer_to(seated))
             except BaseException as error:
                 await uninterrupted(asyncio.ensure_future(run_async(visit.abandon(error))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
@@ -154,6 +154,22 @@ class Visit:
             return answer_of(batch.result(seated.queued), seated.call)
         except Exception as error:
             return told(seated.call, words(error))
+
+    def tell(self, writer: Callable[[Any], object]) -> None:
+        """Tell the graph's custom stream what became of its effects: one mapping for each, with a key "settlemark"."""
+        for seated in self.calls:
+            effects = seated.place.effects
+            if effects and effects[-1].key:
+                writer({"settlemark": self._told_of(seated, effects[-1])})
+
+    @staticmethod
+    def _told_of(seated: SeatedCall, effect: Effect) -> dict[str, Any]:
+        attempt = seated.invocation.batch.attempt
+        return {
+            "transaction": attempt.name, "tool": effect.declaration.tool, "scope": effect.scope_text,
+            "key": effect.key, "call_id": seated.call["id"], "outcome": effect.outcome.value,
+            "tag": None if effect.tag is None else effect.tag.value, "note": effect.note,
+        }  # fmt: skip
 
     def raise_what_escaped(self) -> None:
         """Raise the first error that stock would have let out, now that all of its calls are over."""

@@ -111,12 +111,15 @@ class SequencedToolNode(ToolNode):
             visit: Visit = run_sync(self._visit(input, config, runtime, last=tries == 1, threads=True))
             token = _here.set(visit)
             try:
-                return super()._func(input, visit.with_room(config), runtime)
+                answers = super()._func(input, visit.with_room(config), runtime)
             except _Again:
                 continue
             except BaseException as error:
                 run_sync(visit.abandon(error))
                 raise
+            else:
+                visit.tell(runtime.stream_writer)
+                return answers
             finally:
                 _here.reset(token)
                 self._turns.done(visit)
@@ -129,12 +132,15 @@ class SequencedToolNode(ToolNode):
             visit: Visit = await run_async(self._visit(input, config, runtime, last=tries == 1, threads=False))
             token = _here.set(visit)
             try:
-                return await super()._afunc(input, config, runtime)
+                answers = await super()._afunc(input, config, runtime)
             except _Again:
                 continue
             except BaseException as error:
                 await uninterrupted(asyncio.ensure_future(_abandon(visit, error)))
                 raise
+            else:
+                visit.tell(runtime.stream_writer)
+                return answers
             finally:
                 _here.reset(token)
                 self._turns.done(visit)

@@ -399,7 +399,7 @@ WRITES_A = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("node", WRITES_A, ids=str)
+@pytest.mark.parametrize("node", WRITES_A)
 def test_what_a_node_writes_is_read_from_its_source(node):
     builder = StateGraph(Cells)
     for name in "xy":
@@ -422,7 +422,7 @@ def computed(state: Nothing):
     return {name: number for number, name in enumerate("ab")}
 
 
-@pytest.mark.parametrize("node", [filled_elsewhere, computed, functools.partial(operator.add, 1)], ids=str)
+@pytest.mark.parametrize("node", [filled_elsewhere, computed, functools.partial(operator.add, 1)])
 def test_what_cannot_be_read_counts_as_every_channel(node):
     builder = StateGraph(Cells)
     for name in "xy":

@@ -10,11 +10,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
-from settlemark import State, UsageError
-from settlemark_langgraph import SequencedToolNode, corrections, settled_checkpointer
+from settlemark import State, UsageError, current_call
+from settlemark_langgraph import SequencedToolNode, corrections, frontier, settled_checkpointer
 
 GO = {"messages": [HumanMessage("go")]}
 
@@ -256,3 +257,64 @@ def test_a_boundary_that_does_not_exist_or_has_nothing_to_settle_is_refused(worl
         SequencedToolNode(trip(world), settlement=settlement, settle="step")
     with pytest.raises(UsageError, match="settle='run' settles with a settlement only"):
         SequencedToolNode(trip(world), settle="run")
+
+
+# ---- what others see of it
+
+
+def test_what_became_of_each_effect_goes_to_the_custom_stream(world, settlement):
+    node = SequencedToolNode(trip(world, broken=("rent",)), settlement=settlement, handle_tool_errors=True)
+    message = turn(("book", {"hotel": "Ada"}), ("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
+
+    told = [event["settlemark"] for event in graph(node).stream({"messages": [message]}, THREAD, stream_mode="custom")]
+
+    assert [(event["tool"], event["scope"], event["call_id"], event["outcome"]) for event in told] == [
+        ("book", "room:/Ada", "call-0", "undone"), ("rent", "car:/X", "call-2", "failed"),
+    ]  # fmt: skip
+    assert {event["transaction"] for event in told} == {settlement.transactions()[0].row.name}
+
+
+def test_a_tool_reads_through_its_runtime_how_far_a_scope_is_settled(settlement, invoke):
+    seen = []
+
+    def look(hotel: str, runtime: ToolRuntime) -> str:
+        """Look."""
+        seen.append((frontier(runtime, f"room:/{hotel}"), current_call().epoch))
+        return hotel
+
+    node = SequencedToolNode(
+        [look], settlement=settlement, effects={"look": {"kind": "idempotent", "scope": "room:/{hotel}"}}
+    )
+    for n in range(2):
+        invoke(graph(node), {"messages": [turn(("look", {"hotel": "Ada"}))]}, {"configurable": {"thread_id": f"t{n}"}})
+
+    (first, first_epoch), (second, second_epoch) = seen
+    assert (first, second) == (first_epoch, second_epoch)
+    assert first < second == settlement.frontier("room:/Ada") - 1
+
+
+def test_a_tool_that_nobody_settles_has_no_frontier_to_read(invoke):
+    def look(hotel: str, runtime: ToolRuntime) -> str:
+        """Look."""
+        return str(frontier(runtime, f"room:/{hotel}"))
+
+    with pytest.raises(UsageError, match="this one was called by neither"):
+        invoke(graph(ToolNode([look], handle_tool_errors=False)), {"messages": [turn(("look", {"hotel": "Ada"}))]})
+
+
+def test_what_a_node_may_touch_is_held_before_its_first_call_runs(settlement, invoke):
+    held = []
+
+    def book(hotel: str) -> str:
+        """Book."""
+        held.append({hold.scope.text for txn in settlement.protocol.live.values() for hold in txn.holds.values()})
+        return hotel
+
+    node = SequencedToolNode(
+        [book], settlement=settlement, may_touch="room:/**",
+        effects={"book": {"kind": "idempotent", "scope": "room:/{hotel}"}},
+    )  # fmt: skip
+
+    invoke(graph(node), {"messages": [turn(("book", {"hotel": "Ada"}))]}, THREAD)
+
+    assert held == [{"room:/", "room:/Ada"}]
