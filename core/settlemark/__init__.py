@@ -25,6 +25,7 @@ from settlemark._errors import (
     PartialCommit,
     PayloadError,
     Refused,
+    Rejected,
     Rewound,
     ScopeError,
     SettlemarkError,
@@ -37,6 +38,7 @@ from settlemark._errors import (
     Wounded,
 )
 from settlemark._failing import Failure
+from settlemark._gates import Gate
 from settlemark._holding import Hold
 from settlemark._logs import json_logs
 from settlemark._parking import Parked
@@ -69,6 +71,7 @@ __all__ = [
     "Failure",
     "Footprint",
     "Forgotten",
+    "Gate",
     "Hold",
     "InDoubt",
     "InternalError",
@@ -86,6 +89,7 @@ __all__ = [
     "Pruned",
     "Queued",
     "Refused",
+    "Rejected",
     "Residue",
     "Retries",
     "Rewind",

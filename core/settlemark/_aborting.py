@@ -97,10 +97,11 @@ class Aborting(Asking, Freshening):
             raise interrupted
 
     def _conclude(self, txn: Txn) -> Program:
-        attempt = self._attempts.get(txn)
-        if attempt is None or attempt.concluding:
-            return  # another worker's, or one that recovery takes up; or a program is at it
-        attempt.concluding = True
+        with self.local:
+            attempt = self._attempts.get(txn)
+            if attempt is None or attempt.concluding:
+                return  # another worker's, or one that recovery takes up; or a program is at it
+            attempt.concluding = True
         try:
             if txn.owner == self.ledger.worker or (yield from self._own(txn)):
                 yield from self._conclude_attempt(attempt, txn)

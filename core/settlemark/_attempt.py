@@ -149,10 +149,12 @@ class Attempt:
 
     def next(self, txn: Txn) -> Attempt:
         """Return the attempt that comes after this one, on another transaction."""
-        return Attempt(
+        again = Attempt(
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
+        again.parks = self.parks
+        return again
 
     def part(self, name: str) -> Attempt:
         """Return the first attempt of what is split off from this one."""

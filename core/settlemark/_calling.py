@@ -149,6 +149,7 @@ class Calling(Aborting):
 
     def _held_or_stopped(self, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> Effect:
         seat.effect = effect
+        attempt.entering.discard(effect)
         if turn.stopped(seat):
             self._drop(attempt, effect)
             raise self.why_stopped(attempt, turn, seat)

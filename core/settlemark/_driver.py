@@ -21,6 +21,7 @@ from settlemark._current import current_call
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, Wounded
 from settlemark._failing import Ask
+from settlemark._gates import Approver
 from settlemark._logs import about_txn
 from settlemark._nesting import Inside, Part
 from settlemark._parking import Parking, follow
@@ -86,6 +87,7 @@ class Driver(Parking, Rewinding):
         retries: Retries,
         retry: bool,
         ask: Ask | None = None,
+        approver: Approver | None = None,
         **placing: Unpack[Placing],
     ) -> Program:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
@@ -104,7 +106,7 @@ class Driver(Parking, Rewinding):
         def build(txn: Txn | None, number: int) -> Attempt:
             return Attempt(
                 txn, name, run, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=hooks,
-                on_failure=on_failure, retries=retries, ask=ask,
+                on_failure=on_failure, retries=retries, ask=ask, approver=approver,
             )  # fmt: skip
 
         def enter(protocol: Protocol, book: Book) -> Attempt | Ticket:
@@ -230,7 +232,8 @@ class Driver(Parking, Rewinding):
         part: Part = yield from enter
         if part.joined:
             return (yield Act(body(part), {}, None))
-        return (yield from self._trying(part.attempt, body, self.commit, tries))
+        part.attempt.parks = "keep"
+        return (yield from self._trying(part.attempt, body, self.conclude, tries))
 
     def branch(self, attempt: Attempt, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program:
         """Do as `run` in a transaction that has begun, but for the commit: it stays open, with all it has done.

@@ -145,7 +145,7 @@ class Gating(Calling):
         effect.outcome, effect.tag, effect.note = Outcome.SUSPENDED, None, note
         effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
         if recorded:
-            yield from self._tell(attempt, effect)
+            yield from self._record_outcome(attempt, effect)
         if not effect.held:
             calls = effect.calls
             self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
@@ -165,7 +165,7 @@ class Gating(Calling):
                 raise
             except let_through:
                 effect.note = asked(gate.question)
-                yield from self._tell(attempt, effect)
+                yield from self._record_outcome(attempt, effect)
                 raise
             except UsageError as error:
                 if effect.ask is None:
@@ -178,7 +178,7 @@ class Gating(Calling):
             else:
                 return approval, likeness
 
-    def _tell(self, attempt: Attempt, effect: Effect) -> Program:
+    def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program:
         told = attempt.outcome(effect, self._clock())
         yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
@@ -228,7 +228,7 @@ class Gating(Calling):
         if not any(call.hold is not None for call in effect.calls):
             effect.calls = yield from self._admit(attempt, txn, effect, Mode.HELD)
         effect.outcome = Outcome.QUEUED
-        yield from self._tell(attempt, effect)
+        yield from self._record_outcome(attempt, effect)
 
     # ---- other arguments
 

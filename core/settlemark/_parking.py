@@ -46,6 +46,18 @@ class Parked:
 class Parking(Recovering):
     """The part of a driver that puts transactions aside and goes on with them."""
 
+    def conclude(self, attempt: Attempt) -> Program:
+        """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
+
+        Raises: as `commit`.
+        """
+        if attempt.replay is not None or attempt.park is None:
+            yield from self.commit(attempt)
+        elif attempt.park == "keep":
+            yield from self.keep(attempt)
+        else:
+            yield from self.split(attempt)
+
     def keep(self, attempt: Attempt) -> Program:
         """Put a transaction aside as it is, when its calls have returned: it stays open, and holds what it holds.
 
@@ -123,6 +135,13 @@ class Parking(Recovering):
                     txn, name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait,
                     hooks=(), on_failure="abort", retries=retries,
                 )  # fmt: skip
+            effects = recorded.effects if recorded is not None else attempt.in_order()
+            paused = next((e for e in effects if e.outcome is Outcome.SUSPENDED), None) if approve else None
+            if paused is not None:
+                raise UsageError(
+                    f"{name} waits in its framework, which comes back to it with the answer: resume it there; nothing"
+                    " moved"
+                )
             if approve and arguments is not None and (gates := len(_gates(recorded, txn, attempt))) != 1:
                 raise UsageError(
                     f"{name} has {gates} gated effects: which of them is meant by arguments= cannot be told; answer"
@@ -144,7 +163,12 @@ class Parking(Recovering):
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
         if arguments is not None:
             gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
-            held[held.index(gate)] = yield from self._edit(attempt, gate, remake(gate, arguments))
+            try:
+                edited = remake(gate, arguments)
+            except Exception:
+                yield from self.suspend(attempt)  # as it was: it still waits for an answer
+                raise
+            held[held.index(gate)] = yield from self._edit(attempt, gate, edited)
         for effect in held:
             if not any(call.hold is not None for call in effect.calls):
                 effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)

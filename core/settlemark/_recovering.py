@@ -144,7 +144,7 @@ class Recovering(Gating, Settling):
                         continue  # who looked meanwhile may be at it by now
                     if txn.state is State.RELEASING:
                         attempt.adrift = True  # what has left is known here, and perhaps not on record
-                    elif not txn.finished:
+                    elif not (txn.finished or attempt.concluding):  # else another program is at it
                         self._attempts.pop(txn, None)
         if self.observer is not None and report:
             self.observer.tell(Recovery(report))

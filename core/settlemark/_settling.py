@@ -23,6 +23,7 @@ from settlemark._txn import DETACHED, Blocked, Call, Ticket, Txn
 from settlemark.ledger._contract import Book, Change
 
 _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
+_STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is no approval
 
 
 class Settling(Aborting, Splitting):
@@ -156,7 +157,7 @@ class Settling(Aborting, Splitting):
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:
         elsewhere = {effect for splinter in attempt.splinters for effect in splinter.effects}
-        return [e for e in attempt.in_order() if e.held and e.outcome not in _OVER and e not in elsewhere]
+        return [e for e in attempt.in_order() if e.held and e.outcome not in _STAYS and e not in elsewhere]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
@@ -132,15 +132,8 @@ class _Face:
         self._attempt.park = checked_park(how or self._park)
 
     def _committing(self) -> Program:
-        driver, attempt = self._settlement.driver, self._attempt
-        if self.joined:
-            return
-        if attempt.replay is not None or attempt.park is None:
-            yield from driver.commit(attempt)
-        elif attempt.park == "keep":
-            yield from driver.keep(attempt)
-        else:
-            yield from driver.split(attempt)
+        if not self.joined:
+            yield from self._settlement.driver.conclude(self._attempt)
 
     def _aborting(self, reason: str) -> Program:
         if self.joined:
@@ -180,9 +173,13 @@ class _Face:
         effect = self._settlement.effect_of(
             declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
         )
+        effect.remake = self._remade
         with self._settlement.driver.local:
             self._attempt.place(effect, self._part.numbering)
         return effect
+
+    def _remade(self, effect: Effect, arguments: Mapping[str, Any]) -> Effect:
+        return self._settlement.remade(effect, arguments, run=self.run)
 
 
 def _nothing() -> None:
@@ -392,8 +389,9 @@ class Opening:
         return self
 
     def __enter__(self) -> Transaction:
-        part = run_sync(self._settlement.driver.enter(**self._options))
-        self._face = Transaction(self._settlement, part, self._park)
+        begun: list[Part] = []
+        run_sync(self._enter(begun))
+        self._face = Transaction(self._settlement, begun[0], self._park)
         return self._face
 
     def __exit__(
@@ -416,7 +414,10 @@ class Opening:
         return self._face
 
     def _enter(self, begun: list[Part]) -> Program:
-        begun.append((yield from self._settlement.driver.enter(**self._options)))
+        part: Part = yield from self._settlement.driver.enter(**self._options)
+        if not part.joined:
+            part.attempt.parks = self._park
+        begun.append(part)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
