@@ -12,25 +12,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
+from settlemark._attempt import Attempt
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._failing import Skipped
+from settlemark._gates import APPROVED, EDITED, Approver, is_answered_no, is_asked
 from settlemark._index import Position
 from settlemark._nesting import Part
+from settlemark._parking import Park
 from settlemark._requests import Wait
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
 from settlemark._settlement import Settlement
+from settlemark._splitting import is_elsewhere, rest_of
 from settlemark._states import Reason, State, Tag
 from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
 from settlemark.ledger._contract import HAPPENED
 
 Control = tuple[type[BaseException], ...]
+Remake = Callable[[Mapping[str, Any]], tuple[Callable[[], Any], Mapping[str, Any] | None]]
+"""Returns what runs a call with other arguments, and these as the tool will get them."""
 
 _NO_DEADLINE = 1e6  # a sibling may run as long as it likes; each of its own waits has a deadline
 _UNSETTLED = (State.OPEN, State.SEALED)
@@ -80,6 +87,8 @@ class Batch:
         undoes: bool,
         resumable: bool,
         let_through: Control,
+        park: Park = "keep",
+        before: Sequence[Attempt] = (),
     ) -> None:
         self.settlement = settlement
         self.attempt = attempt = part.attempt
@@ -95,6 +104,8 @@ class Batch:
         self._resumable = resumable
         self._let_through = let_through
         self._within = within
+        self._park: Park = park
+        self._before = before  # what has settled of the turn while it waited for an answer
         self._turn = turn or Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
         self._private = Scope.parse("run:/this")
         self._lock = threading.Lock()
@@ -103,6 +114,7 @@ class Batch:
         self._waiting: list[Ticket] = []
         self.look: Callable[[], float | None] = _nothing_to_see
         self._control: BaseException | None = None
+        self._cause: str | None = None
         self._escaped = False
         self._cut = False
 
@@ -166,13 +178,13 @@ class Batch:
         else:
             effect = self._filled(call.declaration, arguments, given, call.call_id)
         for earlier in call.effects:
-            if earlier.arguments == effect.arguments and earlier.outcome is not Outcome.DROPPED:
+            if earlier.arguments == effect.arguments and not _given_up(earlier):
                 return earlier
         effect.path, effect.position = call.placed.path, call.placed.position
         before = self.attempt.effects.get(effect.path)
         if before is not None and before.arguments == effect.arguments:
             before.given = effect.given  # a new process knows only what was recorded
-        if call.effects or (before is not None and before.outcome is Outcome.DROPPED):
+        if call.effects or (before is not None and _given_up(before)):
             # A wrapper asks for something else in the same place, or again for what it gave up: a decision of its own.
             with self._driver.local:
                 self.attempt.place(effect, self._numbering)
@@ -189,13 +201,17 @@ class Batch:
         because: str | None = None,
         pack: Callable[[Any], Any] | None = None,
         unpack: Callable[[Any], Any] | None = None,
+        ask: Approver | None = None,
+        remake: Remake | None = None,
         may_wait: bool = True,
     ) -> Program:
         """Run a call's effect when its place has come, and return the tool's result.
 
         Again with the same arguments: the recorded result, or another try under the same key if it
         failed. With `may_wait=False`, or inside another's call, a held one returns a `Queued`. One
-        that is cancelled while it is held does not leave, unless it was leaving already.
+        that is cancelled while it is held does not leave, unless it was leaving already. One that needs a
+        person's yes has it by then: `ask` asks, and `remake` returns what runs it with other arguments, and these as
+        the tool will get them.
 
         Raises:
             UsageError: bad arguments; nothing was run. Refused: it did not run, or was undone.
@@ -204,18 +220,21 @@ class Batch:
         """
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
-        found = yield from self._driver.call(self.attempt, effect, self._turn, call.seat, self._let_through, stay=True)
+        effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
+        attempt = self._attempt_of(effect)
+        found = yield from self._driver.call(attempt, effect, self._turn, call.seat, self._let_through, stay=True)
         if isinstance(found, Skipped):
             call.skipped = True
             raise found.error
         if not isinstance(found, Effect):
-            if self.attempt.replay is not None and effect.outcome in _NEVER:
+            if attempt.replay is not None and effect.outcome in _NEVER:
                 raise self._why_not(effect)
             return found
-        call.effects[call.effects.index(effect)] = found
+        if found.path == effect.path:  # else it was approved with other arguments
+            call.effects[call.effects.index(effect)] = found
         if self.joined or not may_wait:
             return Queued(found)
-        if self.attempt.replay is None and not self.settled:
+        if attempt.replay is None and not self.settled:
             self._arrived(call)
             try:
                 yield from self._until_settled(call, cut=True)
@@ -223,6 +242,31 @@ class Batch:
                 self._take_back(call, found)
                 raise
         return self.result(found)
+
+    def _attempt_of(self, effect: Effect) -> Attempt:
+        """Return the transaction that an effect belongs to: where a turn was split at a gate, it has several."""
+        for attempt in self._before:
+            found = attempt.recorded.get(effect.path)
+            if found is not None and not is_elsewhere(found.note):
+                return attempt
+        return self.attempt
+
+    def _remade(self, call: BatchCall, remake: Remake, _effect: Effect, arguments: Mapping[str, Any]) -> Effect:
+        run, given = remake(arguments)
+        made = self._filled(call.declaration, arguments, given, call.call_id)
+        made.run = run
+        return made
+
+    def acting(self, call: BatchCall) -> Effect | None:
+        """Return the effect that acts for a call: the last it asked for, or what was approved in its place."""
+        if not call.effects:
+            return None
+        last = call.effects[-1]
+        known = self.attempt.effects.get(last.path, last)
+        note = known.note or ""
+        if not note.startswith(EDITED):
+            return known
+        return next((e for e in self.attempt.effects.values() if e.key == note.removeprefix(EDITED)), known)
 
     def result(self, effect: Effect) -> Any:
         """Return what a held effect returned when it left, or raise why it did not leave."""
@@ -239,11 +283,12 @@ class Batch:
             return self._control
         if self.broken is not None:
             return self.broken
-        seat = next((call.seat for call in self.calls if effect in call.effects), None)
+        seat = next((c.seat for c in self.calls if effect in c.effects or effect is self.acting(c)), None)
         if seat is not None and self.attempt.txn is not None and self._turn.stopped(seat):
             # Whether it had been queued by then is a matter of timing, and of no account to the model.
             return self._driver.why_stopped(self.attempt, self._turn, seat)
-        tool, reason = effect.declaration.tool, effect.error or effect.note or self.because()
+        note = None if (effect.note or "").startswith(APPROVED) else effect.note
+        tool, reason = effect.declaration.tool, effect.error or note or self.because()
         return Refused(
             f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"
             f" happened; decide again from this: {reason}",
@@ -331,6 +376,8 @@ class Batch:
             return f"the outcome of {self.refusal.data.get('tool', 'a call')} is unknown"
         if self.refusal is not None:
             return str(self.refusal)
+        if self._cause is not None:
+            return self._cause
         first = next((call for call in self.calls if call.failed is not None and not call.skipped), None)
         return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
 
@@ -351,7 +398,8 @@ class Batch:
         if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
             return
         if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
-            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self.because())
+            self._cause = self.because()  # later those fail, too, that it stops
+            yield from self._driver.abort(self.attempt, Reason.FAILED, cause=self._cause)
         elif (self._control is not None) is self.undoes and (self._control or self._escaped) and self._resumable:
             yield from self._suspend()
         elif self._control is not None and self.undoes:
@@ -362,7 +410,31 @@ class Batch:
 
     def _suspend(self) -> Program:
         self.suspended = True
-        yield from self._driver.suspend(self.attempt)
+        gate = self._gate_to_split_at() if self._park == "split" and self.undoes else None
+        if gate is None:
+            yield from self._driver.suspend(self.attempt)
+        else:
+            yield from self._driver.split_at(self.attempt, gate, self._behind(gate))
+
+    def _gate_to_split_at(self) -> Effect | None:
+        """Return the effect that a person was asked about, when it is all that the turn waits for; None: it is alone."""
+        effects = self.attempt.in_order()
+        paused = [e for e in effects if e.outcome is Outcome.SUSPENDED]
+        if len(paused) != 1 or not is_asked(paused[0].note):
+            return None
+        holds = any(call.hold is not None for call in paused[0].calls)
+        return paused[0] if holds or any(e.executed or e.outcome is Outcome.QUEUED for e in effects) else None
+
+    def _behind(self, gate: Effect) -> list[Effect]:
+        """Return the held effects that are not to leave before one that waits for an answer."""
+        found = [gate]
+        for effect in self.attempt.in_order():
+            if effect.path <= gate.path or effect.outcome is not Outcome.QUEUED:
+                continue
+            ours = (scope for other in found for scope in other.scopes)
+            if self._turn.order == "turn" or any(a.overlaps(b) for a in ours for b in effect.scopes):
+                found.append(effect)
+        return found[1:]
 
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
@@ -393,7 +465,8 @@ class Batch:
         txn = self.attempt.txn
         if txn is None or txn.state not in (State.ABORTING, State.ABORTED) or self.suspended or not call.effects:
             return None
-        effect = self.attempt.effects.get(call.effects[-1].path)
+        known = self.attempt.effects.get(call.effects[-1].path)
+        effect = None if known is None else self.acting(call)
         if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
             return None
         return became(
@@ -412,6 +485,11 @@ def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | 
             " it is on record: settlement.residue()"
         )
     return f"never left: {tool} was held, and dropped because {because}" if held else None
+
+
+def _given_up(effect: Effect) -> bool:
+    """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
+    return effect.outcome is Outcome.DROPPED and not is_answered_no(effect.note)
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)
@@ -438,6 +516,7 @@ def open_batch(
     undoes: bool = True,
     resumable: bool = False,
     let_through: Control = (),
+    park: Park = "keep",
 ) -> Program:
     """Return a batch: a transaction of its own, or a part of the one whose call it is opened in.
 
@@ -453,14 +532,22 @@ def open_batch(
         undoes: False asks for order and deduplication alone: nothing is held, nothing undone.
         resumable: the framework may come back to it under the same name.
         let_through: the framework's control flow: it suspends the batch.
+        park: while it waits for a person's answer it is kept as it is, and holds what it holds; or it is split: what
+            came before commits, and the rest becomes a transaction of its own.
 
     Raises:
         Refused: its run was cancelled, or its name is in use.
     """
     part = within or (yield from settlement.begin(name, run=run, position=position, may_touch=may_touch))
+    before: list[Attempt] = []
+    while not part.joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
+        before.append(part.attempt)
+        numbering = part.numbering
+        part = yield from settlement.begin(rest, run=run)
+        part.attempt.numbering = part.numbering = numbering
     return Batch(
         settlement, part, turn=turn, order=order, within=within is not None, undoes=undoes, resumable=resumable,
-        let_through=let_through,
+        let_through=let_through, park=park, before=before,
     )  # fmt: skip
 
 

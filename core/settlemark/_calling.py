@@ -434,6 +434,17 @@ def returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
             protocol.acted(call, happened=happened)
 
 
+def give_back(protocol: Protocol, effect: Effect) -> None:
+    """Give up what an effect holds that was put aside before it acted, and never will."""
+    calls = [call for call in effect.calls if call.hold is not None]
+    if effect.held:
+        for call in calls:
+            protocol.unhold(call)
+        return
+    protocol.resumed([call for call in calls if call.returned])
+    returned(protocol, calls, happened=False)
+
+
 def _refined(effect: Effect) -> list[Scope]:
     """Return what the effect's result says it really touched; empty when there is nothing to say."""
     refine = effect.declaration.refine

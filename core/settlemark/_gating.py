@@ -14,7 +14,7 @@ from typing import Any
 from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
-from settlemark._calling import Calling, returned
+from settlemark._calling import Calling, give_back, returned
 from settlemark._effect import Effect, EffectClass, Handler, Outcome
 from settlemark._errors import UsageError
 from settlemark._gates import (
@@ -86,10 +86,11 @@ class Gating(Calling):
         yield from self._look_again(attempt, txn)
         if likeness is not None:
             # In this order a crash leaves the question, never an approval without what it is for.
-            yield from self._put(attempt, txn, likeness, APPROVED)
+            yield from self._put(attempt, txn, likeness, f"{APPROVED}, in place of {effect.key}")
             yield from self._withdraw_question(attempt, effect, f"{EDITED}{likeness.key}")
             effect = likeness
-        effect.note = APPROVED
+        else:
+            effect.note = APPROVED
         if effect.held:
             yield from self._queue(attempt, txn, effect)
         return effect
@@ -190,7 +191,7 @@ class Gating(Calling):
 
         def withdraw(protocol: Protocol, book: Book) -> None:
             if attempt.live.state is State.OPEN:
-                _give_back(protocol, effect)
+                give_back(protocol, effect)
             attempt.put(book, [told])
 
         yield from self._step(withdraw, durable=True)
@@ -272,17 +273,6 @@ def _mode(effect: Effect) -> Mode:
     if effect.held:
         return Mode.HELD
     return Mode.EAGER if effect.declaration.undoable else Mode.FINAL
-
-
-def _give_back(protocol: Protocol, effect: Effect) -> None:
-    """Give up what an effect that waits for an answer holds."""
-    calls = [call for call in effect.calls if call.hold is not None]
-    if effect.held:
-        for call in calls:
-            protocol.unhold(call)
-        return
-    protocol.resumed([call for call in calls if call.returned])
-    returned(protocol, calls, happened=False)
 
 
 __all__ = ["Gating"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol, get_args
 
 from settlemark import _codec
@@ -170,7 +170,8 @@ class Operators:
         >>> rooms
         []
         """
-        found: Rewind = run_sync(self._rewinding(transactions, by, note, overwrite, dry_run=dry_run))
+        options: dict[str, Any] = {"by": by, "note": note, "dry_run": dry_run, "overwrite": overwrite}
+        found: Rewind = run_sync(self.rewinding(transactions, **options))
         return found
 
     def arewind(
@@ -183,15 +184,28 @@ class Operators:
         overwrite: Iterable[str] = (),
     ) -> Awaitable[Rewind]:
         """Do as `rewind`, for an event loop."""
-        return run_async(self._rewinding(transactions, by, note, overwrite, dry_run=dry_run))
+        options: dict[str, Any] = {"by": by, "note": note, "dry_run": dry_run, "overwrite": overwrite}
+        return run_async(self.rewinding(transactions, **options))
 
-    def _rewinding(
-        self, transactions: str | Iterable[str], by: str, note: str, overwrite: Iterable[str], *, dry_run: bool
+    def rewinding(
+        self,
+        transactions: str | Iterable[str],
+        *,
+        by: str,
+        note: str,
+        dry_run: bool,
+        overwrite: Iterable[str],
+        barred: Mapping[str, str] | None = None,
     ) -> Program:
+        """Return the program of `rewind`, for an integration that maps its own history onto transactions.
+
+        `barred` are further names, each with its run, under which nothing is to begin any more where something is
+        undone: as of what would have come next.
+        """
         names = [transactions] if isinstance(transactions, str) else list(transactions)
         word = self.driver.word(_checked(by, "by= is who goes back, a text"), note)
         keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
-        request = Request(tuple(_checked(name, _NAMES) for name in names), word, keys)
+        request = Request(tuple(_checked(name, _NAMES) for name in names), word, keys, dict(barred or {}))
         return self.driver.rewind(request, dry_run=dry_run, wait=self._wait)
 
     def _resolving(self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any) -> Program:

@@ -218,7 +218,7 @@ class Resolving(Recovering):
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
         """Return what is in doubt or to be undone, and was not given up, oldest first."""
         found: dict[str, Found] = {}
-        for recorded in [*book.unresolved(), *book.unfinished()]:
+        for recorded in [*book.unresolved(), *book.unfinished(Outcome.UNKNOWN)]:
             for effect in recorded.effects:
                 if is_in_doubt(effect) or is_to_undo(recorded, effect):
                     found[effect.row.key] = (recorded, effect)

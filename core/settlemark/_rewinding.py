@@ -54,7 +54,8 @@ class Request:
         names: of the transactions.
         word: who says so, when and why.
         overwrite: keys of effects that are undone although others have built upon them.
-        barred: names under which nothing may have begun, and nothing is to begin from then on; by name: the run.
+        barred: names under which nothing may have begun, and nothing is to begin any more when something is undone;
+            by name: the run.
     """
 
     names: tuple[str, ...]
@@ -117,7 +118,8 @@ class Rewinding(Resolving):
                 tool=look.undeclared[0],
             )
         # What has recorded nothing leaves no trace when it is aborted, and its name is to be refused alike.
-        request = replace(request, barred={**request.barred, **{txn.name: txn.run for txn in look.live}})
+        barred = dict(request.barred) if look.live or look.sorted.undo else {}
+        request = replace(request, barred=barred | {txn.name: txn.run for txn in look.live})
         yield from self._end_unfinished(request, wait)
         for again in range(TRIES - 1, -1, -1):
             try:

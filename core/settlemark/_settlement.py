@@ -629,6 +629,11 @@ class Settlement(Operators):
         self._declarations[declaration.tool] = declaration
         self._registry.add(declaration)
 
+    def know(self, tool: str, function: Callable[..., Any]) -> None:
+        """Know the function of a tool that nobody declared: an ended process may have left a call of it to be made."""
+        opaque = Declaration(tool, EffectClass.OPAQUE, function=function)
+        self._seen.setdefault(tool, (opaque, function, opaque))
+
     def effect_of(
         self,
         declaration: Declaration,

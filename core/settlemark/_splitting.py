@@ -7,31 +7,41 @@ the answer comes. Both halves come from one step: a crash leaves the whole, or t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._calling import give_back
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._freshness import Freshening, LiveRead
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Txn
-from settlemark.ledger._contract import Book
+from settlemark.ledger._contract import Book, RecordedTransaction
 
 WAITS = "waits for an answer as "
+BEHIND = "called again behind what "
 
 
 @dataclass(slots=True, eq=False)
 class Splinter:
-    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there."""
+    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there.
+
+    `behind` never leaves: whoever comes back to the gate calls it again there.
+    """
 
     attempt: Attempt
     effects: list[Effect]
     moved: list[Effect]
+    behind: list[Effect] = field(default_factory=list["Effect"])
 
 
 class Splitting(Freshening):
     """The part of a driver that splits."""
+
+    def commit(self, attempt: Attempt) -> Program:
+        """Settle a transaction: see `Settling`."""
+        raise NotImplementedError
 
     def _splinters(self, attempt: Attempt) -> list[Splinter]:
         """Return what a transaction is split into, with each gate whatever was to leave after it."""
@@ -55,15 +65,25 @@ class Splitting(Freshening):
             moved.append(copy)
         return Splinter(part, effects, moved)
 
+    def split_at(self, attempt: Attempt, gate: Effect, behind: list[Effect]) -> Program:
+        """Commit, but for an effect that waits for an answer, and those behind it, which are dropped.
+
+        Raises: as `commit`; nothing was split off then.
+        """
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
+        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
+        part.prepare(moved)
+        attempt.splinters = [Splinter(part, [gate], [moved], behind)]
+        yield from self.commit(attempt)
+
     def _decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
         """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""
         blocked = protocol.waits_for(txn)
         if blocked is not None:
             return blocked
         for splinter in attempt.splinters:
-            for effect in splinter.effects:
-                for call in effect.calls:
-                    protocol.unhold(call)
+            for effect in (*splinter.effects, *splinter.behind):
+                give_back(protocol, effect)
         reads = list(txn.reads)
         protocol.decide(txn, lasting=attempt.written)
         at = self._clock()
@@ -71,6 +91,7 @@ class Splitting(Freshening):
             part = splinter.attempt
             part.txn, part.written = protocol.split(part.name, part.run, reads), False
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
+            attempt.put(book, [attempt.outcome(_gone(e, part.name, BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:
                 part.put(book, part.intent(effect, owner=NOBODY, at=at))
                 part.written = True
@@ -90,13 +111,16 @@ class Splitting(Freshening):
                         moved.packed, moved.fingerprint, moved.at, [],
                     )  # fmt: skip
                     part.add(effect)
+                for effect in splinter.behind:
+                    attempt.effects[effect.path] = _gone(effect, part.name, BEHIND)
+                    effect.outcome = Outcome.DROPPED
                 if part.live.owner == NOBODY and part.live.state is State.OPEN:
                     part.suspended = True
                     self._attempts.setdefault(part.live, part)
 
     def _read_before(self, attempt: Attempt) -> list[LiveRead]:
         """Return what was read live by one that is split, as it is to be compared once its own effects have left."""
-        waits = {effect for splinter in attempt.splinters for effect in splinter.effects}
+        waits = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
         left = [s for effect in attempt.in_order() if effect.held and effect not in waits for s in effect.scopes]
         return [replace(read, overwritten=read.overwritten or read.about(left)) for read in self._live_reads(attempt)]
 
@@ -115,9 +139,20 @@ class Splitting(Freshening):
             yield from self._step(withdraw)
 
 
-def _gone(effect: Effect, name: str) -> Effect:
+def _gone(effect: Effect, name: str, how: str = "") -> Effect:
     """Return what stays of an effect where it was split off from."""
-    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, note=f"{WAITS}{name}", calls=[])
+    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, note=f"{how}{WAITS}{name}", calls=[])
 
 
-__all__ = ["WAITS", "Splinter", "Splitting"]
+def rest_of(recorded: RecordedTransaction) -> str | None:
+    """Return the name of what was split off from a transaction at a gate, with all that was behind it, or None."""
+    notes = (effect.note or "" for effect in recorded.effects)
+    return next((note.removeprefix(WAITS) for note in notes if note.startswith(WAITS)), None)
+
+
+def is_elsewhere(note: str | None) -> bool:
+    """Whether a note says that its effect went on in another transaction."""
+    return (note or "").startswith((WAITS, BEHIND))
+
+
+__all__ = ["WAITS", "Splinter", "Splitting", "is_elsewhere", "rest_of"]

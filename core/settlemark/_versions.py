@@ -108,10 +108,10 @@ class Versions:
 
     def advance(self, scope: Scope, position: Position) -> None:
         """Raise the floor of a scope, to which nothing was written."""
-        path = self._index.enter(scope)
-        if self._index.floor(self._index.match(scope)) >= position:
-            self._index.leave(path[-1])
+        # The base, too: a replica that began with an image knows no floor that was forgotten before.
+        if max(self._index.floor(self._index.match(scope)), self.base) >= position:
             return
+        path = self._index.enter(scope)
         self._index.raise_floor(path, position)
         self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
 

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from settlemark import (
     effect,
 )
 from settlemark._batch import open_batch
+from settlemark._recovering import Recovered
 from settlemark._runners import run_sync
 from settlemark._states import State
 
@@ -363,11 +365,34 @@ def test_a_settlement_that_was_dropped_unclosed_leaves_what_it_had_open_to_the_n
     settlement = after(wait=0)
     with pytest.raises(WaitTimeout, match="trip is in use by another caller"), settlement.transaction("trip"):
         raise AssertionError("not reached")
+    known = weakref.ref(dropped)
     del dropped
-    gc.collect()
+    while known() is not None:  # its thread may be about to take what was queued, and knows it until then
+        gc.collect()
     with settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
     assert (office.log, tx.attempt, tx.state) == (["book a"], 1, State.COMMITTED)
+
+
+def test_what_one_program_is_undoing_no_other_takes_up_or_undoes_beside_it(after):
+    settlement, log = after(), []
+
+    def cancel(room):
+        log.append(f"cancel {room}")
+        # As a look does that came first, and begins when another program is at it.
+        (attempt,) = settlement.driver._attempts.values()
+        run_sync(settlement.driver._end_all([attempt], Recovered(), None))
+        run_sync(settlement.driver.take_up())
+
+    @effect("reversible", scope="room:/{room}", undo=cancel)
+    def book_once(room):
+        log.append(f"book {room}")
+
+    with pytest.raises(Boom), settlement.transaction("trip") as tx:
+        tx.call(book_once, "a")
+        raise Boom
+    assert log == ["book a", "cancel a"]
+    assert stand(settlement) == [("aborted", "failed: Boom: ", [("book_once", "undone", "clean")])]
 
 
 if __name__ == "__main__":

@@ -1,58 +1,151 @@
-"""A pytest plugin that runs inside LangGraph's own tests and puts another class where `ToolNode` was.
+"""A pytest plugin that runs inside the released tests of LangGraph and LangChain, and puts ours in the place of theirs.
 
-It reads `UPSTREAM_SWAP` (`package:Class`, or empty for the stock class) and writes to `UPSTREAM_REPORT`
-how each test ended, how many nodes were built, and which modules still held the class that was replaced.
+`UPSTREAM_SUITE` says what those tests are about, `UPSTREAM_OURS` whether ours is put there (else it is only counted
+how often theirs is made), and `UPSTREAM_REPORT` where to write how each test ended and what was replaced.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import json
 import os
 import sys
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
-HOLDERS = ("langgraph.prebuilt", "langgraph.prebuilt.tool_node", "langgraph.prebuilt.chat_agent_executor")
+import pytest
+
+TOOL_NODE = ("langgraph.prebuilt", "langgraph.prebuilt.tool_node", "langgraph.prebuilt.chat_agent_executor")
+AGENT = ("langchain.agents", "langchain.agents.factory")
+SAVERS = ("sync_checkpointer", "async_checkpointer")
+RECORDINGS = ("vcr", "langchain_tests", "langchain_tests.conftest")
+SERVERS = ("redis",)
 
 
 class Swap:
-    """The class under test in the place of `ToolNode`, and what the tests made of it."""
+    """What the tests of one suite are run with, and what they made of it."""
 
-    def __init__(self, replacement, report) -> None:
-        self.replacement = replacement
+    def __init__(self, report, *, ours) -> None:
         self.report = report
+        self.ours = ours
+        self.made = Counter()
+        self.stock = {}
         self.outcomes = {}
         self.failures = {}
-        self.constructed = 0
-        self.stock = None
+        self._settlement = None
 
-    def install(self):
-        holders = [importlib.import_module(name) for name in HOLDERS]
-        self.stock = node = holders[0].ToolNode
-        if self.replacement:
-            package, name = self.replacement.split(":")
-            node = getattr(importlib.import_module(package), name)
-            for holder in holders:
-                holder.ToolNode = node
-        build = node.__init__
+    @property
+    def settlement(self):
+        """One settlement for all that a test builds, and a new one for the next test."""
+        from settlemark import Settlement
+
+        if self._settlement is None:
+            self._settlement = Settlement("memory:")
+        return self._settlement
+
+    def replace(self, name, holders, make):
+        """Put `make(stock)` in the place of what the holders hold under this name."""
+        modules = [importlib.import_module(holder) for holder in holders]
+        self.stock[name] = stock = getattr(modules[0], name)
+        replacement = make(stock)
+        for module in modules:
+            setattr(module, name, replacement)
+
+    def count_made(self, kind):
+        build = kind.__init__
 
         @functools.wraps(build)
         def count_and_build(*args, **kwargs):
-            self.constructed += 1
+            self.made[kind.__mro__[0].__name__ if self.ours else "ToolNode"] += 1
             build(*args, **kwargs)
 
-        node.__init__ = count_and_build
+        kind.__init__ = count_and_build
+
+    def tool_nodes(self, *, settles):
+        """`ToolNode` becomes `SequencedToolNode`, with a settlement if it settles."""
+
+        def ours(stock):
+            if not self.ours:
+                return stock
+            from settlemark_langgraph import SequencedToolNode
+
+            if not settles:
+                return SequencedToolNode
+
+            class SettledToolNode(SequencedToolNode):
+                def __init__(node, *args, **kwargs):  # noqa: N805 - `self` is the swap
+                    super().__init__(*args, settlement=self.settlement, **kwargs)
+
+            return SettledToolNode
+
+        self.replace("ToolNode", TOOL_NODE, ours)
+        self.count_made(importlib.import_module(TOOL_NODE[0]).ToolNode)
+
+    def agents(self):
+        """Every `create_agent` is given a `SettlementMiddleware` before its own middleware."""
+
+        def ours(stock):
+            @functools.wraps(stock)
+            def create_agent(*args, middleware=(), **kwargs):
+                self.made["create_agent"] += 1
+                if self.ours:
+                    from settlemark_langgraph import SettlementMiddleware
+
+                    middleware = [SettlementMiddleware(self.settlement), *middleware]
+                return stock(*args, middleware=middleware, **kwargs)
+
+            return create_agent
+
+        self.replace("create_agent", AGENT, ours)
+
+    def checkpointers(self):
+        """Every checkpointer that a graph is compiled with becomes a `settled_checkpointer`."""
+        from langgraph.checkpoint.base import BaseCheckpointSaver
+        from langgraph.pregel import Pregel
+
+        build = Pregel.__init__
+        names = inspect.signature(build)
+
+        @functools.wraps(build)
+        def build_settled(*args, **kwargs):
+            given = names.bind_partial(*args, **kwargs).arguments.get("checkpointer")
+            if isinstance(given, BaseCheckpointSaver):
+                kwargs["checkpointer"] = self.settled(given)
+            build(*args, **kwargs)
+
+        Pregel.__init__ = build_settled
+
+    def settled(self, saver):
+        self.made["checkpointer"] += 1
+        if not self.ours:
+            return saver
+        from settlemark_langgraph import settled_checkpointer
+
+        return settled_checkpointer(saver, self.settlement)
 
     def not_swapped(self):
-        if not self.replacement:
+        """Who still holds what was replaced."""
+        if not self.ours:
             return []
         modules = [(name, module) for name, module in sys.modules.items() if module is not None]
         return sorted(
-            name
-            for name, module in modules
-            if name.split(".")[0] in {"langgraph", "tests"} and vars(module).get("ToolNode") is self.stock
+            f"{module_name}.{name}"
+            for module_name, module in modules
+            for name, stock in self.stock.items()
+            if module_name.split(".")[0] in {"langgraph", "langchain", "tests"} and vars(module).get(name) is stock
         )
+
+    # ---- pytest asks
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self):
+        settlement, self._settlement = self._settlement, None
+        if settlement is not None:
+            settlement.close()
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -71,16 +164,74 @@ class Swap:
         summary = {
             "outcomes": self.outcomes,
             "failures": self.failures,
-            "constructed": self.constructed,
+            "made": self.made,
             "not_swapped": self.not_swapped(),
         }
         self.report.write_text(json.dumps(summary), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter):
-        terminalreporter.write_line(f"{self.replacement or 'ToolNode'}: {self.constructed} instances constructed")
+        made = ", ".join(f"{count} x {name}" for name, count in sorted(self.made.items()))
+        terminalreporter.write_line(f"{'ours' if self.ours else 'stock'}: {made}")
+
+
+class Fixtures:
+    """Checkpointers that the tests are given are settled ones, too."""
+
+    def __init__(self, swap) -> None:
+        self.swap = swap
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef):
+        saver = yield
+        if fixturedef.argname not in SAVERS:
+            return saver
+        _, *rest = fixturedef.cached_result
+        settled = self.swap.settled(saver)
+        fixturedef.cached_result = (settled, *rest)
+        return settled
+
+
+class StandIn(ModuleType):
+    """A module that the tests' conftest imports for what is not run here: recordings of models, and servers."""
+
+    __path__ = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class Recording:
+    """The hook of the plugin that plays recordings back."""
+
+    def pytest_recording_configure(self, config, vcr):
+        """It is told of the recorder."""
+
+
+def stand_in_for(names):
+    for name in names:
+        if name not in sys.modules and find_spec(name) is None:
+            sys.modules[name] = StandIn(name)
+
+
+def pytest_addhooks(pluginmanager):
+    stand_in_for((*RECORDINGS, *SERVERS))
+    if isinstance(sys.modules.get("vcr"), StandIn):
+        pluginmanager.add_hookspecs(Recording())
 
 
 def pytest_configure(config):
-    swap = Swap(os.environ.get("UPSTREAM_SWAP"), Path(os.environ["UPSTREAM_REPORT"]))
-    swap.install()
+    swap = Swap(Path(os.environ["UPSTREAM_REPORT"]), ours=bool(os.environ.get("UPSTREAM_OURS")))
+    suite = os.environ["UPSTREAM_SUITE"]
+    if suite == "tool node":
+        swap.tool_nodes(settles=False)
+    elif suite == "agents":
+        swap.agents()
+    elif suite == "graphs":
+        swap.tool_nodes(settles=True)
+        swap.checkpointers()
+        config.pluginmanager.register(Fixtures(swap), "upstream-fixtures")
+    else:
+        raise ValueError(suite)
     config.pluginmanager.register(swap, "upstream-swap")

@@ -147,9 +147,11 @@ class SqlBook:
         """Return attempts with those of their effects that are unresolved or leaked, and happened or may have."""
         return self._gather(_UNRESOLVED, _UNRESOLVED_EFFECTS)
 
-    def unfinished(self) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end."""
-        return self._gather(_UNFINISHED, _UNFINISHED_EFFECTS)
+    def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
+        if outcome is None:
+            return self._gather(_UNFINISHED, _UNFINISHED_EFFECTS)
+        return self._gather(_OPEN_WITH, _EFFECTS_OPEN_WITH, b_outcome=outcome.value)
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first."""
@@ -327,6 +329,16 @@ _EFFECTS_SINCE = Statement(
 )
 _UNFINISHED_EFFECTS = Statement(
     sa.select(t.effects).join(t.transactions, _theirs).where(_here, _open).order_by(_e.name, _e.attempt, _e.position)
+)
+_has_outcome = _e.outcome == sa.bindparam("b_outcome")
+_OPEN_WITH = Statement(
+    sa.select(t.transactions).join(t.effects, _theirs).where(_here, _open, _has_outcome).distinct().order_by(*_age)
+)
+_EFFECTS_OPEN_WITH = Statement(
+    sa.select(t.effects)
+    .join(t.transactions, _theirs)
+    .where(_here, _open, _has_outcome)
+    .order_by(_e.name, _e.attempt, _e.position)
 )
 
 

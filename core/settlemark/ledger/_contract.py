@@ -157,8 +157,8 @@ class Book(Protocol):
         """Return the attempt that has the effect of this key, with all its effects, or None."""
         ...
 
-    def unfinished(self) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end."""
+    def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
         ...
 
     def unresolved(self) -> list[RecordedTransaction]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
+from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
 from settlemark._logs import about
 from settlemark._protocol import Protocol
@@ -248,9 +249,13 @@ class MemoryLedger:
                 found.append(replace(recorded, effects=effects))
         return found
 
-    def unfinished(self) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end."""
-        return [recorded for recorded in self._transactions.values() if recorded.state not in FINISHED]
+    def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
+        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
+        found = [recorded for recorded in self._transactions.values() if recorded.state not in FINISHED]
+        if outcome is None:
+            return found
+        some = (replace(r, effects=[e for e in r.effects if e.outcome is outcome]) for r in found)
+        return [recorded for recorded in some if recorded.effects]
 
     # ---- what is old
 

@@ -423,12 +423,17 @@ class Shared:
         """
         found = wire.query(_IMAGE, {"b_namespace": self.namespace})
         number, state = found[0] if found else (0, "")
-        fresh = Protocol()
+        joins = self.applied == -1  # then nobody has a transaction of this replica that must stay the same object
+        fresh = self.protocol if joins else Protocol()
         load(fresh, json.loads(state) if state else _EMPTY)
         self._imaged = number
         for entry, steps in wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": number}):
             replay(fresh, json.loads(steps))
             number = entry
+        if joins:
+            self.applied = number
+            fresh.take_aborted()  # by others, who conclude them, or long ago
+            return []
         own = Own(self.protocol, self.worker, self._tried)
         load(self.protocol, image(fresh), worker=self.worker, tried=self._tried)
         self.applied = number
