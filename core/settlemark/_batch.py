@@ -304,7 +304,10 @@ class Batch:
         """
         if isinstance(error, self._let_through):
             self._control = self._control or error
-            self._driver.interrupt(self._turn, call.seat, error)
+            if self.undoes:
+                self._driver.interrupt(self._turn, call.seat, error)
+            else:
+                self._driver.leave(self._turn, call.seat, failed=False)  # as stock: it keeps back no other call
         else:
             self._escaped = self._escaped or isinstance(error, Exception)
             call.failed = failed if error is None else f"{type(error).__name__}: {error}"

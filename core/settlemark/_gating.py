@@ -58,13 +58,13 @@ class Gating(Calling):
                 raise rejection(earlier.declaration.tool, earlier.key, attempt.name, because_in(note))
             if note.startswith(EDITED):
                 return self._its_likeness(attempt, effect, note.removeprefix(EDITED))
-            if not is_asked(note) and earlier.outcome is not Outcome.DROPPED:
+            if not is_asked(note) and (note.startswith(APPROVED) or earlier.outcome not in _NOT_YET):
                 return earlier
         if not is_asked(note) and not (yield from self._needs_a_yes(effect)):
             return earlier
         if ask is None:
             self._leave_to_its_end(attempt, effect)
-            if earlier is not None:
+            if earlier is not None and earlier.outcome is not Outcome.QUEUED:
                 yield from self._queue(attempt, txn, earlier)
             return earlier
         asking = earlier or effect
@@ -144,7 +144,8 @@ class Gating(Calling):
         """Have it on disk that an effect has not acted yet, and why, with the scopes it is to act on held."""
         recorded = effect.path in attempt.effects
         effect.outcome, effect.tag, effect.note = Outcome.SUSPENDED, None, note
-        effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
+        if not any(call.hold is not None for call in effect.calls):
+            effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
         if recorded:
             yield from self._record_outcome(attempt, effect)
         if not effect.held:
@@ -267,6 +268,10 @@ class Gating(Calling):
             made.pack, made.unpack = effect.pack, effect.unpack
             attempt.resume(made)
         return likeness
+
+
+_NOT_YET = (Outcome.QUEUED, Outcome.DROPPED)
+"""It has not acted, and did not try to: whether it needs a yes is looked at again."""
 
 
 def _mode(effect: Effect) -> Mode:

@@ -67,7 +67,8 @@ class Rewind:
         transactions: those that are gone back over, the newest first.
         unfinished: those among them that had not ended: they are aborted before anything else is undone.
         undo: the effects that are undone, in this order; when it is `done`, those that were.
-        residue: the effects that cannot be undone, and stay.
+        residue: the effects that cannot be undone, and stay; when it is `done`, also those whose undo failed or has
+            left a cost.
         conflicts: the effects that stay because others have built upon them since.
         done: it has happened; else nothing has, and this tells what would.
         by, note: who went back, and why.

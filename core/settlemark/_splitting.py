@@ -73,6 +73,8 @@ class Splitting(Freshening):
         part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
         moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
         part.prepare(moved)
+        yield from self._step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
+        gate.calls = []
         attempt.splinters = [Splinter(part, [gate], [moved], behind)]
         yield from self.commit(attempt)
 

@@ -14,11 +14,13 @@ except ImportError as _error:
         'settlemark_langgraph needs LangGraph: pip install "settlemark[langgraph]"', name="langgraph"
     ) from _error
 
+from settlemark._gates import approve, edit, reject
 from settlemark_langgraph import reducers
 from settlemark_langgraph._checkpointer import settled_checkpointer
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
+from settlemark_langgraph._rewind import ThreadRewind, arewind, rewind
 from settlemark_langgraph._susceptibility._analysis import analyze
 from settlemark_langgraph._susceptibility._findings import Finding, Kind, Report
 from settlemark_langgraph._tool_node import SequencedToolNode
@@ -31,9 +33,15 @@ __all__ = [
     "Report",
     "SequencedToolNode",
     "SettlementMiddleware",
+    "ThreadRewind",
     "analyze",
+    "approve",
+    "arewind",
     "corrections",
+    "edit",
     "frontier",
     "reducers",
+    "reject",
+    "rewind",
     "settled_checkpointer",
 ]

@@ -17,8 +17,10 @@ from typing import Literal, cast, get_args
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._nesting import Part
+from settlemark._parking import Park
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
+from settlemark._transaction import checked_park
 from settlemark.ledger._contract import Book
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._once import Once
@@ -115,17 +117,30 @@ class Boundaries:
         """Commit the transaction of this name, if it is open here; of a refusal, `corrections` tell the model."""
         with self._lock:
             boundary = self._open.get(name)
-            if boundary is None or boundary.ending or boundary.part is None:
+            if boundary is not None and (boundary.ending or boundary.part is None):
                 return
-            boundary.ending = True
-        part = boundary.part
+            if boundary is not None:
+                boundary.ending = True
+        part: Part | None = (yield from self._left(name)) if boundary is None else boundary.part
+        if part is None:
+            return
         try:
             if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
                 yield from self._settlement.driver.commit(part.attempt)
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
         finally:
-            self._forget(boundary)
+            if boundary is not None:
+                self._forget(boundary)
+
+    def _left(self, name: str) -> Program:
+        """Return what was left unfinished under this name, or None: an ended process, or an interrupted run, had it.
+
+        No node has come back to it since, for all of them were over: their results were kept.
+        """
+        settlement = self._settlement
+        txn = settlement.ledger.now(lambda protocol, _book: protocol.named.get(name))
+        return None if txn is None else (yield from settlement.begin(name, run=txn.run))
 
     def _end(self, loop: int, error: BaseException | None) -> Program:
         """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume."""
@@ -166,6 +181,19 @@ def refuse_bad_settle(settle: object, *, settles: bool) -> None:
         raise UsageError(f"settle={settle!r} settles with a settlement only: pass settlement=Settlement(url), too")
 
 
+def refuse_bad_park(park: Park, settle: Settle) -> None:
+    """Return when a turn that waits for a person's yes can be put aside in this way.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if checked_park(park) == "split" and settle in ("superstep", "run"):
+        raise UsageError(
+            f'park="split" with settle={settle!r}: what its nodes share waits as a whole; choose settle="node", or'
+            ' park="keep"'
+        )
+
+
 _known: weakref.WeakKeyDictionary[Settlement, Boundaries] = weakref.WeakKeyDictionary()
 _knowing = threading.Lock()
 
@@ -179,4 +207,4 @@ def boundaries_of(settlement: Settlement) -> Boundaries:
         return found
 
 
-__all__ = ["Boundaries", "Settle", "boundaries_of", "refuse_bad_settle"]
+__all__ = ["Boundaries", "Settle", "boundaries_of", "refuse_bad_park", "refuse_bad_settle"]

@@ -10,14 +10,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.messages import ToolCall, ToolMessage
+from langgraph.config import get_config
 
 from settlemark import Settlement, _codec
 from settlemark._batch import became
 from settlemark._effect import Outcome
+from settlemark._runners import in_event_loop, run_sync
 from settlemark._states import FINISHED, State
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 from settlemark_langgraph._acknowledged import key_of, unmarked
 from settlemark_langgraph._messages import answer_from, told
+from settlemark_langgraph._superstep import Superstep
 
 
 def corrections(messages: Iterable[Any], settlement: Settlement) -> list[Any]:
@@ -40,6 +43,8 @@ def corrections(messages: Iterable[Any], settlement: Settlement) -> list[Any]:
     if not waiting:
         return []
 
+    _until_settled()
+
     def look(book: Book) -> list[Any]:
         found: list[Any] = []
         for message in waiting:
@@ -49,6 +54,16 @@ def corrections(messages: Iterable[Any], settlement: Settlement) -> list[Any]:
         return found
 
     return settlement.ledger.read(look)
+
+
+def _until_settled() -> None:
+    """Wait for the checkpoint that the caller's node runs on: `durability="async"` may store, and so settle, it late."""
+    try:
+        superstep = Superstep.of(get_config())
+    except RuntimeError:  # not in a graph
+        return
+    if superstep is not None and not in_event_loop():
+        run_sync(superstep.until_stored())
 
 
 def _corrected(message: ToolMessage, recorded: RecordedTransaction) -> ToolMessage:

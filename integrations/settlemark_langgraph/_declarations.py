@@ -61,8 +61,12 @@ class Declarations:
                 self._declare(name, tool)
             # Known by name from now on: recovery finds its handlers before the tool is called again.
             found = self._settlement.declared(name, _declared_on(tool))
+            self._refuse_to_gate(found)
+            function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
             if found is not None:
                 self._settlement.adopt(replace(found, tool=name))
+            elif function is not None and self._settles:
+                self._settlement.know(name, function)  # it may be held, behind a gate
 
     def tool(self, name: str) -> BaseTool | None:
         """Return the tool of this name, if there is one."""
@@ -72,11 +76,20 @@ class Declarations:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
         tool = self._tools.get(name)
         found = self._settlement.declared(name)
+        self._refuse_to_gate(found)
         if found is None:
             if tool is not None:
                 self._settlement.tell_once(f"undeclared {name}", self._advice(name, tool))
             found = Declaration(name, EffectClass.OPAQUE)
         return found
+
+    def _refuse_to_gate(self, found: Declaration | None) -> None:
+        if found is not None and found.approve is not None and not self._settles:
+            raise DeclarationError(
+                f"{found.tool} needs a person's yes (approve=), which a node without a settlement cannot ask for: give it"
+                " settlement=Settlement(…)",
+                tool=found.tool,
+            )
 
     def _advice(self, name: str, tool: BaseTool) -> str:
         acts = _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())

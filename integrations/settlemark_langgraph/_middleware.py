@@ -17,9 +17,10 @@ from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
 from settlemark._acting import Program
+from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
-from settlemark_langgraph._boundaries import Settle, refuse_bad_settle
+from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._declarations import Declarations, Declared
 from settlemark_langgraph._messages import messages_in
@@ -45,7 +46,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     Args:
         settlement: settles each turn.
         effects: what the tools of others do; as for `SequencedToolNode`.
-        order, settle: as for `SequencedToolNode`.
+        order, settle, park: as for `SequencedToolNode`.
         may_touch: scopes that each turn holds before its first call runs.
 
     Raises:
@@ -64,17 +65,19 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         effects: Mapping[str, Declared] | None = None,
         order: Order = "turn",
         settle: Settle = "node",
+        park: Park = "keep",
         may_touch: str | Sequence[str] = (),
     ) -> None:
         super().__init__()
         if not isinstance(cast("object", settlement), Settlement):
             raise UsageError(f"settlement={settlement!r} is no Settlement: pass SettlementMiddleware(Settlement(url))")
         refuse_bad_settle(settle, settles=True)
+        refuse_bad_park(park, settle)
         if order not in get_args(Order):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         self._settlement = settlement
         self._declarations = Declarations(settlement, None, effects or {}, settles=True)
-        self._turns = Turns(settlement, None, self._declarations, order=order, settle=settle, may_touch=may_touch)
+        self._turns = Turns(settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch)
 
     # ---- calls
 

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from settlemark import InDoubt, PartialCommit, Queued, Refused, SettlemarkError, UsageError
+from settlemark import Gate, InDoubt, PartialCommit, Queued, Refused, SettlemarkError, UsageError
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
@@ -24,6 +24,7 @@ from settlemark._effect import Effect, Outcome
 from settlemark._runners import in_event_loop, run_async, run_sync
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
+from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told, words
 
 _TOLD = (Refused, InDoubt, PartialCommit, UsageError)
@@ -116,6 +117,7 @@ class Visit:
                 config["max_concurrency"] = self._limit
         # On the runtime, not in a context variable: a wrapper may execute the call in a thread of its own.
         setattr(runtime, _ATTRIBUTE, seated)
+        seated.config = runtime.config
         return seated
 
     def leave(self, seated: SeatedCall) -> Program:
@@ -158,9 +160,9 @@ class Visit:
     def tell(self, writer: Callable[[Any], object]) -> None:
         """Tell the graph's custom stream what became of its effects: one mapping for each, with a key "settlemark"."""
         for seated in self.calls:
-            effects = seated.place.effects
-            if effects and effects[-1].key:
-                writer({"settlemark": self._told_of(seated, effects[-1])})
+            effect = seated.effect
+            if effect is not None and effect.key and seated.invocation.batch.undoes:
+                writer({"settlemark": self._told_of(seated, effect)})
 
     @staticmethod
     def _told_of(seated: SeatedCall, effect: Effect) -> dict[str, Any]:
@@ -179,6 +181,8 @@ class Visit:
         escaped = [seated.error for seated in self.calls if seated.error is not None]
         own = [error for error in escaped if not isinstance(error, SettlemarkError)]
         for error in (*own, *escaped):
+            if isinstance(error, GraphInterrupt) and all(seated.only_waits for seated in self.calls):
+                raise GraphInterrupt from error  # its task is to run again; another's has asked
             raise error
 
 
@@ -194,6 +198,8 @@ class SeatedCall:
         self.error: BaseException | None = None
         self.queued: Effect | None = None
         self.control: GraphBubbleUp | None = None
+        self.config: RunnableConfig = {}
+        self.asks = False
 
     @staticmethod
     def of(runtime: object) -> SeatedCall | None:
@@ -204,6 +210,10 @@ class SeatedCall:
     def leave(self) -> Program:
         """Tell the batch that this call is over, and how it ended."""
         failed = None if self.error is not None else failure(self.answer)
+        if isinstance(self.error, GraphInterrupt):
+            # Who waits for the question of another call has that one's; a middleware may ask in the tool's place.
+            others = (seated for seated in self.invocation.calls if seated is not self)
+            self.asks = self.asks or all(seated.error is not self.error for seated in others)
         return self.invocation.batch.leave(self.place, failed=failed, error=self.error)
 
     @property
@@ -211,10 +221,20 @@ class SeatedCall:
         """Whether it has an answer or an error; a cancelled one has neither."""
         return self.error is None or isinstance(self.error, Exception)
 
+    @property
+    def effect(self) -> Effect | None:
+        """What acts for it, as far as it came."""
+        return self.invocation.batch.acting(self.place)
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether its task waits for the question of another's, and has never asked one itself."""
+        return self.invocation.shared and not self.asks and is_unasked(self.config)
+
     def marked(self) -> Any:
         """Return its answer, which is not the last word on it; the record will have that."""
-        effects = self.place.effects
-        return marked(self.answer, effects[-1].key) if effects and effects[-1].key else self.answer
+        effect = self.effect
+        return marked(self.answer, effect.key) if effect is not None and effect.key else self.answer
 
     def answered(self) -> Any:
         """Return the answer; an exception waits for the siblings, a cancellation does not."""
@@ -234,58 +254,93 @@ class SettledTool:
         self._may_wait = seated.invocation.may_wait
         seated.queued = None
 
+    @property
+    def __class__(self) -> Any:
+        """The tool's own: a middleware may look whether it has a tool before it, and of which class."""
+        return type(self._tool)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tool, name)
 
     def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result; a held one waits, if it may."""
-        context, in_loop = copy_context(), in_event_loop()
+        context, in_loop, config = copy_context(), in_event_loop(), ensure_config(config)
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
         given = self._given(call)
         if isinstance(given, BadCall):
             return given.invoke({**call, "args": self._arguments}, config)
 
-        def work() -> Any:
+        def work(call: Any, config: RunnableConfig) -> Any:
             with self._seated.invocation.turnstile:
                 return self._tool.invoke(call, config)
 
-        def run() -> Any:
-            try:
-                self._ask_once()
-                return _checked(carried_into(context).run(work))
-            except GraphBubbleUp as control:
-                return self._note(control)
+        def run(call: Any) -> Any:
+            with self._acting(config) as inner:
+                return _checked(carried_into(context).run(work, call, inner))
+            return None
 
         with self._telling() as ended:
-            ended.append(run_sync(self._program(run, given, may_wait=self._may_wait and not in_loop)))
+            program = self._program(run, call, given, partial(self._ask, config), may_wait=self._may_wait and not in_loop)
+            ended.append(run_sync(program))
         return self._result(ended[0])
 
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
-        context = copy_context()
+        context, config = copy_context(), ensure_config(config)
         given = self._given(call)
         if isinstance(given, BadCall):
             return await given.ainvoke({**call, "args": self._arguments}, config)
 
-        async def run() -> Any:
-            try:
-                self._ask_once()
-                work = self._tool.ainvoke(call, config)
+        async def run(call: Any) -> Any:
+            with self._acting(config) as inner:
+                work = self._tool.ainvoke(call, inner)
                 if not self._seated.place.seat.held:
                     return _checked(await work)
                 # Another call's task releases it: this one's context goes along.
                 return _checked(await asyncio.create_task(work, context=carried_into(context)))
-            except GraphBubbleUp as control:
-                return self._note(control)
+            return None
+
+        async def ask(gate: Gate) -> Any:
+            return self._ask(config, gate)
 
         with self._telling() as ended:
             try:
-                ended.append(await run_async(self._program(run, given, may_wait=self._may_wait)))
+                ended.append(await run_async(self._program(run, call, given, ask, may_wait=self._may_wait)))
             except asyncio.CancelledError:
                 self._leave_behind()
                 raise
         return self._result(ended[0])
+
+    def _ask(self, config: RunnableConfig, gate: Gate) -> Any:
+        """Return the answer to the question whether this call may act."""
+        try:
+            return ask(gate, config)
+        except GraphInterrupt:
+            self._seated.asks = True
+            raise
+
+    @contextmanager
+    def _acting(self, config: RunnableConfig) -> Generator[RunnableConfig]:
+        """Have the tool act with the config that is its own: it asks its questions under their own numbers."""
+        # A release that failed is tried again; one that asked a human is not to ask twice.
+        if isinstance(self._seated.control, GraphInterrupt):
+            raise self._seated.control
+        effect, note = self._seated.effect, None
+        if effect is not None and effect.key and self._settles:
+            config, note = own_questions(config, effect.note)
+        try:
+            yield config
+        except GraphInterrupt as control:
+            self._seated.asks = True
+            if self._seated.place.seat.held:
+                self._seated.control = control
+            elif effect is not None and note is not None:
+                effect.note = note
+            raise
+        except GraphBubbleUp as control:
+            # A command for a parent graph: the call is done, and says where to go on.
+            self._seated.control = control
 
     def _given(self, call: Any) -> Mapping[str, Any] | BadCall | None:
         """Return the arguments as the tool will get them, or what stands for a tool that cannot take them."""
@@ -298,29 +353,23 @@ class SettledTool:
 
     def _leave_behind(self) -> None:
         """Note that a held effect leaves although its caller gave up: the answer is then what became of it."""
-        held = [effect for effect in self._seated.place.effects if effect.held]
-        if held and held[-1].outcome not in (Outcome.DROPPED, Outcome.FAILED):
-            self._seated.queued = held[-1]
+        effect = self._seated.effect
+        if effect is not None and effect.held and effect.outcome not in (Outcome.DROPPED, Outcome.FAILED):
+            self._seated.queued = effect
 
-    def _program(self, run: Any, given: Mapping[str, Any] | None, *, may_wait: bool) -> Program:
+    def _program(
+        self, run: Any, call: Any, given: Mapping[str, Any] | None, ask: Callable[[Gate], Any], *, may_wait: bool
+    ) -> Program:
         invocation = self._seated.invocation
+
+        def remake(arguments: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any] | None]:
+            made, taken = edited(self._tool, call, arguments, self._arguments)
+            return partial(run, made), taken
+
         return invocation.batch.perform(
-            self._seated.place, run, self._arguments, given=given, because=invocation.because, pack=plain,
-            unpack=partial(answer_from, call=self._seated.call), may_wait=may_wait,
+            self._seated.place, partial(run, call), self._arguments, given=given, because=invocation.because, pack=plain,
+            unpack=partial(answer_from, call=self._seated.call), ask=ask, remake=remake, may_wait=may_wait,
         )  # fmt: skip
-
-    def _ask_once(self) -> None:
-        # A release that failed is tried again; one that asked a human is not to ask twice.
-        if isinstance(self._seated.control, GraphInterrupt):
-            raise self._seated.control
-
-    def _note(self, control: GraphBubbleUp) -> None:
-        if isinstance(control, GraphInterrupt):
-            if self._seated.place.seat.held:
-                self._seated.control = control
-            raise control
-        # A command for a parent graph: the call is done, and says where to go on.
-        self._seated.control = control
 
     @contextmanager
     def _telling(self) -> Generator[list[Any]]:
@@ -339,7 +388,7 @@ class SettledTool:
         if seated.control is not None:
             raise seated.control
         if isinstance(result, Queued):
-            seated.queued = seated.place.effects[-1]
+            seated.queued = seated.effect
             return told(seated.call, str(result), status="success")
         return answer_of(result, seated.call)
 

@@ -10,17 +10,24 @@ of LangGraph keeps it elsewhere, a superstep is unknown, and every task is taken
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, cast
 
+from langgraph.types import Command
+
 from settlemark._acting import Program
+from settlemark._requests import Wait
 from settlemark._runners import run_async, run_sync
+from settlemark._txn import Ticket, fire
 
 _SCHEDULE = "__pregel_call"
 _LOOK_AGAIN = 0.02
+_NO_DEADLINE = 1e6  # a checkpointer has deadlines of its own
 _LOOKS = 50
 """A task that is not seen when those behind it might be scheduled yet is looked for so often, then taken to be over."""
 
@@ -125,6 +132,27 @@ class Superstep:
             return False
         return True
 
+    def until_stored(self) -> Program:
+        """Wait until the checkpoints that it runs on are stored: by their ids a resume will know its tasks again.
+
+        With `durability="exit"` nothing is stored before the end, and nothing is waited for.
+
+        Raises:
+            Exception: what the checkpointer raised.
+        """
+        loop = self._loop
+        while loop is not None:
+            saving: Any = getattr(loop, "_put_checkpoint_fut", None)
+            if isinstance(saving, asyncio.Future) and not saving.done():
+                saved = Ticket()
+                saving.get_loop().call_soon_threadsafe(saving.add_done_callback, partial(_fire, saved))
+                while not saving.done():
+                    yield Wait(saved, _NO_DEADLINE, "its checkpoint", "its checkpoint")
+            if saving is not None:
+                saving.result()  # a thread blocks here, as LangGraph's own does with `durability="sync"`
+            outer = _loop_of(getattr(loop, "config", {}))
+            loop = None if outer is loop else outer
+
     def _all(self) -> list[Any]:
         return list(cast("dict[str, Any]", self._loop.tasks).values())
 
@@ -141,8 +169,35 @@ class Superstep:
         return order.index(task.id) <= order.index(self._own.id)
 
 
+def begun_with_an_answer(config: Mapping[str, Any]) -> bool:
+    """Whether the run of the graph that a node's config belongs to was begun with an answer, to whatever question.
+
+    True where that cannot be known, and for answers that name their question, which go to no other anyway.
+
+    >>> begun_with_an_answer({})
+    True
+    """
+    loop = _loop_of(config)
+    while loop is not None:
+        outer = _loop_of(getattr(loop, "config", {}))
+        if outer is None or outer is loop:
+            break
+        loop = outer
+    given = getattr(loop, "input", None)
+    return loop is None or (isinstance(given, Command) and given.resume is not None)
+
+
+def _loop_of(config: Mapping[str, Any]) -> Any:
+    found = Superstep.of(config)
+    return None if found is None else found._loop  # noqa: SLF001 - this module alone
+
+
+def _fire(ticket: Ticket, _future: object) -> None:
+    fire([ticket])
+
+
 def _task(task: Any) -> Task:
     return Task(task.id, task.name, tuple(task.path), task.input)
 
 
-__all__ = ["Superstep", "Task"]
+__all__ = ["Superstep", "Task", "begun_with_an_answer"]

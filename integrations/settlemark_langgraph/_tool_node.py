@@ -19,9 +19,10 @@ from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement, UsageError
+from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
-from settlemark_langgraph._boundaries import Settle, refuse_bad_settle
+from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._declarations import Declarations, Declared
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import messages_in
@@ -65,6 +66,8 @@ class SequencedToolNode(ToolNode):
         order: `"turn"` keeps the order of all effects; `"scopes"` of those on overlapping scopes.
         settle: what settles together: each `"call"`, the calls of a turn (`"node"`), all of a `"superstep"`, when its
             checkpoint is stored (see `settled_checkpointer`), or all of a `"run"`.
+        park: while a turn waits for a person's yes (`approve=`, an `interrupt`), `"keep"` leaves it open, and it holds
+            its scopes; with `"split"` what was issued before that call settles, and the rest waits without holding any.
         may_touch: scopes that each turn holds before its first call runs.
         stock: whatever else `ToolNode` takes.
 
@@ -88,19 +91,21 @@ class SequencedToolNode(ToolNode):
         effects: Mapping[str, Declared] | None = None,
         order: Order = "turn",
         settle: Settle = "node",
+        park: Park = "keep",
         may_touch: str | Sequence[str] = (),
         **stock: Unpack[StockOptions],
     ) -> None:
         if not isinstance(cast("object", settlement), Settlement | None):
             raise UsageError(f"settlement={settlement!r} is no Settlement: pass settlement=Settlement(url)")
         refuse_bad_settle(settle, settles=settlement is not None)
+        refuse_bad_park(park, settle)
         if order not in get_args(Order):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         super().__init__(tools, **stock)
         memory = Memory() if settlement is None else None
         settles = settlement or cast("Memory", memory).settlement
         declarations = Declarations(settles, self.tools_by_name, effects or {}, settles=memory is None)
-        self._turns = Turns(settles, memory, declarations, order=order, settle=settle, may_touch=may_touch)
+        self._turns = Turns(settles, memory, declarations, order=order, settle=settle, park=park, may_touch=may_touch)
 
     # ---- one invocation
 

@@ -19,9 +19,10 @@ from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 
-from settlemark import Settlement
+from settlemark import EffectClass, Settlement
 from settlemark._acting import Program
 from settlemark._batch import Batch, open_batch
+from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, running_loop
 from settlemark._sequencer import Order, Turn
 from settlemark_langgraph._arguments import before_injection
@@ -85,6 +86,7 @@ class Turns:
         declarations: of the tools.
         order: as for `SequencedToolNode`.
         settle: what settles together; see `Settle`.
+        park: what becomes of a turn that waits for a person's yes; see `SequencedToolNode`.
         may_touch: scopes that each of them holds before its first call runs.
     """
 
@@ -96,6 +98,7 @@ class Turns:
         *,
         order: Order,
         settle: Settle = "node",
+        park: Park = "keep",
         may_touch: str | Sequence[str] = (),
     ) -> None:
         self.settlement = settlement
@@ -103,6 +106,7 @@ class Turns:
         self.declarations = declarations
         self._order: Order = order
         self._settle: Settle = settle
+        self._park: Park = park
         self._may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
         self._unattended: set[asyncio.Task[Any]] = set()
         self._shared: dict[str, SharedTurn] = {}
@@ -157,6 +161,7 @@ class Turns:
         task = None if memory is None else memory.task(name, calls)
         because = rationale(arrival.messages, [call["id"] for call in issued])
         position = within = None
+        superstep = arrival.superstep
         if memory is None:
             position = (self.settlement.epoch_for(identity.superstep), identity.ordinal)
             if not identity.resumable:
@@ -165,11 +170,14 @@ class Turns:
                     "this graph runs without a checkpointer or a thread_id: what it settles is settled, but a resume"
                     ' cannot know it again; compile(checkpointer=…) and pass {"configurable": {"thread_id": …}}',
                 )
+            elif superstep is not None and self._acts(calls):
+                # With durability="async" they may be stored late: who died before would leave acts under a lost name.
+                yield from superstep.until_stored()
         if self._settle in ("superstep", "run"):
             if self._settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)
             boundaries = boundaries_of(self.settlement)
-            within = yield from boundaries.enter(self._settle, identity, arrival.superstep, self._may_touch)
+            within = yield from boundaries.enter(self._settle, identity, superstep, self._may_touch)
         batch: Batch = yield from open_batch(
             self.settlement,
             name if memory is None else memory.name(task),
@@ -182,6 +190,7 @@ class Turns:
             undoes=memory is None,
             resumable=identity.resumable if memory is None else task is not None,
             let_through=(GraphInterrupt,),
+            park=self._park,
         )
         limit = arrival.config.get("max_concurrency")
         invocation = Invocation(batch, because, limit=limit, raises=arrival.raises, last=arrival.last, task=task)
@@ -195,6 +204,9 @@ class Turns:
             yield from batch.abandon(error)
             raise
         return invocation
+
+    def _acts(self, calls: Sequence[ToolCall]) -> bool:
+        return any(self.declarations.of(call["name"]).kind is not EffectClass.READ for call in calls)
 
     def settle_unattended(self, program: Program) -> None:
         """Run a program that nobody else is there to run: the last task of a turn ended without having come."""

@@ -404,6 +404,41 @@ def test_what_was_split_off_goes_with_it(settlement, desk, rewind):
     assert settlement.parked() == []
 
 
+def test_what_another_process_has_put_aside_is_aborted_too(shared_url, open_here, desk):
+    with open_here(shared_url) as other:
+        with other.transaction("trip/1") as tx:
+            tx.call(desk.tools["book"], "a")
+        with other.transaction("trip/2") as tx:
+            tx.call(desk.tools["book"], "b")
+            tx.park()
+    settlement = open_here(shared_url)
+
+    found = settlement.rewind(["trip/1", "trip/2"], by="ada", dry_run=False)
+
+    assert desk.log == ["book a", "book b", "cancel b", "cancel a"]
+    assert (found.unfinished, settlement.parked(), settlement.residue()) == (("trip/2",), [], [])
+
+
+def test_two_who_go_back_at_once_undo_it_once(settlement, desk, commit):
+    commit("trip/1", "book a", "book b")
+    commit("trip/2", "book c", "mail x")
+    start, found = threading.Barrier(2), []
+
+    def go():
+        start.wait(20)
+        found.append(settlement.rewind(["trip/1", "trip/2"], by="ada", dry_run=False))
+
+    threads = [threading.Thread(target=go, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert desk.log == ["book a", "book b", "book c", "mail x", "cancel c", "cancel b", "cancel a"]
+    assert [one.done for one in found] == [True, True]
+    assert [(one.tool, one.tag.value) for one in settlement.residue()] == [("mail", "leaked")]
+    assert settlement.protocol.live == {}
+
+
 def test_what_has_recorded_nothing_is_aborted_and_its_name_refused(settlement, desk, rewind, commit):
     with settlement.transaction("trip") as tx:
         tx.call(desk.tools["look"], "a")
@@ -693,7 +728,7 @@ def test_a_death_at_any_statement_leaves_all_of_it_or_nothing_and_going_back_aga
     points = KillPoints(url=url).run(lambda: go_back(url)).told
     begun = next(number for number, _, statement in points if "settlemark_effect" in statement)
     seen = set()
-    for number in range(begun, len(points) + 1, 5):
+    for number in range(begun, len(points) + 1, 9):
         booked()
         assert KillPoints(number, url=url).run(lambda: go_back(url)).killed
         with Settlement(url) as settlement:

@@ -17,7 +17,7 @@ class Busy:
         self.begun = threading.Event()
         self.cancelled = threading.Event()
 
-    def tend(self):
+    def tend(self, beside):
         yield Act(self.take_for_ever, {}, None)
 
     async def take_for_ever(self):

@@ -34,6 +34,7 @@ class Swap:
         self.ours = ours
         self.made = Counter()
         self.stock = {}
+        self.where = {"langgraph", "tests"}
         self.outcomes = {}
         self.failures = {}
         self._settlement = None
@@ -101,6 +102,7 @@ class Swap:
             return create_agent
 
         self.replace("create_agent", AGENT, ours)
+        self.where = {"langchain", "tests"}
 
     def checkpointers(self):
         """Every checkpointer that a graph is compiled with becomes a `settled_checkpointer`."""
@@ -136,7 +138,7 @@ class Swap:
             f"{module_name}.{name}"
             for module_name, module in modules
             for name, stock in self.stock.items()
-            if module_name.split(".")[0] in {"langgraph", "langchain", "tests"} and vars(module).get(name) is stock
+            if module_name.split(".")[0] in self.where and vars(module).get(name) is stock
         )
 
     # ---- pytest asks

@@ -76,7 +76,7 @@ transactions = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("ordinal", String(512), nullable=False),
     Column("owner", String(255), nullable=False),
-    Column("reason", Text),  # NULL unless aborted, or waiting
+    Column("reason", Text),  # NULL unless aborted, waiting, or undone on request
     Column("opened_at_seconds", Float, nullable=False),
     Column("settled_at_seconds", Float),  # NULL while unfinished
     Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too

@@ -7,7 +7,10 @@ import json
 import sqlite3
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -17,8 +20,7 @@ from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.world import THREAD, trip
 
 from settlemark import Rewound, State, UsageError
-from settlemark_langgraph import SequencedToolNode
-from settlemark_langgraph._rewind import arewind, rewind
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, arewind, rewind, settled_checkpointer
 
 GO = {"messages": [HumanMessage("go")]}
 TURNS = (
@@ -56,7 +58,7 @@ def before_turn(graph, number, config=THREAD):
     """The checkpoint from which the tools of a turn ran."""
     for snapshot in reversed(list(graph.get_state_history(config))):
         said = sum(message.type == "ai" for message in snapshot.values.get("messages", ()))
-        if snapshot.next == ("tools",) and said == number:
+        if set(snapshot.next) == {"tools"} and said == number:
             return snapshot.config
     raise LookupError(number)
 
@@ -296,10 +298,48 @@ def test_effects_that_may_have_come_from_either_of_two_branches_are_named_and_le
 
     found = rewind(long, fork.config, settlement, dry_run=False)
 
-    assert found.unplaced
-    print(found, world.log, log)
+    left = [t.effects[0].row.arguments for t in settlement.transactions() if t.row.name in found.unplaced]
+    assert left == ['{"hotel":"Cid"}']
     assert "do not tell whether it came after" in str(found)
     assert world.log == [*log, "cancel Ada"]
+
+
+# ---- what settles together
+
+
+def superstep_wise(tools, settlement, saver):
+    return agent(tools, settlement, checkpointer=settled_checkpointer(saver, settlement), settle="superstep")
+
+
+def call_wise(tools, settlement, saver):
+    return agent(tools, settlement, checkpointer=saver, settle="call")
+
+
+def by_middleware(tools, settlement, saver):
+    class Model(GenericFakeChatModel):
+        def bind_tools(self, tools, **options):
+            return self
+
+        def _generate(self, messages, *given, **options):
+            said = say({"messages": messages}, TURNS)["messages"][0]
+            return ChatResult(generations=[ChatGeneration(message=said)])
+
+    middleware = [SettlementMiddleware(settlement)]
+    return create_agent(Model(messages=iter(())), tools, middleware=middleware, checkpointer=saver)
+
+
+@pytest.mark.parametrize("make", [superstep_wise, call_wise, by_middleware])
+def test_whatever_settles_together_is_found_by_its_checkpoint(world, settlement, saver, make):
+    graph = make(trip(world), settlement, saver)
+    graph.invoke(GO, THREAD)
+    target = before_turn(graph, 2)
+
+    found = rewind(graph, target, settlement, dry_run=False)
+
+    assert world.log[len(DONE) :] == ["cancel Cid", "cancel Bee"]
+    assert (named(found.world.residue), found.unplaced) == (["mail a"], ())
+    graph.invoke(None, found.config)
+    assert world.log[len(DONE) + 2 :] == ["book Bee", "mail a", "book Cid"]
 
 
 # ---- whole runs

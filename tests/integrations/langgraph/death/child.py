@@ -36,6 +36,7 @@ CONFIG = {"configurable": {"thread_id": "trip-42"}}
 GO = {"messages": [HumanMessage("go", id="go")]}
 UNKEYED = ("hire", "post")
 WAIT = 20.0
+LATE = 0.02
 
 TRIP = (
     (("look", "Ada"), ("book", "Ada"), ("hire", "guide"), ("mail", "ada")),
@@ -86,9 +87,11 @@ class Points:
     A point is named by what is done there and how often that was begun before: threads may come by in another order.
     """
 
-    def __init__(self, at=None):
+    def __init__(self, at=None, *, late=False):
         self.seen = []
         self._at = at
+        self._late = late
+        self._acted = threading.Event()
         self._counts = Counter()
         self._lock = threading.Lock()
 
@@ -101,6 +104,17 @@ class Points:
         self._pass(f"before {what} #{number}")
         yield
         self._pass(f"after {what} #{number}")
+
+    def act(self, what):
+        """Come by before and after something is done at the office."""
+        self._acted.set()
+        return self.around(what)
+
+    def tarry(self):
+        """Be late with a checkpoint, as savers may be: until somebody acts without waiting for it, or no longer."""
+        if self._late:
+            self._acted.clear()
+            self._acted.wait(LATE)
 
     def _pass(self, point):
         with self._lock:
@@ -164,7 +178,7 @@ def tools(office, points):
 
     def at_office(verb, what, *, keyed):
         call = current_call()
-        with points.around(f"{verb} {what}"):
+        with points.act(f"{verb} {what}"):
             return f"{verb} {what}: number {office.act(verb, what, call.key if call and keyed else None)}"
 
     def cancel(what, key):
@@ -224,6 +238,10 @@ def build(way, known, settlement, saver):
     """Return the graph."""
     if way.shape == "agent":
         middleware = [] if settlement is None else [SettlementMiddleware(settlement, settle=way.settle)]
+        if way.settle in ("superstep", "run"):
+            # A middleware is told of a tool when that is called: what settles before, in a new process, is declared.
+            hire = next(tool for tool in known if tool.name == "hire")
+            settlement.declare("hire", "opaque", function=hire.func)
         return create_agent(Model(plan=way.plan), known, middleware=middleware, checkpointer=saver)
 
     def model(state):
@@ -256,6 +274,7 @@ class Watched(SqliteSaver):
 
     def put(self, config, checkpoint, metadata, new_versions):
         with self.points.around(f"put {metadata['step']}"):
+            self.points.tarry()
             return super().put(config, checkpoint, metadata, new_versions)
 
     def put_writes(self, config, writes, task_id, task_path=""):
@@ -274,6 +293,7 @@ class WatchedAsync(AsyncSqliteSaver):
 
     async def aput(self, config, checkpoint, metadata, new_versions):
         with self.points.around(f"put {metadata['step']}"):
+            await asyncio.to_thread(self.points.tarry)
             return await super().aput(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(self, config, writes, task_id, task_path=""):
@@ -300,7 +320,7 @@ class Process:
     def __init__(self, folder: Path, way: Way, at=None):
         self.folder = folder
         self.way = way
-        self.points = Points(at)
+        self.points = Points(at, late=way.durability == "async")
         self.office = Office(folder / "office.jsonl")
 
     def run(self, *, again):

@@ -1,0 +1,128 @@
+"""Gates as LangGraph's interrupts: a question is raised in the task of its call, and its answer found there again.
+
+LangGraph hands answers out by number: the n-th `interrupt` of a task gets the n-th answer, and whatever runs next gets
+the last one given. So each question is asked under a number of its own, which is on record with it, and takes an answer
+only from a run that was begun with one: neither a tool that is not run again, nor `invoke(None)` after an answer, lets
+one question have the answer to another.
+"""
+
+# What is LangGraph's own inside has no types: pyright can know no more of it than `Any`.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain_core.messages import ToolCall
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
+from langchain_core.tools import BaseTool
+from langgraph.types import interrupt
+from pydantic import ValidationError
+
+from settlemark import Gate, UsageError
+from settlemark_langgraph._arguments import as_given
+from settlemark_langgraph._superstep import begun_with_an_answer
+
+_SCRATCHPAD = "__pregel_scratchpad"
+_OWN = "asked a question of its own, number "
+
+
+def ask(gate: Gate, config: RunnableConfig) -> Any:
+    """Return the answer to a gate's question.
+
+    Raises:
+        GraphInterrupt: it has none yet.
+    """
+    pad = _scratchpad(config)
+    if pad is None:
+        return _within(config, gate)
+    given = len(pad.resume)
+    is_new = gate.question is None or gate.error is not None
+    gate.question = given if gate.question is None or is_new else min(gate.question, given)
+    takes = not is_new and begun_with_an_answer(config)
+    return _within(_numbered(config, itertools.repeat(gate.question).__next__, takes=takes), gate)
+
+
+def _within(config: RunnableConfig, gate: Gate) -> Any:
+    with set_config_context(config) as context:
+        return context.run(interrupt, gate.shown())
+
+
+def own_questions(config: RunnableConfig, note: str | None) -> tuple[RunnableConfig, str | None]:
+    """Return the config in which a tool asks questions of its own, and the note by which it asks the same ones again.
+
+    `note` is the one that it was suspended with, if it was.
+    """
+    pad = _scratchpad(config)
+    if pad is None:
+        return config, None
+    number, known = len(pad.resume), (note or "").removeprefix(_OWN)
+    if known != note and known.isdecimal():
+        number = min(int(known), number)
+    return _numbered(config, itertools.count(number).__next__, takes=True), f"{_OWN}{number}"
+
+
+def is_unasked(config: RunnableConfig) -> bool:
+    """Whether a task has never been given an answer."""
+    pad = _scratchpad(config)
+    return pad is not None and not pad.resume
+
+
+def _scratchpad(config: RunnableConfig) -> Any:
+    pad = config.get("configurable", {}).get(_SCRATCHPAD)
+    return pad if isinstance(getattr(pad, "resume", None), list) else None
+
+
+def _numbered(config: RunnableConfig, counter: Callable[[], int], *, takes: bool) -> RunnableConfig:
+    """Return a config whose next interrupt has the counter's number; it `takes` a new answer, or none."""
+    found = config.get("configurable", {})
+    pad = found[_SCRATCHPAD]
+    view = replace(pad, interrupt_counter=counter, get_null_resume=pad.get_null_resume if takes else _no_answer)
+    return {**config, "configurable": {**found, _SCRATCHPAD: view}}
+
+
+def _no_answer(consume: bool = False) -> None:  # noqa: FBT001, FBT002, ARG001 - as LangGraph calls it
+    return None
+
+
+def edited(
+    tool: BaseTool, call: ToolCall, arguments: Mapping[str, Any], own: Mapping[str, Any]
+) -> tuple[ToolCall, Mapping[str, Any] | None]:
+    """Return a call with other arguments in place of the model's `own`, and these as the tool will get them.
+
+    Raises:
+        UsageError: the tool does not take them.
+    """
+    allowed, required = _names(tool)
+    unknown, missing = sorted(arguments.keys() - allowed), sorted(required - arguments.keys())
+    if unknown or missing:
+        wrong = [f"it has no {name!r}" for name in unknown] + [f"it needs {name!r}" for name in missing]
+        raise _not_taken(tool, arguments, "; ".join(wrong))
+    injected = {name: value for name, value in call["args"].items() if name not in own or own[name] is not value}
+    made = cast("ToolCall", {**call, "args": {**injected, **arguments}})
+    try:
+        return made, as_given(tool, made, own=arguments)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
+        raise _not_taken(tool, arguments, "; ".join(wrong)) from error
+    except Exception as error:
+        raise _not_taken(tool, arguments, f"{type(error).__name__}: {error}") from error
+
+
+def _names(tool: BaseTool) -> tuple[set[str], set[str]]:
+    """Return the names that the model may give a tool's arguments, and those that it must give."""
+    schema: object = tool.args_schema
+    if isinstance(schema, dict):
+        return set(schema.get("properties", {})), set(schema.get("required", ()))
+    return set(tool.args), set()  # what is missing, the tool's model says
+
+
+def _not_taken(tool: BaseTool, arguments: Mapping[str, Any], why: str) -> UsageError:
+    return UsageError(f"{tool.name} does not take {dict(arguments)!r}: {why}; nothing was run", tool=tool.name)
+
+
+__all__ = ["ask", "edited", "is_unasked", "own_questions"]
