@@ -62,9 +62,10 @@ class Attempt:
     """
 
     __slots__ = (
-        "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks", "live_reads", "name",
-        "number", "numbering", "on_failure", "park", "parks", "payloads", "placed", "prefix", "recorded", "replay", "retries",
-        "run", "splinters", "suspended", "told_waiting", "txn", "wait", "waiters", "written",
+        "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks",
+        "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
+        "prefix", "recorded", "replay", "retries", "run", "splinters", "suspended", "told_waiting", "txn",
+        "wait", "waiters", "written",
     )  # fmt: skip
 
     def __init__(
@@ -242,8 +243,9 @@ class Attempt:
             if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
                 earlier.declaration, earlier.missing = effect.declaration, None
             earlier.pack, earlier.unpack = effect.pack, effect.unpack
-            if earlier.stored and earlier.unpack is not None and earlier.result is not None:
-                earlier.result, earlier.stored = earlier.unpack(earlier.result), False
+            if earlier.stored and earlier.unpack is not None:
+                earlier.stored = False  # also of a held one, which has no result yet
+                earlier.result = None if earlier.result is None else earlier.unpack(earlier.result)
         return earlier
 
     def in_order(self) -> list[Effect]:

@@ -420,7 +420,7 @@ class Batch:
             yield from self._driver.split_at(self.attempt, gate, self._behind(gate))
 
     def _gate_to_split_at(self) -> Effect | None:
-        """Return the effect that a person was asked about, when it is all that the turn waits for; None: it is alone."""
+        """Return the effect that a person was asked about, when the turn waits for nothing else and has more to it."""
         effects = self.attempt.in_order()
         paused = [e for e in effects if e.outcome is Outcome.SUSPENDED]
         if len(paused) != 1 or not is_asked(paused[0].note):

@@ -129,30 +129,42 @@ class Calling(Aborting):
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
             effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
             earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
-            if earlier is not None and earlier.held and turn is not None and seat is not None:
-                return self._held_or_stopped(attempt, earlier, turn, seat)
-        if earlier is not None and (earlier.held or earlier.outcome is Outcome.CONFIRMED):
-            return earlier if earlier.held else earlier.result
-        if earlier is not None and earlier.note == SKIPPED:
-            raise Skipped(_failed_before(earlier.declaration.tool, earlier.error, attempt.name))
-        effect = earlier or effect
-        effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
-        if effect.held:
-            if turn is not None and seat is not None:
-                seat.effect = effect
-            yield from self._hold(attempt, txn, effect)
-            attempt.entering.discard(effect)
-            if turn is not None and seat is not None:
-                return self._held_or_stopped(attempt, effect, turn, seat)
-            return effect
-        return (yield from self._act(attempt, txn, effect, let_through))
+        if earlier is not None and earlier.held:
+            return self._held_or_stopped(attempt, earlier, turn, seat)
+        return (yield from self._go_on(attempt, txn, earlier or effect, turn, seat, let_through))
 
-    def _held_or_stopped(self, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> Effect:
-        seat.effect = effect
+    def _go_on(
+        self,
+        attempt: Attempt,
+        txn: Txn,
+        effect: Effect,
+        turn: Turn | None,
+        seat: Seat | None,
+        let_through: tuple[type[BaseException], ...],
+    ) -> Program:
+        """Hold an effect that is to be held, or have it act, unless it is known by now what came of it."""
+        if effect.path in attempt.effects:
+            if effect.outcome is Outcome.CONFIRMED:
+                return effect.result
+            if effect.note == SKIPPED:
+                raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
+        effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
+        if not effect.held:
+            return (yield from self._act(attempt, txn, effect, let_through))
+        if seat is not None:
+            seat.effect = effect
+        yield from self._hold(attempt, txn, effect)
         attempt.entering.discard(effect)
-        if turn.stopped(seat):
-            self._drop(attempt, effect)
-            raise self.why_stopped(attempt, turn, seat)
+        return self._held_or_stopped(attempt, effect, turn, seat)
+
+    def _held_or_stopped(self, attempt: Attempt, effect: Effect, turn: Turn | None, seat: Seat | None) -> Effect:
+        """Return an effect that is held, unless a failure before it stops it."""
+        if turn is not None and seat is not None:
+            seat.effect = effect
+            attempt.entering.discard(effect)
+            if turn.stopped(seat):
+                self._drop(attempt, effect)
+                raise self.why_stopped(attempt, turn, seat)
         return effect
 
     def _gate(

@@ -170,7 +170,7 @@ def is_asked(note: str | None) -> bool:
 
 
 def is_answered_no(note: str | None) -> bool:
-    """Whether a note says that its effect never runs as it was asked for: a person said no, or gave it other arguments."""
+    """Whether a note says that a person said no to its effect, or gave it other arguments: so it never runs."""
     return note is not None and note.startswith((REJECTED, EDITED))
 
 
@@ -186,6 +186,11 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
         f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
         transaction=transaction, epoch=None, tool=tool, key=key, because=because,
     )  # fmt: skip
+
+
+def is_gates(note: str | None) -> bool:
+    """Whether a note says what a person was asked, or answered."""
+    return is_asked(note) or is_answered_no(note) or (note is not None and note.startswith(APPROVED))
 
 
 def question_in(note: str | None) -> int | None:
@@ -214,5 +219,5 @@ def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *
 
 __all__ = [
     "APPROVED", "EDITED", "KIND", "REJECTED", "Approval", "Approver", "Gate", "approval_of", "approve", "asked",
-    "because_in", "edit", "is_answered_no", "is_asked", "question_in", "reject", "rejection",
+    "because_in", "edit", "is_answered_no", "is_asked", "is_gates", "question_in", "reject", "rejection",
 ]  # fmt: skip

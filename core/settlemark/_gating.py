@@ -1,4 +1,4 @@
-"""Asking a person before a gated call acts: a question is on record before it is asked, and its answer before it counts.
+"""Asking a person before a gated call acts: a question is on record before it is asked, an answer before it counts.
 
 What waits for an answer is recorded as an effect that has not acted, and holds what it is to act on. So whoever comes
 back to it, in whatever process, knows which call was asked about with which arguments; and an answer that comes to
@@ -72,9 +72,7 @@ class Gating(Calling):
             yield from self._put(attempt, txn, asking, asked(None))
         return (yield from self._answered(attempt, txn, asking, ask, let_through))
 
-    def _answered(
-        self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control
-    ) -> Program:
+    def _answered(self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control) -> Program:
         """Ask about an effect, and return what may act now."""
         approval: Approval
         likeness: Effect | None
@@ -117,7 +115,8 @@ class Gating(Calling):
             ) from error
         if not isinstance(said, bool):
             raise UsageError(
-                f"approve={approve.name} of {tool} returned {said!r}: {tool} was not run; return True or False", tool=tool
+                f"approve={approve.name} of {tool} returned {said!r}: {tool} was not run; return True or False",
+                tool=tool,
             )
         return said
 
@@ -260,7 +259,7 @@ class Gating(Calling):
 
     @staticmethod
     def _its_likeness(attempt: Attempt, effect: Effect, key: str) -> Effect:
-        """Return the recorded likeness of a call that was approved with other arguments, able to run in this process."""
+        """Return the recorded likeness of a call that was approved with other arguments, able to run here."""
         likeness = next(found for found in attempt.effects.values() if found.key == key)
         if effect.remake is not None:
             made = effect.remake(effect, likeness.arguments)
@@ -270,8 +269,8 @@ class Gating(Calling):
         return likeness
 
 
-_NOT_YET = (Outcome.QUEUED, Outcome.DROPPED)
-"""It has not acted, and did not try to: whether it needs a yes is looked at again."""
+_NOT_YET = (Outcome.SUSPENDED, Outcome.QUEUED, Outcome.DROPPED)
+"""It has not acted: without a yes on record, whether it needs one is looked at again."""
 
 
 def _mode(effect: Effect) -> Mode:

@@ -123,6 +123,10 @@ class Programs(Telling):
             return ledger.now(step)
         return (yield Recorded(ledger.submit(step, durable=durable)))
 
+    def flush(self) -> Program:
+        """Have all on disk that was given before."""
+        yield from self._step(lambda _protocol, _book: None, durable=True)
+
     def _note(self, attempt: Attempt, changes: list[Change]) -> None:
         """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""
         self.ledger.later(lambda _protocol, book: attempt.put(book, changes))

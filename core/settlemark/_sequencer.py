@@ -129,8 +129,8 @@ class Turn:
             return None
         here = (seat.number, "")
         if seat.gated:
-            for layer in (self._gates, self._effects, self._reads) if self.order == "turn" else (self._gates,):
-                earlier = layer.below(here)
+            for those in (self._gates, self._effects, self._reads) if self.order == "turn" else (self._gates,):
+                earlier = those.below(here)
                 if earlier is not None:
                     return self._seats[earlier[0]]
         if not seat.reads and (self.order == "turn" or not seat.scopes):

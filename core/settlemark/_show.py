@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from settlemark import _codec
 from settlemark._effect import Outcome
+from settlemark._gates import is_gates
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
@@ -184,7 +185,7 @@ def became(effect: RecordedEffect) -> str:
     """Return in plain words what became of an effect, with its residue where it left any."""
     words = _outcome(effect)
     if effect.tag in (None, Tag.CLEAN):
-        return words
+        return f"{words} ({_one_line(effect.note or '')})" if is_gates(effect.note) else words
     return f"{words} [{effect.tag}{f': {_one_line(effect.note)}' if effect.note else ''}]"
 
 

@@ -21,6 +21,7 @@ from settlemark._parking import Park
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
+from settlemark._txn import Txn
 from settlemark.ledger._contract import Book
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._once import Once
@@ -65,9 +66,16 @@ class Boundaries:
         self._lock = threading.Lock()
 
     def enter(
-        self, settle: Settle, identity: Identity, superstep: Superstep | None, may_touch: Sequence[str]
+        self,
+        settle: Settle,
+        identity: Identity,
+        superstep: Superstep | None,
+        place: int | None,
+        may_touch: Sequence[str],
     ) -> Program:
         """Return the part of a node's run in the transaction of its superstep, or run.
+
+        `place` tells it from others there, and is the same after a resume; the task's own by default.
 
         Raises:
             UsageError: LangGraph does not tell when that ends; nothing was begun.
@@ -96,7 +104,8 @@ class Boundaries:
         except BaseException:
             self._forget(boundary)
             raise
-        own = (identity.step, superstep.index) if settle == "run" else (superstep.index,)
+        number = superstep.index if place is None else place
+        own = (identity.step, number) if settle == "run" else (number,)
         return Part(part.attempt, part.numbering.under(*own))
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
@@ -133,13 +142,24 @@ class Boundaries:
             if boundary is not None:
                 self._forget(boundary)
 
+    def record(self, run: str) -> Program:
+        """Have on record what is known of a run's calls: LangGraph is about to keep their answers, and asks no more."""
+        with self._lock:
+            parts = [boundary.part for boundary in self._open.values()]
+        if any(part is not None and part.attempt.run == run for part in parts):
+            yield from self._settlement.driver.flush()
+
     def _left(self, name: str) -> Program:
         """Return what was left unfinished under this name, or None: an ended process, or an interrupted run, had it.
 
         No node has come back to it since, for all of them were over: their results were kept.
         """
         settlement = self._settlement
-        txn = settlement.ledger.now(lambda protocol, _book: protocol.named.get(name))
+
+        def look(protocol: Protocol, _book: Book) -> Txn | None:
+            return protocol.named.get(name)
+
+        txn = settlement.ledger.now(look)
         return None if txn is None else (yield from settlement.begin(name, run=txn.run))
 
     def _end(self, loop: int, error: BaseException | None) -> Program:

@@ -1,5 +1,8 @@
 """A checkpointer that settles the effects of a superstep when it stores the checkpoint behind it."""
 
+# The stock classes leave type parameters open.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import inspect
@@ -168,7 +171,7 @@ def _is_undone(book: Book, name: str) -> bool:
 
 _OURS: dict[str, Any] = {"put": _put, "aput": _aput, "get_tuple": _get_tuple, "aget_tuple": _aget_tuple}
 _OTHERS = (
-    "list", "alist", "put_writes", "aput_writes", "delete_thread", "adelete_thread", "delete_for_runs",
+    "list", "alist", "delete_thread", "adelete_thread", "delete_for_runs",
     "adelete_for_runs", "copy_thread", "acopy_thread", "prune", "aprune", "get", "aget", "get_next_version",
     "get_delta_channel_history", "aget_delta_channel_history",
 )  # fmt: skip
@@ -179,21 +182,49 @@ def _class_like(kind: type[BaseCheckpointSaver[Any]]) -> type[SettledCheckpointe
     """Return a class that has the methods which another has beyond the base class: LangGraph looks for those."""
     made = _classes.get(kind)
     if made is None:
-        names = [*_OURS, *(name for name in _OTHERS if hasattr(BaseCheckpointSaver, name))]
+        names = [*_OURS, *_KEEPING, *(name for name in _OTHERS if hasattr(BaseCheckpointSaver, name))]
         own = [name for name in names if getattr(kind, name) is not getattr(BaseCheckpointSaver, name)]
-        methods = {name: _OURS.get(name) or _forwarded(kind, name) for name in own}
+        makers = {name: _KEEPING.get(name, _forwarded) for name in own}
+        methods = {name: _OURS.get(name) or makers[name](kind, name) for name in own}
         made = _classes[kind] = type(f"Settled{kind.__name__}", (SettledCheckpointer,), methods)
     return made
+
+
+def _keeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+    def keep(self: SettledCheckpointer, config: RunnableConfig, *given: Any, **named: Any) -> Any:
+        run_sync(self._boundaries.record(_run(config)))
+        return getattr(self.inner, name)(config, *given, **named)
+
+    return _like(keep, kind, name)
+
+
+def _akeeping(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+    async def keep(self: SettledCheckpointer, config: RunnableConfig, *given: Any, **named: Any) -> Any:
+        await run_async(self._boundaries.record(_run(config)))
+        return await getattr(self.inner, name)(config, *given, **named)
+
+    return _like(keep, kind, name)
+
+
+_KEEPING = {"put_writes": _keeping, "aput_writes": _akeeping}
+
+
+def _run(config: RunnableConfig) -> str:
+    return str(config.get("configurable", {}).get("thread_id"))
 
 
 def _forwarded(kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
     def forward(self: SettledCheckpointer, *given: Any, **named: Any) -> Any:
         return getattr(self.inner, name)(*given, **named)
 
-    forward.__name__ = name
+    return _like(forward, kind, name)
+
+
+def _like(method: Any, kind: type[BaseCheckpointSaver[Any]], name: str) -> Any:
+    method.__name__ = name
     # LangGraph reads from a method's parameters what it may be given.
-    forward.__signature__ = inspect.signature(getattr(kind, name))  # type: ignore[attr-defined]
-    return forward
+    method.__signature__ = inspect.signature(getattr(kind, name))
+    return method
 
 
 __all__ = ["SettledCheckpointer", "settled_checkpointer"]

@@ -57,7 +57,7 @@ def corrections(messages: Iterable[Any], settlement: Settlement) -> list[Any]:
 
 
 def _until_settled() -> None:
-    """Wait for the checkpoint that the caller's node runs on: `durability="async"` may store, and so settle, it late."""
+    """Wait for the checkpoint that the caller's node runs on: with `durability="async"` it may be stored late."""
     try:
         superstep = Superstep.of(get_config())
     except RuntimeError:  # not in a graph
@@ -79,6 +79,8 @@ def _answer(effect: RecordedEffect, recorded: RecordedTransaction, message: Tool
     row = effect.row
     reason, _, cause = (recorded.reason or "its transaction was undone").partition(": ")
     because = cause or reason
+    if recorded.state is State.COMMITTED and not row.held and effect.outcome in (Outcome.INTENDED, Outcome.UNKNOWN):
+        return message  # whoever answered did know
     if recorded.state is State.COMMITTED:
         because = effect.note or effect.error or "it failed"  # of others it left, or was undone by an operator
     if effect.outcome is Outcome.CONFIRMED and effect.tag is None:

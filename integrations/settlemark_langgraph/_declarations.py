@@ -86,8 +86,8 @@ class Declarations:
     def _refuse_to_gate(self, found: Declaration | None) -> None:
         if found is not None and found.approve is not None and not self._settles:
             raise DeclarationError(
-                f"{found.tool} needs a person's yes (approve=), which a node without a settlement cannot ask for: give it"
-                " settlement=Settlement(…)",
+                f"{found.tool} needs a person's yes (approve=), which a node without a settlement cannot ask for: give"
+                " it settlement=Settlement(…)",
                 tool=found.tool,
             )
 

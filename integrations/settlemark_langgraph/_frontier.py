@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from langgraph.prebuilt import ToolRuntime
 
 from settlemark import UsageError
 from settlemark_langgraph._seated import SeatedCall
 
 
-def frontier(runtime: ToolRuntime, scope: str) -> int:
+def frontier(runtime: ToolRuntime[Any, Any], scope: str) -> int:
     """Return the epoch before which nothing more touches a scope; a tool's own is `current_call().epoch`.
 
     It advances when nodes have settled: what a tool reads on a scope whose frontier is its own epoch, or later, is

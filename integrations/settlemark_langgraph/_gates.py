@@ -60,10 +60,10 @@ def own_questions(config: RunnableConfig, note: str | None) -> tuple[RunnableCon
     pad = _scratchpad(config)
     if pad is None:
         return config, None
-    number, known = len(pad.resume), (note or "").removeprefix(_OWN)
-    if known != note and known.isdecimal():
-        number = min(int(known), number)
-    return _numbered(config, itertools.count(number).__next__, takes=True), f"{_OWN}{number}"
+    before, _, known = (note or "").partition(_OWN)
+    number = min(int(known), len(pad.resume)) if known.isdecimal() else len(pad.resume)
+    before = before if known or not before else f"{before}; "  # that it was approved stays on record
+    return _numbered(config, itertools.count(number).__next__, takes=True), f"{before}{_OWN}{number}"
 
 
 def is_unasked(config: RunnableConfig) -> bool:
@@ -85,7 +85,7 @@ def _numbered(config: RunnableConfig, counter: Callable[[], int], *, takes: bool
     return {**config, "configurable": {**found, _SCRATCHPAD: view}}
 
 
-def _no_answer(consume: bool = False) -> None:  # noqa: FBT001, FBT002, ARG001 - as LangGraph calls it
+def _no_answer(consume: bool = False) -> None:  # noqa: ARG001 - as LangGraph calls it
     return None
 
 

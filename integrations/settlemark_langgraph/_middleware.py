@@ -77,7 +77,9 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         self._settlement = settlement
         self._declarations = Declarations(settlement, None, effects or {}, settles=True)
-        self._turns = Turns(settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch)
+        self._turns = Turns(
+            settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch
+        )
 
     # ---- calls
 

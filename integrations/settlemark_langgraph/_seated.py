@@ -128,9 +128,15 @@ class Visit:
             yield from invocation.batch.finish(seated.place)
 
     def abandon(self, error: BaseException) -> Program:
-        """End what this run of the node has begun: it was cut short."""
+        """End what this run of the node has begun: it was cut short.
+
+        A turn that it shares with others' tasks goes on when all of its own calls are over: they were told why.
+        """
         for invocation in self.invocations:
-            yield from invocation.batch.abandon(error)
+            own = [seated for seated in self.calls if seated.invocation is invocation]
+            told = isinstance(error, Exception) and all(seated.place.over for seated in own)
+            if not (invocation.shared and told):
+                yield from invocation.batch.abandon(error)
 
     @property
     def is_settled(self) -> bool:
@@ -264,7 +270,7 @@ class SettledTool:
 
     def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result; a held one waits, if it may."""
-        context, in_loop, config = copy_context(), in_event_loop(), ensure_config(config)
+        context, in_loop, config = copy_context(), in_event_loop(), config or ensure_config()
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
         given = self._given(call)
@@ -276,30 +282,33 @@ class SettledTool:
                 return self._tool.invoke(call, config)
 
         def run(call: Any) -> Any:
-            with self._acting(config) as inner:
-                return _checked(carried_into(context).run(work, call, inner))
-            return None
+            with self._acting(config) as (inner, ended):
+                ended.append(_checked(carried_into(context).run(work, call, inner)))
+            return next(iter(ended), None)
 
         with self._telling() as ended:
-            program = self._program(run, call, given, partial(self._ask, config), may_wait=self._may_wait and not in_loop)
+            program = self._program(
+                run, call, given, partial(self._ask, config), may_wait=self._may_wait and not in_loop
+            )
             ended.append(run_sync(program))
         return self._result(ended[0])
 
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
-        context, config = copy_context(), ensure_config(config)
+        context, config = copy_context(), config or ensure_config()
         given = self._given(call)
         if isinstance(given, BadCall):
             return await given.ainvoke({**call, "args": self._arguments}, config)
 
         async def run(call: Any) -> Any:
-            with self._acting(config) as inner:
+            with self._acting(config) as (inner, ended):
                 work = self._tool.ainvoke(call, inner)
-                if not self._seated.place.seat.held:
-                    return _checked(await work)
-                # Another call's task releases it: this one's context goes along.
-                return _checked(await asyncio.create_task(work, context=carried_into(context)))
-            return None
+                if self._seated.place.seat.held:
+                    # Another call's task releases it: this one's context goes along.
+                    ended.append(_checked(await asyncio.create_task(work, context=carried_into(context))))
+                else:
+                    ended.append(_checked(await work))
+            return next(iter(ended), None)
 
         async def ask(gate: Gate) -> Any:
             return self._ask(config, gate)
@@ -321,8 +330,8 @@ class SettledTool:
             raise
 
     @contextmanager
-    def _acting(self, config: RunnableConfig) -> Generator[RunnableConfig]:
-        """Have the tool act with the config that is its own: it asks its questions under their own numbers."""
+    def _acting(self, config: RunnableConfig) -> Generator[tuple[RunnableConfig, list[Any]]]:
+        """Have the tool act with a config of its own, where its questions have their own numbers; keep its answer."""
         # A release that failed is tried again; one that asked a human is not to ask twice.
         if isinstance(self._seated.control, GraphInterrupt):
             raise self._seated.control
@@ -330,7 +339,7 @@ class SettledTool:
         if effect is not None and effect.key and self._settles:
             config, note = own_questions(config, effect.note)
         try:
-            yield config
+            yield config, []
         except GraphInterrupt as control:
             self._seated.asks = True
             if self._seated.place.seat.held:
@@ -367,8 +376,8 @@ class SettledTool:
             return partial(run, made), taken
 
         return invocation.batch.perform(
-            self._seated.place, partial(run, call), self._arguments, given=given, because=invocation.because, pack=plain,
-            unpack=partial(answer_from, call=self._seated.call), ask=ask, remake=remake, may_wait=may_wait,
+            self._seated.place, partial(run, call), self._arguments, given=given, because=invocation.because,
+            pack=plain, unpack=partial(answer_from, call=self._seated.call), ask=ask, remake=remake, may_wait=may_wait,
         )  # fmt: skip
 
     @contextmanager

@@ -81,7 +81,11 @@ class Superstep:
     @property
     def index(self) -> int:
         """Where the task it is seen from stands among the others; the same after a resume."""
-        return [task.id for task in self._all()].index(self._own.id)
+        return self.index_of(self.own)
+
+    def index_of(self, task: Task) -> int:
+        """Where a task stands among the others."""
+        return [other.id for other in self._all()].index(task.id)
 
     @property
     def loop(self) -> int:
@@ -106,7 +110,7 @@ class Superstep:
             return True if self._looked > _LOOKS else None
         if task.id not in self._watched:
             self._watched[task.id] = future
-            future.add_done_callback(lambda _: then())
+            future.add_done_callback(partial(_ignoring, then))
         return bool(future.done())
 
     @property
@@ -115,21 +119,18 @@ class Superstep:
         return _LOOK_AGAIN
 
     def at_end(self, then: Callable[[BaseException | None], Program]) -> bool:
-        """Have a program run when this graph's run is over, given what ended it; return whether that is possible."""
+        """Have a program run when this graph's run is over, given what ended it; return whether that is possible.
+
+        At a good end it runs before the last checkpoint is waited for; after an error when all tasks are over.
+        """
         stack: Any = getattr(self._loop, "stack", None)
-
-        def leave(_kind: object, error: BaseException | None, _trace: object) -> None:
-            run_sync(then(error))
-
-        async def aleave(_kind: object, error: BaseException | None, _trace: object) -> None:
-            await run_async(then(error))
-
-        if isinstance(stack, AsyncExitStack):
-            stack.push_async_exit(aleave)
-        elif isinstance(stack, ExitStack):
-            stack.push(leave)
-        else:
+        if not isinstance(stack, ExitStack | AsyncExitStack):
             return False
+        endings = _endings.get(self._loop)
+        if endings is None:
+            endings = _endings[self._loop] = []
+            _Ending(endings).enter(stack)
+        endings.append(then)
         return True
 
     def until_stored(self) -> Program:
@@ -194,6 +195,59 @@ def _loop_of(config: Mapping[str, Any]) -> Any:
 
 def _fire(ticket: Ticket, _future: object) -> None:
     fire([ticket])
+
+
+_endings: weakref.WeakKeyDictionary[Any, list[Callable[[BaseException | None], Program]]] = weakref.WeakKeyDictionary()
+
+
+class _Ending:
+    """What is to be done at the end of a run, once around what LangGraph does there, and once before it."""
+
+    def __init__(self, programs: list[Callable[[BaseException | None], Program]]) -> None:
+        self._programs = programs
+        self._error: BaseException | None = None
+
+    def enter(self, stack: ExitStack | AsyncExitStack) -> None:
+        """Put it on top of a loop's stack, and below all that is there."""
+        inner = stack.pop_all()
+        if isinstance(stack, AsyncExitStack):
+            stack.push_async_exit(self._abelow)
+            stack.push_async_exit(cast("AsyncExitStack", inner))
+            stack.push_async_exit(self._aabove)
+        else:
+            stack.push(self._below)
+            stack.push(cast("ExitStack", inner))
+            stack.push(self._above)
+
+    def _above(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._error = error
+        if error is None:
+            self._run()
+
+    def _below(self, *_: object) -> None:
+        if self._error is not None:
+            self._run()
+
+    def _run(self) -> None:
+        for then in self._programs:
+            run_sync(then(self._error))
+
+    async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._error = error
+        if error is None:
+            await self._arun()
+
+    async def _abelow(self, *_: object) -> None:
+        if self._error is not None:
+            await self._arun()
+
+    async def _arun(self) -> None:
+        for then in self._programs:
+            await run_async(then(self._error))
+
+
+def _ignoring(then: Callable[[], None], _future: object) -> None:
+    then()
 
 
 def _task(task: Any) -> Task:

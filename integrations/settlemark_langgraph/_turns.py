@@ -6,6 +6,9 @@ of tasks, which is the order in which the model issued them. A task that ends wi
 answered in its place), or that was over in an earlier process, is taken for answered: nobody waits for it.
 """
 
+# Whatever a graph sends comes through here: pyright can know no more of it than `Any`.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import asyncio
@@ -134,10 +137,21 @@ class Turns:
             if visit is not None:
                 return visit
 
-    def open(self, calls: Sequence[ToolCall], arrival: Arrival, identity: Identity, name: str | None) -> Program:
-        """Return a seat for each call, in a transaction of this name; with `settle="call"` each in one of its own."""
+    def open(
+        self,
+        calls: Sequence[ToolCall],
+        arrival: Arrival,
+        identity: Identity,
+        name: str | None,
+        *,
+        place: int | None = None,
+    ) -> Program:
+        """Return a seat for each call, in a transaction of this name; with `settle="call"` each in one of its own.
+
+        `place` is the turn's among the tasks of its superstep, where that is not the arriving task's.
+        """
         if self._settle != "call":
-            invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name)
+            invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name, place=place)
             return invocation.calls
         turn = Turn(order=self._order, stop_on_failure=False, holds=False)
         seats: list[SeatedCall] = []
@@ -156,6 +170,7 @@ class Turns:
         identity: Identity,
         name: str | None,
         turn: Turn | None = None,
+        place: int | None = None,
     ) -> Program:
         memory = self.memory
         task = None if memory is None else memory.task(name, calls)
@@ -177,7 +192,7 @@ class Turns:
             if self._settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)
             boundaries = boundaries_of(self.settlement)
-            within = yield from boundaries.enter(self._settle, identity, superstep, self._may_touch)
+            within = yield from boundaries.enter(self._settle, identity, superstep, place, self._may_touch)
         batch: Batch = yield from open_batch(
             self.settlement,
             name if memory is None else memory.name(task),
@@ -275,7 +290,8 @@ class SharedTurn:
 
     def _open(self, arrival: Arrival, identity: Identity) -> Program:
         calls = [call for _, found in self._tasks for call in found]
-        seats: list[SeatedCall] = yield from self._turns.open(calls, arrival, identity, self._name)
+        place = self._superstep.index_of(self._tasks[0][0])
+        seats: list[SeatedCall] = yield from self._turns.open(calls, arrival, identity, self._name, place=place)
         for seated in seats:
             seated.invocation.shared = True
             seated.invocation.may_wait = arrival.room >= len(self._tasks)

@@ -1,4 +1,4 @@
-"""A call that needs a person's yes acts only with it, with the arguments that were shown or those given in their place."""
+"""A call that needs a person's yes acts only with it, and with the arguments shown or those given in their place."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ def outcomes(recorded, settlement, name="trip"):
 def test_whatever_is_answered_is_a_decision_or_an_error_that_says_how_to_answer(answer):
     try:
         found = approval_of(answer)
-    except UsageError as error:
-        assert 'nothing was run' in str(error)  # noqa: Q000
+    except UsageError as caught:
+        found = str(caught)
+    if isinstance(found, str):
+        assert found.endswith("nothing was run")
     else:
         assert found.decision in ("approve", "reject", "edit")
         assert (found.arguments is not None) is (found.decision == "edit")
@@ -98,7 +100,7 @@ def test_what_the_helpers_make_means_what_they_say(arguments, because):
         ("maybe", "'maybe' is no decision"),
         (None, "None is no answer"),
         (1, "1 is no answer"),
-        ({"decision": "approve", "arguments": {}}, "\"arguments\" come with \"edit\", not with 'approve'"),
+        ({"decision": "approve", "arguments": {}}, '"arguments" come with "edit", not with \'approve\''),
         ({"decision": "edit"}, '"edit" comes with all "arguments" the call is to have, not None'),
         ({"decision": "reject", "why": "no"}, "'why' says nothing in an answer"),
         ({"decision": "reject", "because": 1}, '"because" is a text, not 1'),

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
@@ -35,11 +35,25 @@ class OfflineError(FetchError):
 
 
 @dataclass(frozen=True)
+class Reason:
+    """Why some tests end otherwise with ours; `given` that in its place they end with as `like` does."""
+
+    why: str
+    given: str
+    like: str
+    tests: tuple[str, ...]
+
+    def covers(self, test: str) -> bool:
+        """Whether it is said of this test, with whatever parameters."""
+        return test.partition("[")[0] in self.tests
+
+
+@dataclass(frozen=True)
 class Suite:
     """Released tests, and what is swapped in them.
 
-    `some` are run by default and `tests` when all are asked for. A test in `differs` may end otherwise than with
-    stock, for the reason given.
+    `some` are run by default and `tests` when all are asked for. `differs` names, by the reason, tests that end
+    otherwise with ours than with stock, and with what in its place they end as we say they do: so the reason is tried.
     """
 
     name: str
@@ -47,7 +61,7 @@ class Suite:
     swap: str
     tests: tuple[str, ...]
     some: tuple[str, ...]
-    differs: Mapping[str, str] = field(default_factory=dict)
+    differs: tuple[Reason, ...] = ()
 
     @property
     def release(self) -> str:
@@ -62,19 +76,66 @@ TOOL_NODE = Suite(
     tests=("tests",),
     some=("tests",),
 )
+_MIDDLEWARE = "tests/unit_tests/agents/middleware"
 AGENTS = Suite(
     "agents",
     "langchain",
     "every create_agent is given a SettlementMiddleware first",
     tests=("tests/unit_tests/agents",),
-    some=("tests/unit_tests/agents",),
+    some=(
+        f"{_MIDDLEWARE}/core",
+        f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py",
+        f"{_MIDDLEWARE}/implementations/test_tool_call_limit.py",
+        f"{_MIDDLEWARE}/implementations/test_tool_emulator.py",
+        f"{_MIDDLEWARE}/implementations/test_tool_error.py",
+        f"{_MIDDLEWARE}/implementations/test_tool_retry.py",
+        "tests/unit_tests/agents/test_injected_runtime_create_agent.py",
+        "tests/unit_tests/agents/test_react_agent.py",
+        "tests/unit_tests/agents/test_return_direct_graph.py",
+        "tests/unit_tests/agents/test_subagent_streaming.py",
+    ),
+    differs=(
+        Reason(
+            "a middleware that wraps tool calls gives every agent a node for tools, also one that has none, and lets it"
+            " name tools that are not known",
+            given="bystander",
+            like="ours",
+            tests=(
+                f"{_MIDDLEWARE}/core/test_decorators.py::test_async_middleware_with_can_jump_to_graph_snapshot",
+                f"{_MIDDLEWARE}/core/test_diagram.py::test_create_agent_diagram",
+                f"{_MIDDLEWARE}/core/test_dynamic_tools.py::test_dynamic_tool_without_handler_raises_error",
+                f"{_MIDDLEWARE}/core/test_framework.py::test_jump_to_is_ephemeral",
+                f"{_MIDDLEWARE}/core/test_tools.py::test_unknown_tool_raises_error",
+            ),
+        ),
+        Reason(
+            "no effect acts before an earlier one of its turn that failed, or that waits for an answer; a read does",
+            given="reads",
+            like="stock",
+            tests=(
+                f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py"
+                "::test_per_call_pauses_once_per_gated_call_and_applies_answers_by_id",
+                f"{_MIDDLEWARE}/implementations/test_tool_retry.py"
+                "::test_tool_retry_parallel_interrupt_with_successful_sibling",
+                f"{_MIDDLEWARE}/implementations/test_tool_retry.py::test_tool_retry_specific_tools_only",
+                f"{_MIDDLEWARE}/implementations/test_tool_retry.py::test_tool_retry_specific_tools_with_base_tool",
+            ),
+        ),
+    ),
 )
 GRAPHS = Suite(
     "graphs",
     "langgraph",
     "every checkpointer is a settled_checkpointer, and ToolNode a SequencedToolNode with a settlement",
     tests=("tests",),
-    some=("tests/test_interruption.py", "tests/test_time_travel.py", "tests/test_subgraph_persistence.py"),
+    some=(
+        "tests/test_interruption.py",
+        "tests/test_subgraph_persistence.py",
+        "tests/test_time_travel.py",
+        "tests/test_tool_stream_handler.py",
+        "-k",
+        "not sqlite",
+    ),
 )
 SUITES = (TOOL_NODE, AGENTS, GRAPHS)
 
@@ -150,8 +211,8 @@ def unpack(archive: Path, target: Path) -> None:
             (target / path).write_bytes(content.read())
 
 
-def run(suite: Suite, source: Path, *, ours: bool, whole: bool = False) -> Report:
-    """How the tests of a suite under `source` end, with ours in the place of theirs or without."""
+def run(suite: Suite, source: Path, given: str, tests: Sequence[str] = ()) -> Report:
+    """How tests of a suite under `source` end with "stock", with "ours", or with what a `Reason` gives."""
     with tempfile.TemporaryDirectory() as scratch:
         # alone in a directory: this one has names beside it that must not shadow an import of the tests
         shutil.copy(HERE / "upstream_plugin.py", scratch)
@@ -159,12 +220,12 @@ def run(suite: Suite, source: Path, *, ours: bool, whole: bool = False) -> Repor
         plugins = ["-p", "upstream_plugin", "-p", "no:cacheprovider"]
         told = {
             "UPSTREAM_SUITE": suite.name,
-            "UPSTREAM_OURS": "1" if ours else "",
+            "UPSTREAM_WITH": given,
             "UPSTREAM_REPORT": str(report),
         }
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *plugins, "-q", "--tb=short", "--continue-on-collection-errors",
-             *(suite.tests if whole else suite.some)],
+             *(tests or suite.some)],
             cwd=source,
             env=environment(Path(scratch), told),
             stdout=subprocess.PIPE,
@@ -186,21 +247,40 @@ def environment(plugin: Path, extra: dict[str, str]) -> dict[str, str]:
     return kept | servers | {"PYTHONPATH": os.pathsep.join(path)} | extra
 
 
-def differences(stock: Report, ours: Report, allowed: Mapping[str, str] | None = None) -> list[str]:
-    """One line per test that does not end as it does with stock; passing where stock fails is no fault."""
+def differences(suite: Suite, source: Path, stock: Report, ours: Report) -> list[str]:
+    """One line per test that ends otherwise with ours than with stock, unless a reason for it stands and holds."""
+    different = [
+        test for test in sorted(stock.outcomes | ours.outcomes) if stock.outcomes.get(test) != ours.outcomes.get(test)
+    ]
+    for reason in suite.differs:
+        covered = [test for test in different if reason.covers(test)]
+        if not covered:
+            continue
+        tried, known = run(suite, source, reason.given, covered), {"stock": stock, "ours": ours}[reason.like]
+        holds = {test for test in covered if tried.outcomes.get(test) == known.outcomes.get(test)}
+        different = [test for test in different if test not in holds]
     return [
         f"{test}: {stock.outcomes.get(test, 'not run')} with stock, "
         f"{ours.outcomes.get(test, 'not run')} with ours\n{ours.failures.get(test, '')}".rstrip()
-        for test in sorted(stock.outcomes | ours.outcomes)
-        if stock.outcomes.get(test) != ours.outcomes.get(test) and test not in (allowed or {})
+        for test in different
     ]
+
+
+def explained(suite: Suite, stock: Report, ours: Report) -> list[str]:
+    """What is said of the tests that end otherwise."""
+    found = []
+    for reason in suite.differs:
+        tests = [test for test in ours.outcomes if reason.covers(test) and stock.outcomes[test] != ours.outcomes[test]]
+        if tests:
+            found.append(f"  {len(tests)} otherwise, as with {reason.given!r}: {reason.why}")
+    return found
 
 
 def main() -> int:
     """Print both runs of each suite and what differs; 0 when nothing does."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="every released test, not a choice of them")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(suite.name for suite in SUITES))
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(repr(suite.name) for suite in SUITES))
     asked = parser.parse_args()
     whole = asked.all or os.environ.get("SETTLEMARK_TESTS") == "all"
     status = 0
@@ -208,11 +288,11 @@ def main() -> int:
         if asked.suites and suite.name not in asked.suites:
             continue
         source = fetch(suite.package, suite.release)
-        stock, ours = (run(suite, source, ours=which, whole=whole) for which in (False, True))
-        different = differences(stock, ours, suite.differs)
+        stock, ours = (run(suite, source, given, suite.tests if whole else ()) for given in ("stock", "ours"))
+        different = differences(suite, source, stock, ours)
         tell(f"{suite.package} {suite.release}: {suite.swap}", f"  stock: {stock.summary}", f"  ours:  {ours.summary}")
-        tell(*different, *(f"  not swapped in {name}" for name in ours.not_swapped))
-        if different or ours.not_swapped or stock.made != ours.made:
+        tell(*explained(suite, stock, ours), *different, *(f"  not swapped: {name}" for name in ours.not_swapped))
+        if different or ours.not_swapped or not ours.made:
             status = 1
     return status
 

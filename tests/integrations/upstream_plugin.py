@@ -1,7 +1,9 @@
 """A pytest plugin that runs inside the released tests of LangGraph and LangChain, and puts ours in the place of theirs.
 
-`UPSTREAM_SUITE` says what those tests are about, `UPSTREAM_OURS` whether ours is put there (else it is only counted
-how often theirs is made), and `UPSTREAM_REPORT` where to write how each test ended and what was replaced.
+`UPSTREAM_SUITE` says what those tests are about, and `UPSTREAM_REPORT` where to write how each test ended and what was
+replaced. `UPSTREAM_WITH` says with what: "stock" (it is only counted how often theirs is made), "ours", or one of two
+that tell why a test ends otherwise with ours: "bystander", a middleware of LangChain's that settles nothing and hands
+all on, and "reads", ours where it is told that all tools only read.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ SERVERS = ("redis",)
 class Swap:
     """What the tests of one suite are run with, and what they made of it."""
 
-    def __init__(self, report, *, ours) -> None:
+    def __init__(self, report, given) -> None:
         self.report = report
-        self.ours = ours
+        self.given = given
+        self.ours = given != "stock"
         self.made = Counter()
         self.stock = {}
         self.where = {"langgraph", "tests"}
@@ -61,7 +64,7 @@ class Swap:
 
         @functools.wraps(build)
         def count_and_build(*args, **kwargs):
-            self.made[kind.__mro__[0].__name__ if self.ours else "ToolNode"] += 1
+            self.made["ToolNode"] += 1
             build(*args, **kwargs)
 
         kind.__init__ = count_and_build
@@ -93,16 +96,23 @@ class Swap:
             @functools.wraps(stock)
             def create_agent(*args, middleware=(), **kwargs):
                 self.made["create_agent"] += 1
-                if self.ours:
-                    from settlemark_langgraph import SettlementMiddleware
-
-                    middleware = [SettlementMiddleware(self.settlement), *middleware]
-                return stock(*args, middleware=middleware, **kwargs)
+                first = self.middleware(kwargs.get("tools") or ())
+                return stock(*args, middleware=[*first, *middleware], **kwargs)
 
             return create_agent
 
         self.replace("create_agent", AGENT, ours)
         self.where = {"langchain", "tests"}
+
+    def middleware(self, tools):
+        if not self.ours:
+            return []
+        if self.given == "bystander":
+            return [bystander()]
+        from settlemark_langgraph import SettlementMiddleware
+
+        reads = {name: "read" for tool in tools if (name := getattr(tool, "name", None))}
+        return [SettlementMiddleware(self.settlement, effects=reads if self.given == "reads" else None)]
 
     def checkpointers(self):
         """Every checkpointer that a graph is compiled with becomes a `settled_checkpointer`."""
@@ -173,7 +183,7 @@ class Swap:
 
     def pytest_terminal_summary(self, terminalreporter):
         made = ", ".join(f"{count} x {name}" for name, count in sorted(self.made.items()))
-        terminalreporter.write_line(f"{'ours' if self.ours else 'stock'}: {made}")
+        terminalreporter.write_line(f"{self.given}: {made}")
 
 
 class Fixtures:
@@ -191,6 +201,25 @@ class Fixtures:
         settled = self.swap.settled(saver)
         fixturedef.cached_result = (settled, *rest)
         return settled
+
+
+def bystander():
+    from langchain.agents.middleware import AgentMiddleware
+
+    class Bystander(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return handler(request)
+
+        async def awrap_tool_call(self, request, handler):
+            return await handler(request)
+
+        def wrap_model_call(self, request, handler):
+            return handler(request)
+
+        async def awrap_model_call(self, request, handler):
+            return await handler(request)
+
+    return Bystander()
 
 
 class StandIn(ModuleType):
@@ -224,7 +253,7 @@ def pytest_addhooks(pluginmanager):
 
 
 def pytest_configure(config):
-    swap = Swap(Path(os.environ["UPSTREAM_REPORT"]), ours=bool(os.environ.get("UPSTREAM_OURS")))
+    swap = Swap(Path(os.environ["UPSTREAM_REPORT"]), os.environ["UPSTREAM_WITH"])
     suite = os.environ["UPSTREAM_SUITE"]
     if suite == "tool node":
         swap.tool_nodes(settles=False)

@@ -69,7 +69,14 @@ def desk(world, *, broken=(), needs=("rent", "mail", "pay")):
         world.act(f"ask {question} {answer}")
         return answer
 
-    return [_both(f) for f in (book, rent, mail, pay, look, ask)]
+    @effect("opaque", approve=True)
+    def negotiate() -> str:
+        """Ask a person twice."""
+        answer = f"{interrupt('how much?')} {interrupt('when?')}"
+        world.act(f"negotiate {answer}")
+        return answer
+
+    return [_both(f) for f in (book, rent, mail, pay, look, ask, negotiate)]
 
 
 def _both(function):
@@ -82,38 +89,30 @@ def _both(function):
 class Node:
     """A turn whose calls are one task: a graph of one tool node."""
 
-    alone = True
-
-    @staticmethod
-    def built(tools, message, settlement, saver, **options):
+    def built(self, tools, message, settlement, saver, **options):
         del message
         return graph(SequencedToolNode(tools, settlement=settlement, **options), checkpointer=saver)
 
-    @staticmethod
-    def begun(message):
+    def begun(self, message):
         return {"messages": [message]}
 
 
 class Agent:
     """A turn whose calls are a task each: an agent, with or without its first message still to say."""
 
-    alone = False
-
-    @staticmethod
-    def built(tools, message, settlement, saver, *, behind=(), **options):
+    def built(self, tools, message, settlement, saver, *, behind=(), **options):
         said = iter([*([message] if message else []), AIMessage("done", id="ai-done")])
         middleware = [SettlementMiddleware(settlement, **options), *behind]
         return create_agent(Model(messages=said, told=[]), tools, middleware=middleware, checkpointer=saver)
 
-    @staticmethod
-    def begun(message):
+    def begun(self, message):
         del message
         return {"messages": [HumanMessage("go")]}
 
 
 @pytest.fixture(params=[Node, Agent], ids=["node", "create_agent"])
 def kind(request):
-    return request.param
+    return request.param()
 
 
 @pytest.fixture
@@ -311,6 +310,17 @@ def test_questions_of_a_tools_own_and_gates_have_each_their_own_answer(start, re
     assert world.log == ["ask 1 one", "rent X", "ask 2 two", "pay 100"]
 
 
+def test_a_tool_that_needs_a_yes_and_then_asks_itself_is_asked_about_once(start, resume, world):
+    built, said = start(("negotiate", {}), ("rent", {"plate": "X"}))
+    asked = questions(said)
+    for answer in ("approve", "10", "now", "approve"):
+        said = resume(built, answer)
+        asked += questions(said)
+
+    assert asked == [("negotiate", {}), "how much?", "when?", ("rent", {"plate": "X"})]
+    assert world.log == ["negotiate 10 now", "rent X"]
+
+
 # ---- no
 
 
@@ -318,7 +328,10 @@ def test_questions_of_a_tools_own_and_gates_have_each_their_own_answer(start, re
     ("answer", "told"),
     [
         (False, "Rejected: rent was rejected by a human; nothing of it happened: decide again from that"),
-        (reject("no car"), "Rejected: rent was rejected by a human: no car; nothing of it happened: decide again from that"),
+        (
+            reject("no car"),
+            "Rejected: rent was rejected by a human: no car; nothing of it happened: decide again from that",
+        ),
     ],
 )
 def test_a_no_is_told_to_the_model_undoes_what_came_before_and_stops_what_comes_after(
@@ -390,7 +403,7 @@ def test_what_was_approved_with_other_arguments_is_undone_with_them(start, resum
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("maybe", "'maybe' is no decision: answer \"approve\" (or True), \"reject\" (or False)"),
+        ("maybe", '\'maybe\' is no decision: answer "approve" (or True), "reject" (or False)'),
         ({"decision": "edit"}, '"edit" comes with all "arguments" the call is to have, not None'),
         (edit({}), "mail does not take {}: to: Field required; nothing was run"),
         (edit({"to": "b", "cc": "c"}), "mail does not take {'to': 'b', 'cc': 'c'}: it has no 'cc'; nothing was run"),
@@ -427,12 +440,10 @@ def test_an_answer_approves_nothing_that_was_not_asked_about(start, resume, invo
 
 
 def _before(kind):
-    return "__start__" if kind is Node else "model"
+    return "__start__" if isinstance(kind, Node) else "model"
 
 
-def test_a_call_whose_arguments_changed_while_it_waited_is_not_the_one_that_was_approved(
-    world, settlement, invoke
-):
+def test_a_call_whose_arguments_changed_while_it_waited_is_not_the_one_that_was_approved(world, settlement, invoke):
     to = ["a"]
 
     def rewrite(request, handler):
@@ -456,8 +467,8 @@ def test_a_call_whose_arguments_changed_while_it_waited_is_not_the_one_that_was_
 def test_a_failing_call_is_tried_again_with_the_yes_it_has(world, settlement, invoke):
     retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False)
     message = turn(("rent", {"plate": "X"}))
-    built = Agent.built(desk(world, broken={"rent"}), message, settlement, InMemorySaver(), behind=[retry])
-    invoke(built, Agent.begun(message), THREAD)
+    built = Agent().built(desk(world, broken={"rent"}), message, settlement, InMemorySaver(), behind=[retry])
+    invoke(built, Agent().begun(message), THREAD)
 
     said = invoke(built, Command(resume=edit({"plate": "Y"})), THREAD)
 
@@ -527,9 +538,7 @@ def test_kept_it_holds_what_it_did_and_what_it_is_about_until_the_answer(start, 
 def test_split_what_came_before_settles_and_the_gate_waits_alone_and_holds_nothing(
     start, resume, world, settlement, answer
 ):
-    built, said = start(
-        ("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("pay", {"amount": 1}), park="split"
-    )
+    built, said = start(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("pay", {"amount": 1}), park="split")
     assert questions(said) == [("rent", {"plate": "X"})]
     assert world.log == ["book Ada"]
     assert states(settlement) == [State.COMMITTED, State.OPEN]
@@ -554,9 +563,7 @@ def test_split_what_is_irreversible_and_was_issued_before_the_gate_leaves_and_wh
     start, resume, world, settlement
 ):
     tools = desk(world, needs=("rent",))
-    built, _ = start(
-        ("mail", {"to": "a"}), ("rent", {"plate": "X"}), ("mail", {"to": "b"}), tools=tools, park="split"
-    )
+    built, _ = start(("mail", {"to": "a"}), ("rent", {"plate": "X"}), ("mail", {"to": "b"}), tools=tools, park="split")
     assert world.log == ["mail a hello"]
 
     resume(built, "approve")
@@ -593,7 +600,7 @@ def test_only_its_graph_answers_it(start, resume, world, settlement):
 def test_nodes_that_wait_at_once_are_answered_by_the_ids_of_their_questions(world, settlement, invoke):
     builder = StateGraph(MessagesState)
     for number in range(2):
-        said = turn(("rent", {"plate": f"{number}"}), ("pay", {"amount": 100 + number}))
+        said = turn(("rent", {"plate": f"{number}"}), ("mail", {"to": f"{number}", "text": ""}))
         node = SequencedToolNode(desk(world), settlement=settlement)
         builder.add_node(f"tools {number}", _on(node, said))
         builder.add_edge(START, f"tools {number}")
@@ -606,12 +613,12 @@ def test_nodes_that_wait_at_once_are_answered_by_the_ids_of_their_questions(worl
         by_id = {i.id: edit(_marked(i.value["arguments"])) for i in said["__interrupt__"]}
         said = invoke(built, Command(resume=by_id), THREAD)
 
-    assert sorted(world.log) == ["pay 1100", "pay 1101", "rent 0!", "rent 1!"]
+    assert sorted(world.log) == ["mail 0! !", "mail 1! !", "rent 0!", "rent 1!"]
     assert states(settlement) == [State.COMMITTED] * 2
 
 
 def _marked(arguments):
-    return {name: f"{v}!" if isinstance(v, str) else v + 1000 for name, v in arguments.items()}
+    return {name: f"{value}!" for name, value in arguments.items()}
 
 
 def _on(node, said):
@@ -631,9 +638,8 @@ def test_a_gate_in_a_graph_within_a_graph_is_asked_and_answered_alike(world, set
     builder.add_edge(START, "inner")
     built = builder.compile(checkpointer=InMemorySaver())
 
-    asked = [questions(invoke(built, {"messages": []}, THREAD))]
-    for answer in (Command(resume="approve"), None, Command(resume="approve")):
-        asked.append(questions(invoke(built, answer, THREAD)))
+    given = ({"messages": []}, Command(resume="approve"), None, Command(resume="approve"))
+    asked = [questions(invoke(built, each, THREAD)) for each in given]
 
     assert asked == [[("rent", {"plate": "X"})], [("pay", {"amount": 100})], [("pay", {"amount": 100})], []]
     assert world.log == ["rent X", "pay 100"]
@@ -677,7 +683,9 @@ def test_a_gated_call_inside_of_a_tool_is_refused_with_whom_to_give(world, settl
         return "done"
 
     tools = [StructuredTool.from_function(delegate)]
-    built = graph(SequencedToolNode(tools, settlement=settlement, handle_tool_errors=True), checkpointer=InMemorySaver())
+    built = graph(
+        SequencedToolNode(tools, settlement=settlement, handle_tool_errors=True), checkpointer=InMemorySaver()
+    )
 
     said = built.invoke({"messages": [turn(("delegate", {}))]}, THREAD)
 

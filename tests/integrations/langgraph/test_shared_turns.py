@@ -20,7 +20,7 @@ from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
-from settlemark import State, UsageError
+from settlemark import Cancelled, State, UsageError
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
@@ -311,3 +311,54 @@ def test_an_interrupt_in_one_call_leaves_the_turn_open_and_the_resume_settles_al
 def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass():
     with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass SettlementMiddleware"):
         SettlementMiddleware("memory:")
+
+
+# ---- failures that leave the graph, and cancellation
+
+
+@pytest.mark.parametrize("limit", [1, None])
+def test_an_error_that_escapes_leaves_the_graph_after_the_undo_and_nothing_acts_late(world, settlement, invoke, limit):
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    config = {} if limit is None else {"max_concurrency": limit}
+    built = agent(trip(world, broken=("rent",)), message, settlement, excused=False)
+
+    with pytest.raises(ValueError, match="rent is down"):
+        invoke(built, GO, config)
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert [t.state for t in settlement.transactions()] == [State.ABORTED]
+    assert settlement.protocol.live == {}
+
+
+async def test_a_graph_that_is_cancelled_undoes_its_turn_before_the_cancellation_arrives(world, settlement):
+    begun = asyncio.Event()
+
+    async def linger(n: int) -> str:
+        """Take for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+        return str(n)
+
+    tools = [*trip(world), StructuredTool.from_function(coroutine=linger, name="linger", description="Linger.")]
+    message = turn(("book", {"hotel": "Ada"}), ("linger", {"n": 1}), ("mail", {"to": "a"}))
+    running = asyncio.create_task(agent(tools, message, settlement).ainvoke(GO))
+    await begun.wait()
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert [t.state for t in settlement.transactions()] == [State.ABORTED]
+    assert settlement.protocol.live == {}
+
+
+def test_a_run_that_was_cancelled_elsewhere_acts_no_more(world, settlement, invoke):
+    message = turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))
+    settlement.cancel("trip-42")
+
+    with pytest.raises(Cancelled, match="trip-42 was cancelled"):
+        invoke(agent(trip(world), message, settlement, checkpointer=InMemorySaver(), excused=False), GO, THREAD)
+
+    assert world.log == []
+    assert settlement.transactions() == []

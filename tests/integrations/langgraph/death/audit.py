@@ -24,7 +24,7 @@ def audit(way, office, told, *, deaths):
         elif not count and not (goal[0] in UNKEYED and goal in named):
             wrong.append(f"{words}: lost")
     wrong += [f"{' '.join(done)}: nobody asked for it" for done in (+standing).keys() - set(way.goals)]
-    wrong += _untold(way, standing, named, told)
+    wrong += _untold(way, office, named, told)
     done = Counter((entry["verb"], entry["key"]) for entry in office.log() if entry["key"])
     wrong += [f"{verb} under {key}: {n} times" for (verb, key), n in done.items() if n > 1 and "again" not in verb]
     doubts = [(tool, what) for tool, what, tag in told["named"] if tag != NEVER_LEFT]
@@ -35,14 +35,15 @@ def audit(way, office, told, *, deaths):
     return wrong
 
 
-def _untold(way, standing, named, told):
+def _untold(way, office, named, told):
     """Return where the state says one thing and the world another."""
     answers = {(tool, what): (status, text) for tool, what, status, text in told["answers"]}
     wrong = [] if told["last"] == "Done." else [f"its last word was {told['last']!r}"]
+    said = {f"{entry['verb']} {entry['what']}: number {entry['number']}" for entry in office.log()}
     for goal in way.goals:
         status, text = answers.get(goal, ("no answer", ""))
-        if status == "success" and ("queued" in text or not standing[goal]):
-            wrong.append(f"{' '.join(goal)} is answered {text!r}, and happened {standing[goal]} times")
+        if status == "success" and text not in said:
+            wrong.append(f"{' '.join(goal)} is answered {text!r}, which the office never said")
         elif status != "success" and goal not in named:
             wrong.append(f"{' '.join(goal)} is answered {status} {text!r}, and nobody names it")
     return wrong

@@ -32,7 +32,7 @@ from settlemark import Settlement, _codec, current_call, effect
 from settlemark.testing._child import die
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, settled_checkpointer
 
-CONFIG = {"configurable": {"thread_id": "trip-42"}}
+CONFIG = {"configurable": {"thread_id": "trip-42"}, "recursion_limit": 40}
 GO = {"messages": [HumanMessage("go", id="go")]}
 UNKEYED = ("hire", "post")
 WAIT = 20.0
@@ -185,9 +185,9 @@ def tools(office, points):
         with points.around(f"cancel {what}"):
             office.act("cancel", what, key)
 
-    def booked(key):
+    def booked(what, key):
         number = office.knows("book", key)
-        return None if number is None else {"number": number}
+        return None if number is None else f"book {what}: number {number}"
 
     @effect("reversible", scope="room:/{what}", undo=cancel, probe=booked)
     def book(what: str) -> str:
