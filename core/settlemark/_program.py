@@ -85,6 +85,7 @@ class Programs(Telling):
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
+        self._ending: dict[Attempt, list[Ticket]] = {}  # what a program here has taken up, and who waits for that
         self._live_plans: OrderedDict[str, list[Any]] = OrderedDict()
         self._first_seen: dict[int, float] = {}
         self._stuck_since: dict[str, float | None] = {}
@@ -122,6 +123,10 @@ class Programs(Telling):
         if ledger.immediate:
             return ledger.now(step)
         return (yield Recorded(ledger.submit(step, durable=durable)))
+
+    def look(self, step: Step[Any]) -> Program:
+        """Return what a step finds that changes nothing."""
+        return self._step(step)
 
     def flush(self) -> Program:
         """Have all on disk that was given before."""
