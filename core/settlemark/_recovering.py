@@ -23,14 +23,14 @@ from settlemark._logs import about
 from settlemark._program import log
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovery import is_sealed, named, revive
-from settlemark._requests import Ended, Together
+from settlemark._requests import Ended, Together, Wait
 from settlemark._settling import Settling
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Ticket, Txn
+from settlemark._txn import Ticket, Txn, fire
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
 
 _UNDOING = (State.ABORTING, State.ABORTED)
-_CAUSE = "its process ended"
+CAUSE = "its process ended"
 _MANY, _LANES = 256, 32
 HANDLER_GRACE = 5.0
 """Seconds in which a tool that nobody declared may still be: "not yet", before it is "gone"."""
@@ -125,6 +125,9 @@ class Recovering(Gating, Settling):
                     hooks=(), on_failure="abort", retries=Retries(),
                 )  # fmt: skip
                 taken.append(self._revived(protocol, book, txn, attempt, recorded))
+            for attempt in taken:
+                self._ending[attempt] = []
+                book.otherwise(partial(self._ending.pop, attempt, None))
             return taken
 
         taken: list[Attempt] = yield from self._step(find)
@@ -165,6 +168,8 @@ class Recovering(Gating, Settling):
                         attempt.adrift = True  # what has left is known here, and perhaps not on record
                     elif not (txn.finished or attempt.concluding):  # else another program is at it
                         self._attempts.pop(txn, None)
+                waiting = [ticket for attempt in taken for ticket in self._ending.pop(attempt, ())]
+            fire(waiting)
         if self.observer is not None and report:
             self.observer.tell(Recovery(report))
 
@@ -177,9 +182,15 @@ class Recovering(Gating, Settling):
         return found
 
     def recover(self, *, keep_open: float | None = None) -> Program:
-        """Take up what was left, and return when what is being undone here is undone."""
+        """Take up what was left, and return when what is being ended or undone here is over."""
         yield from self._tidy()
         report: Recovered = yield from self.take_up(keep_open=keep_open)
+        with self.local:
+            ending = [(attempt, Ticket()) for attempt in self._ending]
+            for attempt, ticket in ending:
+                self._ending[attempt].append(ticket)
+        for attempt, ticket in ending:
+            yield Wait(ticket, attempt.wait, attempt.name, "its own")
         with self.local:
             undoing = [(txn, a) for txn, a in self._attempts.items() if txn.state in _UNDOING and not txn.running]
         for txn, attempt in undoing:
@@ -218,6 +229,8 @@ class Recovering(Gating, Settling):
     def _is_kept(self, txn: Txn, grace: float) -> bool:
         if txn.state is not State.OPEN:
             return False
+        if txn.role == "choice" and any(self._is_kept(member, grace) for member in txn.members.values()):
+            return True
         seen = self._first_seen.setdefault(txn.id, self._monotonic())
         return txn.parked or self._monotonic() - seen < grace
 
@@ -235,7 +248,7 @@ class Recovering(Gating, Settling):
                 if effect.outcome in (Outcome.QUEUED, Outcome.INTENDED):
                     dropped = Outcome.DROPPED
                     book.write([OutcomeChange(effect.row.key, dropped, None, None, Tag.CLEAN, None, at)])
-            book.write([StateChange(row.name, row.attempt, State.ABORTED, row.epoch, f"abandoned: {_CAUSE}", at)])
+            book.write([StateChange(row.name, row.attempt, State.ABORTED, row.epoch, f"abandoned: {CAUSE}", at)])
 
     def _missing(self, txn: Txn, recorded: RecordedTransaction | None) -> list[str]:
         """Return the tools without which a transaction cannot be ended here."""
@@ -302,9 +315,12 @@ class Recovering(Gating, Settling):
                 self._leave(attempt, txn)
             elif txn.state is State.ABORTING:
                 yield from self._conclude(txn)
+            elif txn.role == "choice" and txn.members:
+                report.waiting.append(txn.name)  # the chosen one commits when the others are undone
+                return
             else:
                 yield from self._step(lambda protocol, _book: protocol.unretry(txn))
-                yield from self.abort(attempt, Reason.ABANDONED, cause=_CAUSE)
+                yield from self.abort(attempt, Reason.ABANDONED, cause=CAUSE)
         except (Refused, PartialCommit, InDoubt):
             pass  # it ended as it could, and what is left is named
         if txn.state is State.COMMITTED:
@@ -326,7 +342,7 @@ class Recovering(Gating, Settling):
                     self._turn.wake = self._call_tender
                 for ticket in (self._turn, turn):
                     if ticket is not None:
-                        blocked.holder.watchers[ticket] = None
+                        blocked.holder.watchers[ticket] = False
                 return False
             if attempt.written:
                 self._record_decision(attempt, txn, protocol, book)
@@ -342,4 +358,4 @@ class Recovering(Gating, Settling):
             yield from self._release_all(attempt, txn)
 
 
-__all__ = ["Recovered", "Recovering"]
+__all__ = ["CAUSE", "Recovered", "Recovering"]

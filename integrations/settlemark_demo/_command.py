@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+from settlemark_demo._limits import CALLS, TURNS, Limits
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from settlemark import Settlement
+    from settlemark_demo._live import LiveModel
     from settlemark_demo._report import Pair
     from settlemark_demo._scenarios import Scenario, Side
     from settlemark_demo._trials import Tally
@@ -27,6 +31,32 @@ _TRIAL_TIMEOUT_SECONDS = 0.5
 
 def demo(
     *,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROVIDER:NAME",
+            help="Play it with this live chat model, openai:gpt-5-mini say: about 20 requests to its provider.",
+            show_default=False,
+        ),
+    ] = None,
+    turns: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"With --model: end a conversation after so many requests ({TURNS}).",
+            show_default=False,
+        ),
+    ] = None,
+    calls: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help=f"With --model: run no more tool calls than that in a conversation ({CALLS}).",
+            show_default=False,
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", dir_okay=False, help="Draw the timelines.", show_default=False)
     ] = None,
@@ -53,17 +83,19 @@ def demo(
 ) -> None:
     """Play a pipeline and four trips with stock LangGraph and with settlemark, and compare the outside world.
 
-    Needs no key and no network. Exits with 1 when the settled side is not clean.
+    Needs no key and no network, unless --model names a live one. Exits with 1 when the settled side is not clean.
     """
     from rich.console import Console
 
     from settlemark import LedgerError, Settlement
+    from settlemark_demo._live import ModelFailed
     from settlemark_demo._scenarios import scenarios, settled_side, stock_side
     from settlemark_demo._trials import draw
     from settlemark_demo._world import two_worlds
 
     if plot is not None:
         _check_plot(plot)
+    live = _live(model, turns, calls, repeats=faults is not None or trials is not None)
     folder = Path(tempfile.mkdtemp(prefix="settlemark-demo-"))
     url, tag = _ledger(ledger, folder)
     rate = RATE if faults is None else faults
@@ -74,13 +106,19 @@ def demo(
             settlement = stack.enter_context(Settlement(url, on_failure="retry"))
         except LedgerError as error:
             folder.rmdir()
-            typer.echo(f"settlemark demo: {error}", err=True)
-            raise typer.Exit(2) from None
+            _refuse(str(error))
         stock_world, settled_world = two_worlds(folder)
         stack.callback(stock_world.close)
         stack.callback(settled_world.close)
         sides = (stock_side(stock_world), settled_side(settled_world, settlement))
-        played = _play(console, sides, scenarios(tag))
+        try:
+            played = _play(console, sides, scenarios(tag), live)
+        except ModelFailed as error:
+            acted = any(side.world.entries_since(0) for side in sides)
+            if not acted:
+                stack.close()  # the counterparties write there
+                shutil.rmtree(folder)
+            _refuse(f"{error}; {f'what was done until then: {folder}' if acted else 'nothing was acted'}")
         told = _account(console, settlement, played)
         tallies = _repeat(console, sides, [draw(rate, seed, number, tag) for number in range(1, count + 1)], rate)
         residue = _residue_values(settlement, played)
@@ -94,7 +132,7 @@ def demo(
     good = _is_good(played, tallies)
     if as_json:
         values = _values(played, tallies) | {
-            "ledger": url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
+            "model": model, "ledger": url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
         }  # fmt: skip
         typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
     raise typer.Exit(0 if good else 1)
@@ -105,8 +143,28 @@ def _check_plot(path: Path) -> None:
 
     because = why_not(path)
     if because is not None:
-        typer.echo(f"settlemark demo: {because}; nothing was played", err=True)
-        raise typer.Exit(2)
+        _refuse(f"{because}; nothing was played")
+
+
+def _refuse(because: str) -> NoReturn:
+    typer.echo(f"settlemark demo: {because}", err=True)
+    raise typer.Exit(2)
+
+
+def _live(name: str | None, turns: int | None, calls: int | None, *, repeats: bool) -> LiveModel | None:
+    """Return the live model that was asked for, with its limits; None for the scripted one."""
+    if name is None:
+        if turns is not None or calls is not None:
+            _refuse("--turns and --calls limit a live model: name one with --model, or leave them out")
+        return None
+    if repeats:
+        _refuse("--faults and --trials repeat the scripted model's trip: leave them out, or --model")
+    from settlemark_demo._live import LiveModel, ModelFailed
+
+    try:
+        return LiveModel.open(name, Limits(turns or TURNS, calls or CALLS))
+    except ModelFailed as error:
+        _refuse(f"{error}; nothing was acted")
 
 
 def _ledger(given: str | None, folder: Path) -> tuple[str, str]:
@@ -117,17 +175,34 @@ def _ledger(given: str | None, folder: Path) -> tuple[str, str]:
     return url, f"-{secrets.token_hex(3)}"
 
 
-def _play(console: Console, sides: tuple[Side, Side], played: list[Scenario]) -> list[tuple[Scenario, Pair]]:
+def _play(
+    console: Console, sides: tuple[Side, Side], played: list[Scenario], live: LiveModel | None
+) -> list[tuple[Scenario, Pair]]:
     from settlemark_demo import _report
 
-    console.print(_report.introduction(sides))
+    console.print(_report.introduction(sides, None if live is None else live.name))
     found: list[tuple[Scenario, Pair]] = []
     for scenario in played:
-        pair = sides[0].play(scenario), sides[1].play(scenario)
-        found.append((scenario, pair))
+        pair = sides[0].play(scenario, live), sides[1].play(scenario, live)
         console.print()
+        if live is not None:
+            console.print(_report.said(scenario, sides, pair))
+            if not found:
+                _refuse_one_that_calls_nothing(live, pair)
+        found.append((scenario, pair))
         console.print(_report.comparison(scenario, sides, pair))
     return found
+
+
+def _refuse_one_that_calls_nothing(live: LiveModel, pair: Pair) -> None:
+    from settlemark_demo._live import ModelFailed
+    from settlemark_demo._turns import ByTurn
+
+    turns = [turn for evidence in pair if isinstance(evidence, ByTurn) for turn in evidence.turns]
+    if not any(turn.calls for turn in turns):
+        unreadable = any(turn.unreadable for turn in turns)
+        how = "called tools in a way that cannot be read" if unreadable else "was given tools and called none"
+        raise ModelFailed(f"{live.name} {how}: name a model that calls tools")
 
 
 def _account(console: Console, settlement: Settlement, played: list[tuple[Scenario, Pair]]) -> str:

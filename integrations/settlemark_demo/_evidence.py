@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -50,7 +51,16 @@ class Evidence:
     @cached_property
     def order(self) -> list[int]:
         """The issuance numbers, from 1, in the order in which the effects happened."""
-        return [self.issued.index(entry.tool) + 1 for entry in self.effects]
+        places: dict[str, list[int]] = {}
+        for number, tool in enumerate(self.issued, 1):
+            places.setdefault(tool, []).append(number)
+        met: Counter[str] = Counter()
+        found: list[int] = []
+        for entry in self.effects:
+            numbers = places[entry.tool]
+            found.append(numbers[min(met[entry.tool], len(numbers) - 1)])
+            met[entry.tool] += 1
+        return found
 
     @property
     def in_order(self) -> bool:
@@ -61,6 +71,12 @@ class Evidence:
     def reversals(self) -> list[Entry]:
         """What was taken back, in the order in which it was."""
         return [entry for entry in self.entries if entry.event in _REVERSED]
+
+    @property
+    def undone(self) -> list[int]:
+        """The issuance numbers of what was taken back, in the order in which it was."""
+        numbers = dict(zip((entry.id for entry in self.effects), self.order, strict=True))
+        return [numbers[entry.id] for entry in self.reversals if entry.id in numbers]
 
     @cached_property
     def left(self) -> list[Entry]:
@@ -75,23 +91,28 @@ class Evidence:
 
     @cached_property
     def duplicates(self) -> int:
-        """How many effects happened while the same one stood already."""
+        """How many effects happened while the same one stood already, as often as it was issued."""
         standing: dict[str, str] = {}
         found = 0
         for number, entry in enumerate(self.entries):
             if entry.event in _REVERSED:
                 standing.pop(entry.id, None)
             elif entry.event in HAPPENED:
-                found += entry.tool in standing.values()
+                stands = sum(tool == entry.tool for tool in standing.values())
+                found += stands >= max(1, self.issued.count(entry.tool))
                 # A mail that was sent twice has the same id twice.
                 standing[f"{number}" if entry.event == "mailed" else entry.id] = entry.tool
         return found
 
     @property
+    def standing(self) -> list[str]:
+        """The tools of what happened and was not taken back, once for each time."""
+        return [e.tool for e in self.left] + [e.tool for e in self.effects if e.event == "mailed"]
+
+    @property
     def complete(self) -> bool:
         """Whether each effect issued stands, exactly once."""
-        standing = [e.tool for e in self.left] + [e.tool for e in self.effects if e.event == "mailed"]
-        return sorted(standing) == sorted(self.issued)
+        return sorted(self.standing) == sorted(self.issued)
 
     @property
     def left_over(self) -> list[Entry]:

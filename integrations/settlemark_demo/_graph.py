@@ -1,9 +1,10 @@
-"""The graph of both sides: a scripted chat model, a tool node, and the loop between them."""
+"""The graph of both sides: a chat model, scripted or live, a tool node, and the loop between them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -17,6 +18,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Retries, Settlement
+from settlemark_demo._limits import USUAL, Limits
 
 STOCK = "stock ToolNode"
 SETTLED = "SequencedToolNode"
@@ -31,6 +33,21 @@ SETTLED_GIVEN = (
 _RETRIES = Retries()
 
 MakeNode = Callable[[Sequence[BaseTool]], ToolNode]
+Ask = Callable[[Sequence[BaseMessage]], BaseMessage]
+"""Has a model say its next turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What was said in a conversation, and when.
+
+    Args:
+        messages: all of them, in their order.
+        moments: when each turn of the model came.
+    """
+
+    messages: list[BaseMessage]
+    moments: list[float]
 
 
 class ScriptedModel(BaseChatModel):
@@ -85,16 +102,24 @@ def _try_again(
         time.sleep(_RETRIES.pause(failures))
 
 
-def converse(turns: list[AIMessage], node: ToolNode, *, thread: str) -> list[BaseMessage]:
-    """Run the graph: the model, its tools, and the model again until it calls none."""
-    model = ScriptedModel(turns=turns)
+def converse(
+    ask: Ask, node: ToolNode, *, thread: str, prompt: str = "Please see to it.", limits: Limits = USUAL
+) -> Conversation:
+    """Run the graph: the model, its tools, and the model again until it calls none, or a limit is reached."""
+    moments: list[float] = []
 
     def agent(state: MessagesState) -> dict[str, list[BaseMessage]]:
-        return {"messages": [model.invoke(state["messages"])]}
+        said = ask(state["messages"])
+        moments.append(time.time())
+        return {"messages": [said]}
 
     def after_agent(state: MessagesState) -> str:
-        last = state["messages"][-1]
-        return "tools" if isinstance(last, AIMessage) and last.tool_calls else END
+        calls = [len(message.tool_calls) for message in state["messages"] if isinstance(message, AIMessage)]
+        return "tools" if calls[-1] and sum(calls) <= limits.calls else END
+
+    def after_tools(state: MessagesState) -> str:
+        said = sum(isinstance(message, AIMessage) for message in state["messages"])
+        return "agent" if said < limits.turns else END
 
     # Any: the library's own signatures are generic in what this graph does not use.
     builder: Any = StateGraph(MessagesState)
@@ -102,8 +127,8 @@ def converse(turns: list[AIMessage], node: ToolNode, *, thread: str) -> list[Bas
     builder.add_node("tools", node)
     builder.add_edge(START, "agent")
     builder.add_conditional_edges("agent", after_agent, ["tools", END])
-    builder.add_edge("tools", "agent")
+    builder.add_conditional_edges("tools", after_tools, ["agent", END])
     graph = builder.compile(checkpointer=InMemorySaver())
-    state = graph.invoke({"messages": [HumanMessage("Please see to it.")]}, {"configurable": {"thread_id": thread}})
-    messages: list[BaseMessage] = state["messages"]
-    return messages
+    config = {"configurable": {"thread_id": thread}, "recursion_limit": 2 * limits.turns + 1}
+    state = graph.invoke({"messages": [HumanMessage(prompt)]}, config)
+    return Conversation(state["messages"], moments)

@@ -50,7 +50,7 @@ def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pai
     for row, (scenario, pair) in enumerate(played):
         for column, (side, evidence) in enumerate(zip(sides, pair, strict=True)):
             axes: Any = grid[row][column]
-            _panel(axes, evidence, labels=column == 0)
+            _panel(axes, evidence, scenario.tools, labels=column == 0)
             verdict = "clean" if evidence.clean else "NOT clean"
             verdict += "" if evidence.in_order else ", out of order"
             axes.set_title(f"{scenario.name}, {side.label}: {verdict}", fontsize=9, loc="left")
@@ -60,17 +60,18 @@ def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pai
     figure.savefig(path, dpi=120)
 
 
-def _panel(axes: Any, evidence: Evidence, *, labels: bool) -> None:
-    lanes = {tool: number for number, tool in enumerate(evidence.issued)}
+def _panel(axes: Any, evidence: Evidence, tools: Sequence[str], *, labels: bool) -> None:
+    lanes = {tool: number for number, tool in enumerate(tools)}
     start = evidence.entries[0].at if evidence.entries else 0.0
     began: dict[str, float] = {}
+    numbers = iter(evidence.order)
     for entry in evidence.entries:
         at, lane = (entry.at - start) * _MILLISECONDS, lanes[entry.tool]
         if entry.event in HAPPENED:
             began[entry.id] = at
             axes.plot(at, lane, "o", color=_DONE, markersize=13, zorder=3)
             axes.annotate(
-                str(lane + 1), (at, lane), color="white", ha="center", va="center", fontsize=8, fontweight="bold"
+                str(next(numbers)), (at, lane), color="white", ha="center", va="center", fontsize=8, fontweight="bold"
             )
         elif entry.event in ("cancelled", "reverted"):
             axes.plot([began.get(entry.id, at), at], [lane, lane], color=_UNDONE, linewidth=2, zorder=1)

@@ -11,26 +11,44 @@ from rich.text import Text
 from settlemark_demo._evidence import Evidence
 from settlemark_demo._scenarios import Scenario, Side
 from settlemark_demo._trials import Tally
+from settlemark_demo._turns import ByTurn, Call, Turn
 
-_VERDICTS = {"all": "all of it", "nothing": "nothing", "named": "what is left over is named", "broken": "neither"}
+_VERDICTS = {
+    "all": "all of it",
+    "nothing": "nothing",
+    "each": "all of it or nothing, turn by turn",
+    "named": "what is left over is named",
+    "broken": "neither",
+}
+_TEXT = 240
+_STOPPED = {
+    "turns": "stopped here: the limit of turns is reached (--turns)",
+    "calls": "stopped here, and its last calls were not run: the limit of calls is reached (--calls)",
+}
 
 Pair = tuple[Evidence, Evidence]
 
 
-def introduction(sides: Sequence[Side]) -> RenderableType:
-    """Return what each side was given."""
-    told = (
-        "The same model turns, tools and faults on both sides; every figure is read from the counterparties'"
-        " own logs (an HTTP provider, an SMTP server, a SQLite file).\n"
-    )
-    lines = [Text(told)]
+def introduction(sides: Sequence[Side], model: str | None = None) -> RenderableType:
+    """Return what each side was given; `model` is the live one, if there is one."""
+    same = "The same model turns, tools and faults on both sides"
+    if model is not None:
+        same = f"The same prompts, tools and faults on both sides, {model} decides anew on each"
+    lines = [
+        Text(
+            f"{same}; every figure is read from the counterparties'"
+            " own logs (an HTTP provider, an SMTP server, a SQLite file).\n"
+        )
+    ]
     lines.extend(Text.assemble((f"{side.label}: ", "bold"), side.given) for side in sides)
     return Group(*lines)
 
 
 def comparison(scenario: Scenario, sides: Sequence[Side], found: Pair) -> RenderableType:
     """Return one scenario's table: a row a question, a column a side."""
-    title = Text.assemble((f"{scenario.name}: {scenario.title}", "bold"), "\nissued: ", _numbered(scenario.tools))
+    title = Text.assemble((f"{scenario.name}: {scenario.title}", "bold"))
+    if not any(isinstance(evidence, ByTurn) for evidence in found):
+        title.append_text(Text("\nissued: ")).append_text(_numbered(scenario.tools))
     table = Table(title=title, title_justify="left", title_style="")
     table.add_column("", overflow="fold")
     for side in sides:
@@ -38,8 +56,10 @@ def comparison(scenario: Scenario, sides: Sequence[Side], found: Pair) -> Render
     table.add_row("order of effects", *(_order(evidence) for evidence in found))
     if scenario.in_sequence:
         table.add_row("traffic went", *(_detail(evidence, scenario.tools[-1]) for evidence in found))
-        table.add_row("steps missing", *(_missing(evidence) for evidence in found))
+        table.add_row("steps missing", *(_missing(scenario, evidence) for evidence in found))
     else:
+        if any(isinstance(evidence, ByTurn) for evidence in found):
+            table.add_row("stands of what was asked for", *(_standing(scenario, evidence) for evidence in found))
         table.add_row("mails sent", *(str(evidence.mails) for evidence in found))
         table.add_row("bookings left over", *(_left(evidence) for evidence in found))
         table.add_row("told to its user as left over", *(_named(evidence) for evidence in found))
@@ -48,14 +68,53 @@ def comparison(scenario: Scenario, sides: Sequence[Side], found: Pair) -> Render
     return table
 
 
+def said(scenario: Scenario, sides: Sequence[Side], found: Pair) -> RenderableType:
+    """Return what a live model was asked, and what it did on each side; calls are numbered as it issued them."""
+    lines = [Text.assemble(("asked: ", "bold"), scenario.prompt)]
+    for side, evidence in zip(sides, found, strict=True):
+        if isinstance(evidence, ByTurn):
+            lines.append(Text(f"{side.label}:", style="bold"))
+            lines.extend(_turns(evidence))
+    return Group(*lines)
+
+
+def _turns(evidence: ByTurn) -> list[Text]:
+    lines: list[Text] = []
+    number = 0
+    for n, turn in enumerate(evidence.turns, 1):
+        line = Text(f"  turn {n}: ")
+        calls: list[Text] = []
+        for call in turn.calls:
+            number += call.answer is not None
+            calls.append(_call(call, number))
+        line.append_text(Text(", ").join(calls) if calls else _no_call(turn))
+        lines.append(line)
+    if evidence.stopped is not None:
+        lines.append(Text(f"  {_STOPPED[evidence.stopped]}", style="bold"))
+    return lines
+
+
+def _call(call: Call, number: int) -> Text:
+    if call.answer is None:
+        return Text(f"{call.tool} (not run)")
+    return Text.assemble(f"{number} {call.tool}", (" failed", "red") if call.failed else "")
+
+
+def _no_call(turn: Turn) -> Text:
+    if turn.unreadable:
+        return Text(f"{turn.unreadable} calls that cannot be read")
+    text = " ".join(turn.text.split())
+    return Text(f'"{text if len(text) <= _TEXT else text[:_TEXT] + "…"}"' if text else "nothing")
+
+
 def _numbered(tools: Sequence[str]) -> Text:
     return Text(", ".join(f"{number} {tool}" for number, tool in enumerate(tools, 1)))
 
 
 def _order(evidence: Evidence) -> Text:
     numbers = " ".join(map(str, evidence.order)) or "none"
-    undone = [str(evidence.issued.index(entry.tool) + 1) for entry in evidence.reversals]
-    told = f", then undone: {' '.join(undone)}" if undone else ""
+    undone = " ".join(map(str, evidence.undone))
+    told = f", then undone: {undone}" if undone else ""
     return _colored(numbers + ("" if evidence.in_order else ", out of order") + told, evidence.in_order)
 
 
@@ -63,10 +122,14 @@ def _detail(evidence: Evidence, tool: str) -> Text:
     return Text(", ".join(entry.detail for entry in evidence.effects if entry.tool == tool) or "nowhere")
 
 
-def _missing(evidence: Evidence) -> Text:
+def _missing(scenario: Scenario, evidence: Evidence) -> Text:
     done = {entry.tool for entry in evidence.effects}
-    missing = [tool for tool in evidence.issued if tool not in done]
+    missing = [tool for tool in scenario.tools if tool not in done]
     return _colored(", ".join(missing) or "none", not missing)
+
+
+def _standing(scenario: Scenario, evidence: Evidence) -> Text:
+    return Text(f"{len(set(evidence.standing))} of {len(scenario.tools)}")
 
 
 def _left(evidence: Evidence) -> Text:

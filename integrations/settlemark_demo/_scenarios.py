@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,8 +11,9 @@ from langchain_core.messages import AIMessage
 
 from settlemark import Residue, Settlement
 from settlemark.ledger import RecordedTransaction
-from settlemark_demo import _graph, _tools, _world
+from settlemark_demo import _graph, _tools, _turns, _world
 from settlemark_demo._evidence import Evidence
+from settlemark_demo._live import LiveModel
 from settlemark_demo._world import World
 
 CITY = "Lisbon"
@@ -49,15 +51,42 @@ class Scenario:
         """The tools in the order in which the model issues them."""
         return _tools.PIPELINE if self.in_sequence else _tools.TRIP
 
-    def turns(self) -> list[AIMessage]:
-        """Return what the model says: every call in one turn, then the end."""
+    @property
+    def because(self) -> str:
+        """What the work is, in a sentence."""
         if self.in_sequence:
-            because = "Set up the database from nothing, and let users in when all of it stands."
-            return _graph.turn(because, [(name, {}) for name in self.tools])
-        because = f"Reserve hotel, flight and car in {CITY}, and tell the traveller when all three are booked."
+            return "Set up the database from nothing, and let users in when all of it stands."
+        return f"Reserve hotel, flight and car in {CITY}, and tell the traveller when all three are booked."
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """The calls that do it, in their order."""
+        if self.in_sequence:
+            return [(name, {}) for name in self.tools]
         booked = {"trip": self.name, "city": CITY}
         mail = {"trip": self.name, "to": TRAVELLER}
-        return _graph.turn(because, [(name, mail if name == self.tools[-1] else booked) for name in self.tools])
+        return [(name, mail if name == self.tools[-1] else booked) for name in self.tools]
+
+    def turns(self) -> list[AIMessage]:
+        """Return what the scripted model says: every call in one turn, then the end."""
+        return _graph.turn(self.because, self.calls)
+
+    @property
+    def prompt(self) -> str:
+        """What a live model is asked."""
+        told = "" if self.in_sequence else f" The trip is called {self.name}, the traveller is {TRAVELLER}."
+        return (
+            f"{self.because}{told} Call {', '.join(self.tools)}: all of them in one turn, in this order."
+            " They are carried out in the order in which you call them."
+            " When you have their answers, say in one sentence what stands now, and call nothing more."
+        )
+
+    def must_complete_after(self, earlier: Sequence[_turns.Call], calls: Sequence[_turns.Call]) -> bool:
+        """Whether nothing stands in the way of these calls of a live model, which has made the earlier ones."""
+        wanted = dict(self.calls)
+        as_asked = all(call.arguments == wanted.get(call.tool) for call in calls)
+        made = [call.tool for call in (*earlier, *calls)]
+        return self.must_complete and as_asked and (not self.in_sequence or made == [*self.tools[: len(made)]])
 
 
 def scenarios(tag: str = "") -> list[Scenario]:
@@ -95,16 +124,38 @@ class Side:
     make_node: _graph.MakeNode
     named: Callable[[Scenario], frozenset[str]] = field(default=lambda _: frozenset())
 
-    def play(self, scenario: Scenario) -> Evidence:
-        """Run a scenario's graph to its end and return what the counterparties logged of it."""
+    def play(self, scenario: Scenario, live: LiveModel | None = None) -> Evidence:
+        """Run a scenario's graph to its end and return what the counterparties logged of it.
+
+        Raises:
+            ModelFailed: the live model was asked, and gave no answer.
+        """
         world = self.world
         for rule in scenario.faults:
-            world.provider.fail(**rule, trip=scenario.name)
+            # What a live model names its trip is its own affair; it meets the weather whatever it says.
+            world.provider.fail(**rule, trip=scenario.name if live is None else None)
         for how in scenario.mail_faults:
             world.mailbox.fail(how)
         make = _tools.pipeline_tools if scenario.in_sequence else _tools.trip_tools
+        tools = make(world)
+        node = self.make_node(tools)
+        began = time.time()
         try:
-            _graph.converse(scenario.turns(), self.make_node(make(world)), thread=scenario.name)
+            if live is None:
+                model = _graph.ScriptedModel(turns=scenario.turns())
+                _graph.converse(model.invoke, node, thread=scenario.name)
+            else:
+                said = _graph.converse(
+                    live.with_tools(tools), node, thread=scenario.name, prompt=scenario.prompt, limits=live.limits
+                )
+                return _turns.ByTurn.of(
+                    _turns.turns_of(said),
+                    world.entries_since(began),
+                    self.named(scenario),
+                    must_complete=scenario.must_complete_after,
+                    in_sequence=scenario.in_sequence,
+                    stopped=_turns.stopped_by(said),
+                )
         finally:
             world.heal()
         return Evidence(

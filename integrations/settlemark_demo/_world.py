@@ -65,22 +65,27 @@ class World:
         """Return what all counterparties logged of one trip, or of the pipeline, in the order it happened."""
         if work.startswith(PIPELINE):
             return tuple(self._steps())
-        return tuple(sorted((*self._bookings(work), *self._mails(work)), key=lambda entry: entry.at))
+        return _by_time(*self._bookings(work), *self._mails(work))
 
-    def _bookings(self, trip: str) -> list[Entry]:
+    def entries_since(self, moment: float) -> tuple[Entry, ...]:
+        """Return what all counterparties have logged since then, whatever it was called, in the order it happened."""
+        found = _by_time(*self._bookings(None), *self._mails(None), *self._steps())
+        return tuple(entry for entry in found if entry.at >= moment)
+
+    def _bookings(self, trip: str | None) -> list[Entry]:
         found: list[Entry] = []
         for line in self.provider.log():
             request: dict[str, Any] = line.get("request") or {}
-            if line["event"] in _BOOKING_EVENTS and request.get("trip") == trip:
+            if line["event"] in _BOOKING_EVENTS and trip in (None, request.get("trip")):
                 tool = f"reserve_{line['kind']}"
                 found.append(Entry(line["at"], tool, line["event"], line["id"] or "", line["key"]))
         return found
 
-    def _mails(self, trip: str) -> list[Entry]:
+    def _mails(self, trip: str | None) -> list[Entry]:
         return [
             Entry(mail["at"], "send_confirmation", "mailed", mail["message_id"], detail=mail["to"])
             for mail in self.mailbox.messages()
-            if mail["subject"] == subject(trip)
+            if trip is None or mail["subject"] == subject(trip)
         ]
 
     def _steps(self) -> list[Entry]:
@@ -94,6 +99,10 @@ class World:
             )
             for line in self.database.log()
         ]
+
+
+def _by_time(*entries: Entry) -> tuple[Entry, ...]:
+    return tuple(sorted(entries, key=lambda entry: entry.at))
 
 
 def subject(trip: str) -> str:
