@@ -23,11 +23,11 @@ MEDDLED = [
     ("sx sy",),
     ("ex sy",),
     ("ex sy", "rx"),
-    ("ey jx", "ry sx"),
+    pytest.param(("ey jx", "ry sx"), marks=pytest.mark.long),
     ("ux sy", "rx"),
     ("ox sy",),
     ("ex ey", "ep"),
-    ("rx sx", "ex"),
+    pytest.param(("rx sx", "ex"), marks=pytest.mark.long),
 ]
 
 
