@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from settlemark import _codec
 from settlemark._acting import Retries
 from settlemark._current import CurrentCall
-from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
 from settlemark._logs import about
@@ -64,8 +64,8 @@ class Attempt:
     __slots__ = (
         "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks",
         "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
-        "prefix", "recorded", "replay", "retries", "run", "splinters", "suspended", "told_waiting", "txn",
-        "wait", "waiters", "written",
+        "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "suspended",
+        "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +110,7 @@ class Attempt:
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
+        self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
         self.told_waiting = False
         self.concluding = False
         self.waiters: list[Ticket] = []
@@ -154,7 +155,7 @@ class Attempt:
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
-        again.parks = self.parks
+        again.parks, again.speculative = self.parks, self.speculative
         return again
 
     def part(self, name: str) -> Attempt:
@@ -260,6 +261,15 @@ class Attempt:
         if effect.held:
             for scope in effect.scopes:
                 self.held_scopes[scope] = None
+
+    def must_hold(self, effect: Effect) -> bool:
+        """Whether an effect waits for the commit, whatever its turn says."""
+        return self.is_held(effect.declaration) or self.behind_held(effect)
+
+    def is_held(self, declaration: Declaration) -> bool:
+        """Whether the effects of a tool wait for the commit here."""
+        leaves = declaration.kind is not EffectClass.READ and not declaration.leaves_nothing
+        return declaration.held or (self.speculative and leaves)
 
     def behind_held(self, effect: Effect) -> bool:
         """Whether an effect overlaps an earlier held one of its own, and so must be held too."""

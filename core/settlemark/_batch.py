@@ -151,7 +151,7 @@ class Batch:
         except ScopeError:
             effect = Effect(declaration, (), arguments, _unset)  # `perform` says so, unless it is given others
         with self._driver.local:
-            seat = self._turn.take(declaration, *effect.scopes)
+            seat = self._turn.take(declaration, *effect.scopes, held=self.attempt.is_held(declaration))
             self.attempt.place(effect, self._numbering)
             self._expected += 1
         call = BatchCall(declaration, arguments, call_id, seat, effect)

@@ -87,7 +87,7 @@ class Calling(Aborting):
         attempt.entering.discard(effect)
         if attempt.txn is not None and attempt.txn.watchers:
             with self.local as protocol:
-                protocol.nudge(attempt.txn)
+                protocol.nudge(attempt.txn, siblings=False)
 
     def leave(self, turn: Turn, seat: Seat, *, failed: bool) -> None:
         """Say that a call of a turn is over, whether it ran or not: who waited for it goes on."""
@@ -127,7 +127,7 @@ class Calling(Aborting):
             return (yield from self._read(attempt, txn, effect, let_through))
         earlier = attempt.resume(effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
-            effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
+            effect.held = effect.held or attempt.must_hold(effect)
             earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
         if earlier is not None and earlier.held:
             return self._held_or_stopped(attempt, earlier, turn, seat)
@@ -148,7 +148,7 @@ class Calling(Aborting):
                 return effect.result
             if effect.note == SKIPPED:
                 raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
-        effect.held = effect.held or effect.declaration.held or attempt.behind_held(effect)
+        effect.held = effect.held or attempt.must_hold(effect)
         if not effect.held:
             return (yield from self._act(attempt, txn, effect, let_through))
         if seat is not None:
@@ -207,7 +207,7 @@ class Calling(Aborting):
                     return
                 if earlier.interruption is not None:
                     raise earlier.interruption
-                ticket = protocol.watch(attempt.live)
+                ticket = protocol.watch(attempt.live, sibling=True)
                 earlier.tickets.append(ticket)
             blocked = Blocked(attempt.live, earlier.scope or scope_of(attempt.run))
             sibling = f"{earlier.declaration.tool}, issued before it,"

@@ -28,13 +28,13 @@ from settlemark._parking import Parking, follow
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
 from settlemark._refusals import rewound
-from settlemark._requests import Act, Wait
+from settlemark._requests import Act, Ended, Together, Wait
 from settlemark._rewinding import Rewinding
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Placing, Ticket, Txn
 from settlemark._verdicts import is_rewound
-from settlemark.ledger._contract import Book, Fence
+from settlemark.ledger._contract import Book, Fence, RecordedTransaction
 
 log = logging.getLogger("settlemark")
 
@@ -155,6 +155,30 @@ class Driver(Parking, Rewinding):
                     transaction=name, epoch=None, holder=name, scope=None, waited=wait,
                 )  # fmt: skip
 
+    def ended(self, name: str, *, wait: float) -> Program:
+        """Return the last record of a transaction when nothing of it goes on, or None; one left over is ended first.
+
+        Raises:
+            WaitTimeout: it has not come to its end.
+        """
+        deadline = self._monotonic() + wait
+
+        def look(protocol: Protocol, book: Book) -> RecordedTransaction | Ticket | None:
+            same = protocol.named.get(name)
+            return book.load(name) if same is None else protocol.watch(same)
+
+        while True:
+            found = yield from self._step(look)
+            if not isinstance(found, Ticket):
+                return found
+            yield from self.take_up(name, keep_open=0, turn=found)
+            seconds = deadline - self._monotonic()
+            if seconds <= 0 or not (yield from self._listen(Wait(found, seconds, name, name))):
+                raise WaitTimeout(
+                    f"gave up after {wait:g} s: {name} has not come to its end; try again later, or raise wait=",
+                    transaction=name, epoch=None, holder=name, scope=None, waited=wait,
+                )  # fmt: skip
+
     def _enter_again(
         self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt]
     ) -> Attempt | Ticket:
@@ -199,6 +223,10 @@ class Driver(Parking, Rewinding):
             attempt = self._attempts.get(txn)
             patience = CANCEL_SECONDS if attempt is None else min(attempt.wait, CANCEL_SECONDS)
             yield from self._until_over(txn, began + patience)
+
+    def leap(self) -> Program:
+        """Return an epoch that nobody else is given."""
+        return self._step(lambda protocol, _book: protocol.leap(1))
 
     def advance(self, scope: Scope, epoch: int) -> Program:
         """Raise the floor of a scope, durably.
@@ -255,6 +283,68 @@ class Driver(Parking, Rewinding):
         yield from self._abandon(attempt)
         yield from self.abort(attempt, reason, **detail)
 
+    def discard_all(self, attempts: Iterable[Attempt], *, cause: str) -> Program:
+        """Abort transactions that nobody will try again, beside each other, and return when all is undone or named."""
+        lost = [attempt for attempt in attempts if attempt.replay is None]
+        acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.values())]
+        if acted:
+            # What each has to undo takes its time.
+            ended = yield Together([self.discard(attempt, Reason.ABANDONED, cause=cause) for attempt in acted])
+            raise_interrupt(ended)
+        for attempt in lost:
+            if attempt not in acted:
+                yield from self.discard(attempt, Reason.ABANDONED, cause=cause)
+
+    def choose(
+        self,
+        winner: Attempt | None,
+        losers: Iterable[Attempt],
+        *,
+        cause: str,
+        noted: Callable[[Book, float], None] | None = None,
+    ) -> Program:
+        """Commit the winner of a choice, if there is one, when the losers are undone; one step decides both.
+
+        It seals the one and aborts the others, so nobody can choose anew: what a process that ends behind it has left
+        is carried out by whoever recovers. `noted` writes to the book in the same step, which then is on disk before
+        anything is undone.
+
+        Raises:
+            Refused: before the step the winner was undone, and nothing moved; else as `commit`.
+        """
+        lost, at = [attempt for attempt in losers if attempt.replay is None], self._clock()
+
+        def decide(protocol: Protocol, book: Book) -> bool:
+            if winner is not None:
+                if winner.in_flight():
+                    return False  # a call slipped in
+                protocol.seal(winner.live, hooked=bool(winner.hooks or self._live_reads(winner)))
+            for attempt in lost:
+                protocol.abort(attempt.live, Reason.ABANDONED, **attempt.cause({"cause": cause}))
+            for attempt in (*lost, *([] if winner is None else [winner])):
+                if attempt.written:
+                    attempt.put(book, [attempt.state_change(at)])
+            if noted is not None:
+                noted(book, at)
+            return True
+
+        decided = False
+        while not decided:
+            if winner is not None:
+                yield from self._rest(winner)
+            decided = yield from self._step(decide, durable=noted is not None)
+        interrupted: BaseException | None = None
+        try:
+            yield from self.discard_all(lost, cause=cause)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            interrupted = error  # what was chosen is carried out first
+        if winner is not None:
+            yield from self.commit(winner, sealed=True)
+        if interrupted is not None:
+            raise interrupted
+
     def _trying(
         self,
         attempt: Attempt,
@@ -294,4 +384,11 @@ class Driver(Parking, Rewinding):
         return self._attempts.get(txn.successor) if txn.successor is not None and not last else None
 
 
-__all__ = ["Driver"]
+def raise_interrupt(ended: Iterable[Ended]) -> None:
+    """Raise what is no failure of a program: an interrupt from the keyboard, or a cancellation."""
+    for end in ended:
+        if end.error is not None and not isinstance(end.error, Exception):
+            raise end.error
+
+
+__all__ = ["Driver", "raise_interrupt"]

@@ -155,6 +155,11 @@ class Declaration:
         return self.kind is EffectClass.REVERSIBLE and self.cost is None
 
     @property
+    def leaves_nothing(self) -> bool:
+        """Whether an abort takes back all of it, as long as its undo works."""
+        return self.undo is not None and self.cost is None
+
+    @property
     def asks_by_key(self) -> bool:
         """Whether its probe looks for the key: where that is forgotten, finding nothing proves nothing."""
         return self.probe is not None and self.probe.takes("key")

@@ -429,7 +429,7 @@ class Protocol:
             return
         txn.running -= 1
         if not txn.running:
-            self._wake(txn)
+            self._wake(txn, siblings=False)
         if not happened:
             self._close(call)
             self._drop_claim(hold)
@@ -810,13 +810,16 @@ class Protocol:
 
     # ---- waiting
 
-    def watch(self, *watched: Txn) -> Ticket:
-        """Return a ticket that fires when one of these transactions moves."""
+    def watch(self, *watched: Txn, sibling: bool = False) -> Ticket:
+        """Return a ticket that fires when one of these transactions moves.
+
+        For a `sibling`, a call that waits for others of its turn, that its calls return is no move: the turn tells it.
+        """
         ticket = Ticket()
         for txn in watched:
             if txn.finished:
                 ticket.fired = True
-            txn.watchers[ticket] = None
+            txn.watchers[ticket] = sibling
         return ticket
 
     def unwatch(self, ticket: Ticket, *watched: Txn) -> None:
@@ -824,9 +827,9 @@ class Protocol:
         for txn in watched:
             txn.watchers.pop(ticket, None)
 
-    def nudge(self, txn: Txn) -> None:
+    def nudge(self, txn: Txn, *, siblings: bool = True) -> None:
         """Wake whoever watches a transaction: something about it outside the protocol has changed."""
-        self._wake(txn)
+        self._wake(txn, siblings=siblings)
 
     def take_woken(self) -> Sequence[Ticket]:
         """Return the tickets that fired since the last call."""
@@ -845,12 +848,13 @@ class Protocol:
         aborted, self._aborted = self._aborted[:most], [] if most is None else self._aborted[most:]
         return aborted
 
-    def _wake(self, txn: Txn) -> None:
+    def _wake(self, txn: Txn, *, siblings: bool = True) -> None:
         watchers = txn.watchers
         if watchers:
-            txn.watchers = {}
-            for ticket in watchers:
-                if not ticket.fired:
+            kept = () if siblings else [ticket for ticket, sibling in watchers.items() if sibling and not ticket.fired]
+            txn.watchers = dict.fromkeys(kept, True)
+            for ticket, sibling in watchers.items():
+                if not ticket.fired and (siblings or not sibling):
                     ticket.fired = True
                     self._woken.append(ticket)
 

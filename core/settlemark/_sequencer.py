@@ -94,11 +94,12 @@ class Turn:
         self._gates = Positions()  # of which it is not known yet whether they may act
         self._index = ScopeIndex()
 
-    def take(self, declaration: Declaration, *scopes: Scope) -> Seat:
-        """Return the next seat; calls take theirs in issuance order."""
+    def take(self, declaration: Declaration, *scopes: Scope, held: bool = False) -> Seat:
+        """Return the next seat; calls take theirs in issuance order. `held` ones are so whatever they are declared."""
         number = len(self._seats)
         held = self._holds and (
-            declaration.held
+            held
+            or declaration.held
             or (declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scopes))
         )
         seat = Seat(number, declaration, scopes, held=held)

@@ -18,6 +18,7 @@ from typing import Any, Self, get_args
 from settlemark import _codec
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Hook, OnFailure
+from settlemark._choosing import Choice
 from settlemark._current import current_call
 from settlemark._driver import Driver
 from settlemark._effect import (
@@ -539,6 +540,10 @@ class Settlement(Operators):
         options = self._options(name, run, may_touch, (), None, None, position=position)
         return self.driver.enter(**options, independent=False)
 
+    def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
+        """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""
+        return Choice(self.driver, self._options(name, run, (), (), None, None, position=position))
+
     def frontier(self, scope: str | Scope) -> int:
         """Return the epoch before which nothing more touches a scope, as far as this process knows by now.
 
@@ -559,14 +564,14 @@ class Settlement(Operators):
         with self.driver.local as protocol:
             return protocol.frontier(wanted)
 
-    def epoch_for(self, superstep: str) -> int:
+    def epoch_for(self, superstep: str) -> Program:
         """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
         with self.driver.local:
             epoch = self._supersteps.get(superstep)
             if epoch is not None:
                 self._supersteps.move_to_end(superstep)
                 return epoch
-        fresh = self.ledger.now(lambda protocol, _book: protocol.leap(1))
+        fresh: int = yield from self.driver.leap()
         with self.driver.local:
             epoch = self._supersteps.setdefault(superstep, fresh)
             if len(self._supersteps) > SUPERSTEPS:

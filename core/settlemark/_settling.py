@@ -29,8 +29,8 @@ _STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is n
 class Settling(Aborting, Splitting):
     """The part of a driver that commits."""
 
-    def commit(self, attempt: Attempt) -> Program:
-        """Seal, wait until it may, decide, and let the held effects leave, in issuance order.
+    def commit(self, attempt: Attempt, *, sealed: bool = False) -> Program:
+        """Seal, unless it is `sealed`, wait until it may, decide, and let the held effects leave, in issuance order.
 
         Raises:
             Refused: it was undone instead. PartialCommit: a release failed behind another.
@@ -42,7 +42,7 @@ class Settling(Aborting, Splitting):
             _tell_again(attempt)
             return
         try:
-            yield from self._decide(attempt, txn)
+            yield from self._decide(attempt, txn, sealed=sealed)
         except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves
         except Refused as error:
@@ -96,9 +96,9 @@ class Settling(Aborting, Splitting):
                 blocked = Blocked(txn, next((hold.scope for hold in txn.holds.values()), scope_of(attempt.run)))
             yield from self._await(attempt, ticket, blocked, deadline, "a call of its own that has not returned,")
 
-    def _decide(self, attempt: Attempt, txn: Txn) -> Program:
+    def _decide(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program:
         deadline = self._monotonic() + attempt.wait
-        examined = sealed = unseen = False
+        examined = unseen = False
 
         def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | Literal["later"] | None:
             if not sealed and txn.state is State.OPEN and attempt.in_flight():

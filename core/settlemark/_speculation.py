@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._driver import Driver, raise_interrupt
 from settlemark._errors import UsageError
 from settlemark._nesting import Part
 from settlemark._requests import Act, Ended, Together
-from settlemark._states import Reason, State
-
-if TYPE_CHECKING:
-    from settlemark._driver import Driver
+from settlemark._states import State
 
 Body = Callable[[Part], Callable[[], Any]]
 LOST = "another branch was chosen"
@@ -99,12 +97,12 @@ class Speculation:
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._discard(attempts, f"{type(error).__name__}: {error}")
+            yield from self._driver.discard_all(attempts, cause=f"{type(error).__name__}: {error}")
             raise
 
     def _replay(self, attempts: list[Attempt], winner: int) -> Program:
         """Answer from the record: a branch has committed before, and nothing is chosen twice."""
-        yield from self._discard([a for n, a in enumerate(attempts) if n != winner], LOST)
+        yield from self._driver.discard_all([a for n, a in enumerate(attempts) if n != winner], cause=LOST)
         attempt = attempts[winner]
         return (yield Act(self._bodies[winner](Part(attempt, attempt.numbering)), {}, None))
 
@@ -113,17 +111,15 @@ class Speculation:
             self._branch(attempts, number, body, self._tries) for number, body in enumerate(self._bodies)
         ]  # fmt: skip
         ended: list[Ended] = yield Together(branches)
-        _raise_interrupt(ended)
+        raise_interrupt(ended)
         failed = [end.error for end in ended if isinstance(end.error, Exception)]
         if len(failed) == len(ended):
             raise ExceptionGroup(f"every branch of {self._name} failed: nothing was chosen", failed)
         results = [end.value if end.error is None else end.error for end in ended]
         winner = self._checked((yield Act(partial(self._choose, results), {}, None)), ended)
-        yield from self._discard([a for n, a in enumerate(attempts) if n != winner], LOST)
-        if winner is None:
-            return None
-        yield from self._driver.commit(attempts[winner])
-        return ended[winner].value
+        losers = [a for n, a in enumerate(attempts) if n != winner]
+        yield from self._driver.choose(None if winner is None else attempts[winner], losers, cause=LOST)
+        return None if winner is None else ended[winner].value
 
     def _branch(self, attempts: list[Attempt], number: int, body: Body, tries: int) -> Program:
         """Run one branch; the attempt it came to its end in takes its place in the list."""
@@ -148,25 +144,6 @@ class Speculation:
                 " exception, or None; all of them were undone"
             ) from ended[winner].error
         return winner
-
-    def _discard(self, attempts: Sequence[Attempt], cause: str) -> Program:
-        """Abort branches, all at once, and return when each of them is undone, or what stays is named."""
-        driver = self._driver
-        lost = [attempt for attempt in attempts if attempt.replay is None]
-        acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.values())]
-        for attempt in lost:
-            if attempt not in acted:
-                yield from driver.discard(attempt, Reason.ABANDONED, cause=cause)
-        if acted:
-            # Beside each other: what each has to undo takes its time.
-            _raise_interrupt((yield Together([driver.discard(a, Reason.ABANDONED, cause=cause) for a in acted])))
-
-
-def _raise_interrupt(ended: list[Ended]) -> None:
-    """Raise what is no failure of a branch: an interrupt from the keyboard, or a cancellation."""
-    for end in ended:
-        if end.error is not None and not isinstance(end.error, Exception):
-            raise end.error
 
 
 __all__ = ["Speculation"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("settlemark")
 
 _GRACE_SECONDS = 0.05
+_SLICE_SECONDS = 1.0
 _MOST_THREADS = 8
 
 
@@ -152,13 +153,22 @@ class Tender:
         loop = None if self.loop is None else self.loop()
         if loop is None or loop.is_closed() or not loop.is_running():
             run_sync(program)
-            return
+            return None
         running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         if self._left_alone:
             running.cancel()
-        running.result()
+        while True:
+            try:
+                return running.result(_SLICE_SECONDS)
+            except TimeoutError:
+                if running.done():
+                    raise
+                if loop.is_closed() or (self._stopped.is_set() and not loop.is_running()):
+                    self._left_alone = True  # nobody runs it any more: the next process takes it up
+                    running.cancel()
+                    return None
 
     async def _in_loop(self, program: Program) -> None:
         try:

@@ -167,7 +167,7 @@ class _Face:
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
         declaration = self._settlement.declaration(function)
-        if declaration.held:
+        if self._attempt.is_held(declaration):
             # It leaves as it was recorded, whatever the caller changes until then.
             args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
         effect = self._settlement.effect_of(

@@ -185,7 +185,7 @@ class Txn:
         self.reason: Reason | None = None
         self.detail: dict[str, Any] = {}
         self.successor: Txn | None = None
-        self.watchers: dict[Ticket, None] = {}
+        self.watchers: dict[Ticket, bool] = {}
         self.calls: dict[int, Call] = {}
         self.numbered = 0
         self.hooked = False  # it has hooks to ask before it may commit

@@ -18,11 +18,8 @@ from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._nesting import Part
 from settlemark._parking import Park
-from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
-from settlemark._txn import Txn
-from settlemark.ledger._contract import Book
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._once import Once
 from settlemark_langgraph._superstep import Superstep
@@ -42,18 +39,25 @@ class Boundary:
         name: the transaction's.
         resumable: another invocation can come back to it.
         once: begins it.
+        step: the last superstep in which a node had a part in it.
         ending: somebody settles it.
     """
 
     name: str
     resumable: bool
     once: Once
+    step: int
     ending: bool = field(default=False)
 
     @property
     def part(self) -> Part | None:
         """The transaction, once it has begun."""
         return cast("Part | None", self.once.value)
+
+    def is_lost(self, step: int) -> bool:
+        """Whether it was undone in an earlier superstep: the model was told, and what it decides now is a new try."""
+        txn = None if self.part is None else self.part.attempt.txn
+        return step > self.step and txn is not None and txn.state in (State.ABORTING, State.ABORTED)
 
 
 class Boundaries:
@@ -88,15 +92,24 @@ class Boundaries:
         name = identity.superstep if settle == "superstep" else self._name_of_run(identity, superstep)
         with self._lock:
             boundary = self._open.get(name)
-            if boundary is None:
-                boundary = self._open[name] = Boundary(name, identity.resumable, Once(name))
-            known = self._loops.setdefault(superstep.loop, [])
-            begins, enters = not known, name not in known
-            if enters:
+            if boundary is None or boundary.is_lost(identity.step):
+                boundary = self._open[name] = Boundary(name, identity.resumable, Once(name), identity.step)
+            boundary.step = identity.step
+            known, begins = self._loops.get(superstep.loop), superstep.loop not in self._loops
+            if known is None:
+                known = self._loops[superstep.loop] = []
+            earlier = [other for other in known if other != name]
+            if name not in known:
                 known.append(name)
         if begins and not superstep.at_end(lambda error: self._end(superstep.loop, error)):
+            with self._lock:
+                self._loops.pop(superstep.loop, None)
+            self._forget(boundary)
             raise UsageError(f'settle="{settle}": this release of LangGraph does not tell when a run ends')
-        position = (self._settlement.epoch_for(identity.superstep), "")
+        if settle == "superstep":
+            for other in earlier:  # its checkpoint is not stored yet, or never, as with durability="exit"
+                yield from self.settle(other)
+        position = ((yield from self._settlement.epoch_for(identity.superstep)), "")
         try:
             part: Part = yield from boundary.once.get(
                 lambda: self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
@@ -116,28 +129,34 @@ class Boundaries:
             return here
         prefix = f"{identity.run}/{identity.namespace}:"
 
-        def look(protocol: Protocol, _book: Book) -> str | None:
-            names = (txn.name for txn in protocol.live.values() if txn.run == identity.run)
-            return next((name for name in names if name.startswith(prefix) and name.endswith(_RUN)), None)
-
-        return self._settlement.ledger.now(look) or f"{identity.superstep}{_RUN}"
+        with self._settlement.driver.local as protocol:
+            open_ = (txn for txn in protocol.live.values() if txn.state is State.OPEN)
+            names = (txn.name for txn in open_ if txn.run == identity.run)
+            found = next((name for name in names if name.startswith(prefix) and name.endswith(_RUN)), None)
+        return found or f"{identity.superstep}{_RUN}"
 
     def settle(self, name: str) -> Program:
-        """Commit the transaction of this name, if it is open here; of a refusal, `corrections` tell the model."""
+        """Commit the transaction of this name, if it is open here; return what refused it, or None.
+
+        Of a refusal at a checkpoint, `corrections` tell the model.
+        """
         with self._lock:
             boundary = self._open.get(name)
             if boundary is not None and (boundary.ending or boundary.part is None):
-                return
+                return None
             if boundary is not None:
                 boundary.ending = True
         part: Part | None = (yield from self._left(name)) if boundary is None else boundary.part
         if part is None:
-            return
+            return None
         try:
             if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
                 yield from self._settlement.driver.commit(part.attempt)
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
+            return error
+        else:
+            return None
         finally:
             if boundary is not None:
                 self._forget(boundary)
@@ -155,20 +174,26 @@ class Boundaries:
         No node has come back to it since, for all of them were over: their results were kept.
         """
         settlement = self._settlement
-
-        def look(protocol: Protocol, _book: Book) -> Txn | None:
-            return protocol.named.get(name)
-
-        txn = settlement.ledger.now(look)
-        return None if txn is None else (yield from settlement.begin(name, run=txn.run))
+        with settlement.driver.local as protocol:
+            txn = protocol.named.get(name)
+        if txn is None:
+            return None
+        again: Program = settlement.begin(name, run=txn.run)
+        return (yield from again)
 
     def _end(self, loop: int, error: BaseException | None) -> Program:
-        """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume."""
+        """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume.
+
+        Raises:
+            Refused, InDoubt, PartialCommit: the run did not settle as a whole, and no turn follows that is told.
+        """
         with self._lock:
             names = self._loops.pop(loop, [])
+        refused: BaseException | None = None
         for name in names:
             if error is None:
-                yield from self.settle(name)
+                found = yield from self.settle(name)
+                refused = refused or (found if name.endswith(_RUN) else None)
                 continue
             with self._lock:
                 boundary = self._open.pop(name, None)
@@ -182,11 +207,16 @@ class Boundaries:
             else:
                 cause = f"its run was stopped by {type(error).__name__}"
                 yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
+        if refused is not None:
+            raise refused
 
     def _forget(self, boundary: Boundary) -> None:
         with self._lock:
             if self._open.get(boundary.name) is boundary:
                 del self._open[boundary.name]
+            for names in self._loops.values():
+                if boundary.name in names and not boundary.name.endswith(_RUN):
+                    names.remove(boundary.name)
 
 
 def refuse_bad_settle(settle: object, *, settles: bool) -> None:

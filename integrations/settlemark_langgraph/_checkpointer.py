@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Collection, Mapping
 from typing import Any, cast
@@ -135,7 +136,8 @@ def _get_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointT
 
 
 async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
-    return _without_undone(self, await self.inner.aget_tuple(config))
+    # In a thread: the ledger may be away for a while, and the loop is others', too.
+    return await asyncio.to_thread(_without_undone, self, await self.inner.aget_tuple(config))
 
 
 def _settled_by(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:

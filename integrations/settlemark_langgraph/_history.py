@@ -9,7 +9,7 @@ checkpoint and its parent, or after an end of the thread; where those do not agr
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from settlemark import UsageError
+from settlemark._choosing import MARK, chosen_in
 from settlemark._rewind import path_of
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._identity import ROOT, superstep_name
@@ -105,20 +106,23 @@ class History:
             return found.pop()
         return Place.UNKNOWN if checkpoint > self.target else Place.BEFORE
 
-    def refuse_a_run_that_spans_it(self, name: str, recorded: Iterable[RecordedTransaction]) -> None:
+    def refuse_a_run_that_spans_it(self, name: str, recorded: Sequence[RecordedTransaction]) -> None:
         """Return when a transaction that began before the checkpoint has done nothing after it.
 
         Raises:
-            UsageError: it settles a run as one, and the checkpoint is in the midst of that.
+            UsageError: it settles a run, or a candidate's branch, as one, and the checkpoint is in the midst of that.
         """
         began = self._root_of(name)
-        if not name.endswith(_RUN) or began is None or began not in self._ancestors():
+        choice, _, candidate = name.partition(MARK)
+        if not (name.endswith(_RUN) or candidate) or began is None or began not in self._ancestors():
             return
         steps = [path_of(effect)[0] for one in recorded if one.row.name == name for effect in one.effects]
-        if any(step > self.step for step in steps):
+        chosen = [one.row.name for one in recorded if (chosen_in(one) or ("", ""))[1] == choice]
+        if any(step > self.step for step in steps) or any(self.place(made) is Place.AFTER for made in chosen):
+            how = "a candidate" if candidate else 'settle="run"'
             raise UsageError(
-                f'the checkpoint {self.target} is in the midst of {name}, which settles as one (settle="run"): nothing'
-                f" was undone; go back to {began}, from which it began, or to one before that"
+                f"the checkpoint {self.target} is in the midst of {name}, which settles as one ({how}): nothing was"
+                f" undone; go back to {began}, from which it began, or to one before that"
             )
 
     def _seen(self, root: str) -> Place:

@@ -21,6 +21,7 @@ from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
+from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._declarations import Declarations, Declared
 from settlemark_langgraph._messages import messages_in
@@ -48,6 +49,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         effects: what the tools of others do; as for `SequencedToolNode`.
         order, settle, park: as for `SequencedToolNode`.
         may_touch: scopes that each turn holds before its first call runs.
+        candidate: as for `SequencedToolNode`, so that an agent may be one: a function is given the agent's state.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or there is no such `order`.
@@ -67,12 +69,14 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         settle: Settle = "node",
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
+        candidate: Candidate | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(cast("object", settlement), Settlement):
             raise UsageError(f"settlement={settlement!r} is no Settlement: pass SettlementMiddleware(Settlement(url))")
         refuse_bad_settle(settle, settles=True)
         refuse_bad_park(park, settle)
+        self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
         if order not in get_args(Order):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         self._settlement = settlement
@@ -130,7 +134,11 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program:
         runtime = request.runtime
         self._declarations.learn({tool.name: tool for tool in runtime.tools})
-        arrival = Arrival(runtime, runtime.config, messages_in(request.state), raises=False, last=last, threads=threads)
+        candidate = None if self._candidate is None else label_of(self._candidate, request.state)
+        arrival = Arrival(
+            runtime, runtime.config, messages_in(request.state), raises=False, last=last, threads=threads,
+            candidate=candidate,
+        )  # fmt: skip
         return self._turns.visit([request.tool_call], arrival, sent=True)
 
     # ---- what became of calls that were acknowledged

@@ -35,16 +35,15 @@ class Once:
         Raises:
             BaseException: it could not be made, by whoever came first.
         """
-        with self._lock:
-            mine = not self._making
-            self._making = True
-        if mine:
-            yield from self._made(make())
         while not self._is_over():
             ticket = Ticket()
             with self._lock:
+                mine = not (self._making or self._is_over())
+                self._making = self._making or mine
                 self._waiting.append(ticket)
-            if not self._is_over():
+            if mine:
+                yield from self._made(make())
+            elif not self._is_over():
                 yield Wait(ticket, _NO_DEADLINE, self._what, self._what)
         if self.failed is not None:
             raise self.failed
@@ -56,11 +55,12 @@ class Once:
     def _made(self, make: Program) -> Program:
         try:
             self.value = yield from make
-        except BaseException as error:
+        except Exception as error:
             self.failed = error
             raise
         finally:
             with self._lock:
+                self._making = False  # one that was interrupted leaves it to the next
                 waiting, self._waiting = self._waiting, []
             fire(waiting)
 

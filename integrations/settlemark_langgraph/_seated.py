@@ -260,8 +260,8 @@ class SettledTool:
         self._may_wait = seated.invocation.may_wait
         seated.queued = None
 
-    @property
-    def __class__(self) -> Any:
+    @property  # type: ignore[misc] # it is only read
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is only read
         """The tool's own: a middleware may look whether it has a tool before it, and of which class."""
         return type(self._tool)
 

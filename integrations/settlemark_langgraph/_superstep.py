@@ -11,25 +11,30 @@ of LangGraph keeps it elsewhere, a superstep is unknown, and every task is taken
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
 
+from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from settlemark._acting import Program
-from settlemark._requests import Wait
-from settlemark._runners import run_async, run_sync
+from settlemark._requests import Act, Wait
+from settlemark._runners import in_event_loop, run_async, run_sync
 from settlemark._txn import Ticket, fire
 
+_log = logging.getLogger("settlemark")
 _SCHEDULE = "__pregel_call"
+_ENDINGS = "_settlemark_endings"
 _LOOK_AGAIN = 0.02
 _NO_DEADLINE = 1e6  # a checkpointer has deadlines of its own
-_LOOKS = 50
-"""A task that is not seen when those behind it might be scheduled yet is looked for so often, then taken to be over."""
+_PATIENCE = 1.0
+"""So many seconds after the last one was scheduled, a task that is not seen is taken to be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,8 @@ class Superstep:
         self._loop = loop
         self._futures = futures
         self._own = own
-        self._watched: dict[str, Any] = {}
-        self._looked = 0
+        self._reached = -1
+        self._reached_at = 0.0
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self | None:
@@ -83,6 +88,11 @@ class Superstep:
         """Where the task it is seen from stands among the others; the same after a resume."""
         return self.index_of(self.own)
 
+    @property
+    def size(self) -> int:
+        """How many tasks it has, of all its nodes."""
+        return len(self._loop.tasks)
+
     def index_of(self, task: Task) -> int:
         """Where a task stands among the others."""
         return [other.id for other in self._all()].index(task.id)
@@ -92,26 +102,108 @@ class Superstep:
         """Tells the run of a graph from others that go on at the same time."""
         return id(self._loop)
 
+    def outward(self) -> list[Superstep]:
+        """Return this superstep behind those in which the graphs around it run, the outermost first."""
+        found: list[Superstep] = [self]
+        while True:
+            inner = found[0]
+            outer = Superstep.of(inner._around)  # noqa: SLF001 - its own kind
+            if outer is None or outer.loop == inner.loop:
+                return found
+            found.insert(0, outer)
+
+    @property
+    def _around(self) -> Mapping[str, Any]:
+        return getattr(self._loop, "config", None) or {}
+
+    @property
+    def step(self) -> int:
+        """Its number in its graph's thread; the same after a resume."""
+        return int(self._loop.step)
+
+    @property
+    def checkpoint(self) -> str:
+        """The id of the checkpoint that it runs on."""
+        return str(self._loop.checkpoint["id"])
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Tells where it is in its graph, and which of the graphs that one task runs this is; the same after a resume.
+
+        The last number is that of the task it is seen from.
+        """
+        namespace: tuple[str, ...] = getattr(self._loop, "checkpoint_ns", None) or ("",)
+        return (int(namespace[-1]) if namespace[-1].isdecimal() else 0, self.step, self.index)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether another run of its graph can go on where this one ends."""
+        found = self._loop.config.get("configurable", {})
+        return self._loop.checkpointer is not None and found.get("thread_id") is not None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether this run of its graph goes on where another has ended."""
+        given = getattr(self._loop, "input", None)
+        return self.is_resumable and (given is None or isinstance(given, Command))
+
+    def lineage(self) -> Program:
+        """Return the stored checkpoints from which its graph came here, back to what was last put in.
+
+        Each is its id, and whether it came behind a superstep. Where what was put in is not stored, as with
+        `durability="exit"`, the last is an empty one.
+        """
+        found: list[tuple[str, bool]] = []
+        saver, config = self._loop.checkpointer, self._loop.checkpoint_config
+        while config is not None:
+            stored: Any = yield Act(saver.aget_tuple if in_event_loop() else saver.get_tuple, {"config": config}, None)
+            if stored is None:
+                break
+            source = stored.metadata.get("source")
+            found.append((stored.config["configurable"]["checkpoint_id"], source == "loop"))
+            if source == "input":
+                return found
+            config = stored.parent_config
+        return [*found, ("", False)]
+
+    def has_stored(self, checkpoint: str) -> Program:
+        """Return whether its graph's thread has a checkpoint of this id."""
+        saver, config = self._loop.checkpointer, self._loop.checkpoint_config
+        own = {**config, "configurable": {**config["configurable"], "checkpoint_id": checkpoint}}
+        get = saver.aget_tuple if in_event_loop() else saver.get_tuple
+        return (yield Act(get, {"config": own}, None)) is not None
+
     def tasks(self, node: str) -> list[Task]:
         """Return a node's tasks in this superstep, in order; also those that were over before it began here."""
         return [_task(task) for task in self._all() if task.name == node]
 
-    def over(self, task: Task, then: Callable[[], None]) -> bool | None:
-        """Return whether a task is over; `then` is called when it is. None: it is not known yet, ask again.
+    def watch(self, tasks: Sequence[Task], then: Callable[[Task], None]) -> list[Task]:
+        """Have `then` called with each task that is over or will be; return those of which it is not known yet.
 
-        `then` is called in whatever thread the task ended in, and perhaps more than once.
+        It is called in whatever thread a task ended in, or in this one, and perhaps more than once. Of a task that is
+        returned it will not be called: watch that again.
         """
-        future = self._watched.get(task.id) or self._future(task.id)
-        if future is None:
-            found = self._loop.tasks.get(task.id)
-            if found is None or found.writes or self._was_scheduled_before_own(task):
-                return True
-            self._looked += 1
-            return True if self._looked > _LOOKS else None
-        if task.id not in self._watched:
-            self._watched[task.id] = future
-            future.add_done_callback(partial(_ignoring, then))
-        return bool(future.done())
+        numbers = {task_id: number for number, task_id in enumerate(list(self._loop.tasks))}
+        futures = {task.id: future for future, task in list((self._futures() or {}).items()) if task is not None}
+        # They are scheduled one after the other: those before one that runs have been, and are over if they do not.
+        reached = max(numbers.get(task_id, -1) for task_id in (self._own.id, *futures))
+        if reached > self._reached:
+            self._reached, self._reached_at = reached, time.monotonic()
+        unknown: list[Task] = []
+        for task in tasks:
+            future, found = futures.get(task.id), self._loop.tasks.get(task.id)
+            if future is not None:
+                future.add_done_callback(partial(_calling, then, task))
+            elif found is not None and not found.writes and numbers.get(task.id, -1) > reached and self._is_patient:
+                unknown.append(task)
+                continue
+            if future is None or future.done():
+                then(task)
+        return unknown
+
+    @property
+    def _is_patient(self) -> bool:
+        return time.monotonic() < self._reached_at + _PATIENCE
 
     @property
     def pause(self) -> float:
@@ -126,10 +218,12 @@ class Superstep:
         stack: Any = getattr(self._loop, "stack", None)
         if not isinstance(stack, ExitStack | AsyncExitStack):
             return False
-        endings = _endings.get(self._loop)
+        # With the loop, not in a table beside it: what is to be done refers to the loop, which would never go.
+        endings = vars(self._loop).get(_ENDINGS)
         if endings is None:
-            endings = _endings[self._loop] = []
-            _Ending(endings).enter(stack)
+            endings = []
+            setattr(self._loop, _ENDINGS, endings)
+            _Ending(self._loop, endings).enter(stack)
         endings.append(then)
         return True
 
@@ -156,18 +250,6 @@ class Superstep:
 
     def _all(self) -> list[Any]:
         return list(cast("dict[str, Any]", self._loop.tasks).values())
-
-    def _future(self, task_id: str) -> Any:
-        futures = self._futures()
-        for future, task in list((futures or {}).items()):
-            if task is not None and task.id == task_id:
-                return future
-        return None
-
-    def _was_scheduled_before_own(self, task: Task) -> bool:
-        # They are scheduled one after the other; this one runs, so those before it have been.
-        order = [other.id for other in self._all()]
-        return order.index(task.id) <= order.index(self._own.id)
 
 
 def begun_with_an_answer(config: Mapping[str, Any]) -> bool:
@@ -197,13 +279,11 @@ def _fire(ticket: Ticket, _future: object) -> None:
     fire([ticket])
 
 
-_endings: weakref.WeakKeyDictionary[Any, list[Callable[[BaseException | None], Program]]] = weakref.WeakKeyDictionary()
-
-
 class _Ending:
     """What is to be done at the end of a run, once around what LangGraph does there, and once before it."""
 
-    def __init__(self, programs: list[Callable[[BaseException | None], Program]]) -> None:
+    def __init__(self, loop: Any, programs: list[Callable[[BaseException | None], Program]]) -> None:
+        self._loop = loop
         self._programs = programs
         self._error: BaseException | None = None
 
@@ -220,21 +300,37 @@ class _Ending:
             stack.push(self._above)
 
     def _above(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = error
-        if error is None:
+        self._error = error or self._too_many_steps()
+        if self._error is None:
             self._run()
 
     def _below(self, *_: object) -> None:
         if self._error is not None:
             self._run()
 
+    def _too_many_steps(self) -> BaseException | None:
+        # LangGraph raises it only when its stack is left.
+        over = getattr(self._loop, "status", None) == "out_of_steps"
+        return GraphRecursionError("the graph came to its recursion limit") if over else None
+
     def _run(self) -> None:
-        for then in self._programs:
-            run_sync(then(self._error))
+        failed: list[BaseException] = []
+        for then in self._programs:  # one that fails keeps none of the others from its end
+            try:
+                run_sync(then(self._error))
+            except BaseException as error:
+                failed.append(error)
+        self._raise(failed)
+
+    def _raise(self, failed: list[BaseException]) -> None:
+        if failed and self._error is None:
+            raise failed[0]
+        for error in failed:  # what ended the run is raised by LangGraph
+            _log.warning("the end of a run could not be tended: %s: %s", type(error).__name__, error)
 
     async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = error
-        if error is None:
+        self._error = error or self._too_many_steps()
+        if self._error is None:
             await self._arun()
 
     async def _abelow(self, *_: object) -> None:
@@ -242,12 +338,17 @@ class _Ending:
             await self._arun()
 
     async def _arun(self) -> None:
+        failed: list[BaseException] = []
         for then in self._programs:
-            await run_async(then(self._error))
+            try:
+                await run_async(then(self._error))
+            except BaseException as error:
+                failed.append(error)
+        self._raise(failed)
 
 
-def _ignoring(then: Callable[[], None], _future: object) -> None:
-    then()
+def _calling(then: Callable[[Task], None], task: Task, _future: object) -> None:
+    then(task)
 
 
 def _task(task: Any) -> Task:

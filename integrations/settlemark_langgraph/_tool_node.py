@@ -23,6 +23,7 @@ from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
+from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._declarations import Declarations, Declared
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import messages_in
@@ -69,6 +70,10 @@ class SequencedToolNode(ToolNode):
         park: while a turn waits for a person's yes (`approve=`, an `interrupt`), `"keep"` leaves it open, and it holds
             its scopes; with `"split"` what was issued before that call settles, and the rest waits without holding any.
         may_touch: scopes that each turn holds before its first call runs.
+        candidate: the calls belong to a candidate of this name, or of the name that a function of the state returns.
+            Its nodes act in one transaction, which commits when a node behind them chooses it (`choice`), and is undone
+            when that chooses another. What cannot be undone is held until then. Names with the same text before a slash
+            are alternatives to each other, as are those without one.
         stock: whatever else `ToolNode` takes.
 
     Raises:
@@ -93,12 +98,14 @@ class SequencedToolNode(ToolNode):
         settle: Settle = "node",
         park: Park = "keep",
         may_touch: str | Sequence[str] = (),
+        candidate: Candidate | None = None,
         **stock: Unpack[StockOptions],
     ) -> None:
         if not isinstance(cast("object", settlement), Settlement | None):
             raise UsageError(f"settlement={settlement!r} is no Settlement: pass settlement=Settlement(url)")
         refuse_bad_settle(settle, settles=settlement is not None)
         refuse_bad_park(park, settle)
+        self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
         if order not in get_args(Order):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         super().__init__(tools, **stock)
@@ -156,7 +163,8 @@ class SequencedToolNode(ToolNode):
         state: Any = self._extract_state(given, config)
         messages = messages_in(state, self._messages_key)
         raises = self._handle_tool_errors is False
-        arrival = Arrival(runtime, config, messages, raises=raises, last=last, threads=threads)
+        candidate = None if self._candidate is None else label_of(self._candidate, state)
+        arrival = Arrival(runtime, config, messages, raises=raises, last=last, threads=threads, candidate=candidate)
         return self._turns.visit(calls, arrival, sent=kind == "tool_calls")
 
     # ---- one call of it

@@ -22,7 +22,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 
-from settlemark import EffectClass, Settlement
+from settlemark import EffectClass, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._batch import Batch, open_batch
 from settlemark._parking import Park
@@ -30,6 +30,7 @@ from settlemark._runners import run_async, run_sync, running_loop
 from settlemark._sequencer import Order, Turn
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._boundaries import Settle, boundaries_of
+from settlemark_langgraph._candidates import candidates_of
 from settlemark_langgraph._checkpointer import refuse_without_checkpoints
 from settlemark_langgraph._declarations import Declarations
 from settlemark_langgraph._identity import Identity, identify
@@ -55,6 +56,7 @@ class Arrival:
         raises: settlement errors are raised, not told to the model.
         last: it is not to be tried again when it loses a race.
         threads: LangGraph runs its tasks in threads.
+        candidate: whose transaction its calls belong to, where somebody is to choose among several.
     """
 
     runtime: Any
@@ -63,6 +65,7 @@ class Arrival:
     raises: bool
     last: bool
     threads: bool
+    candidate: str | None = None
 
     @property
     def identity(self) -> Identity:
@@ -178,7 +181,7 @@ class Turns:
         position = within = None
         superstep = arrival.superstep
         if memory is None:
-            position = (self.settlement.epoch_for(identity.superstep), identity.ordinal)
+            position = ((yield from self.settlement.epoch_for(identity.superstep)), identity.ordinal)
             if not identity.resumable:
                 self.settlement.tell_once(
                     "no checkpointer",
@@ -193,6 +196,11 @@ class Turns:
                 refuse_without_checkpoints(arrival.config, self.settlement)
             boundaries = boundaries_of(self.settlement)
             within = yield from boundaries.enter(self._settle, identity, superstep, place, self._may_touch)
+        elif arrival.candidate is not None:
+            candidates = candidates_of(self.settlement)
+            within = yield from candidates.enter(
+                arrival.candidate, identity, superstep, place, self._may_touch, turn=name
+            )
         batch: Batch = yield from open_batch(
             self.settlement,
             name if memory is None else memory.name(task),
@@ -220,6 +228,20 @@ class Turns:
             raise
         return invocation
 
+    @property
+    def settles_each(self) -> bool:
+        """Whether each call settles by itself."""
+        return self._settle == "call"
+
+    def again(self, seats: Sequence[SeatedCall], arrival: Arrival, identity: Identity) -> Program:
+        """Return new seats for calls that settle by themselves, and have, under the same names."""
+        found: list[SeatedCall] = []
+        for seated in seats:
+            name = seated.invocation.batch.attempt.name
+            invocation = yield from self._invocation([seated.call], [seated.call], arrival, identity, name)
+            found.extend(invocation.calls)
+        return found
+
     def _acts(self, calls: Sequence[ToolCall]) -> bool:
         return any(self.declarations.of(call["name"]).kind is not EffectClass.READ for call in calls)
 
@@ -240,13 +262,17 @@ class Turns:
         for turn in turns:
             if superstep is not None and turn.loop == superstep.loop:
                 yield from turn.finish()
+        self._forget_past()
 
-    def done(self, visit: Visit) -> None:
-        """Let go of what a run of a node had of its turn."""
+    def _forget_past(self) -> None:
         with self._lock:
             past = [name for name, turn in self._shared.items() if turn.is_past]
             for name in past:
                 del self._shared[name]
+
+    def done(self, visit: Visit) -> None:
+        """Let go of what a run of a node had of its turn."""
+        self._forget_past()
         if self.memory is not None:
             for invocation in visit.invocations:
                 self.memory.keep(invocation.task, invocation.batch)
@@ -274,12 +300,14 @@ class SharedTurn:
         self._superstep = superstep
         self._tasks = [(task, calls_in(task.given)) for task in superstep.tasks(superstep.own.node)]
         self._seats: dict[str, list[SeatedCall]] = {}
+        self._unseen = [task for task, _ in self._tasks]  # nobody has seen them come yet, nor waits for their end
+        self._looking = 0
         self._arrived: set[str] = set()
         self._absent: set[str] = set()
         self._once = Once(name)
         self._lock = threading.Lock()
         self.loop = superstep.loop
-        superstep.at_end(lambda _error: self.finish())
+        superstep.at_end(lambda _error: turns.finish(superstep))
 
     @property
     def is_past(self) -> bool:
@@ -294,7 +322,7 @@ class SharedTurn:
         seats: list[SeatedCall] = yield from self._turns.open(calls, arrival, identity, self._name, place=place)
         for seated in seats:
             seated.invocation.shared = True
-            seated.invocation.may_wait = arrival.room >= len(self._tasks)
+            seated.invocation.may_wait = arrival.room >= self._superstep.size
             seated.invocation.batch.look = self._look
         rest = iter(seats)
         self._seats = {task.id: [next(rest) for _ in found] for task, found in self._tasks}
@@ -312,17 +340,30 @@ class SharedTurn:
         with self._lock:
             comes_again = own.id in self._arrived or own.id in self._absent or len(seats) != len(calls)
             self._arrived.add(own.id)
-            if superstep.index > self._superstep.index:
-                self._superstep = superstep  # it knows more: all before it have been scheduled
         if comes_again:
-            # Something called it again that does not know of the others, as a retry does: the turn is over first.
-            for seated in seats or everyone:
-                yield from seated.invocation.batch.finish(seated.place)
-            return None
+            return (yield from self._again(seats or everyone, arrival, identity))
         for seated, call in zip(seats, calls, strict=True):
             seated.call = call
         self._look()
         return Visit(seats)
+
+    def _again(self, seats: list[SeatedCall], arrival: Arrival, identity: Identity) -> Program:
+        """Do as `arrive` for what comes again: something calls it that does not know of the others, as a retry does.
+
+        The turn is over first; with `settle="call"` there is nothing to wait for.
+        """
+        if self._turns.settles_each and all(seated.invocation.batch.settled for seated in seats):
+            return Visit((yield from self._turns.again(seats, arrival, identity)))
+        if not all(seated.invocation.may_wait for seated in seats):
+            names = ", ".join(seated.call["name"] for seated in seats)
+            raise UsageError(
+                f"{names} was called again before the other calls of its turn are over, and too few tasks run at once"
+                " to wait for them: nothing was run; put what retries behind SettlementMiddleware, or raise"
+                " max_concurrency"
+            )
+        for seated in seats:
+            yield from seated.invocation.batch.finish(seated.place)
+        return None
 
     def finish(self) -> Program:
         """Wait until it is settled, all its tasks being over."""
@@ -334,18 +375,19 @@ class SharedTurn:
         """Find tasks that are over without having come; return the seconds after which to look again, or None."""
         if self._once.value is None:
             return None
-        unknown = False
-        for task, _ in self._tasks:
-            if task.id in self._arrived or task.id in self._absent:
-                continue
-            over = self._superstep.over(task, self._look_again)
-            unknown = unknown or over is None
-            if over:
-                self._take_for_answered(task)
-        return self._superstep.pause if unknown else None
-
-    def _look_again(self) -> None:
-        self._look()
+        with self._lock:
+            if not (self._unseen or self._looking):
+                return None
+            unseen, self._unseen = [task for task in self._unseen if task.id not in self._arrived], []
+            self._looking += 1
+        try:
+            unseen = self._superstep.watch(unseen, self._take_for_answered)
+        finally:
+            with self._lock:
+                self._looking -= 1
+                self._unseen += unseen
+        # What another thread looks at just now may turn out to be unknown still.
+        return self._superstep.pause if self._unseen or self._looking else None
 
     def _take_for_answered(self, task: Task) -> None:
         with self._lock:

@@ -24,10 +24,11 @@ Case = Callable[..., int]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a comparison found: how many operations the case did, and what one costs over each control's."""
+    """What a comparison found: how many operations the case did, what one costs over each control's, and times it."""
 
     done: int
     over: Mapping[str, float]
+    ratios: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Gauge:
             control: median(mine - other for mine, other in zip(times[""], times[control], strict=True)) * SCALES[unit]
             for control in controls
         }
-        return Measured(done, over)
+        return Measured(done, over, ratios)
 
     def together(
         self,

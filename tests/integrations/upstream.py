@@ -77,6 +77,8 @@ TOOL_NODE = Suite(
     some=("tests",),
 )
 _MIDDLEWARE = "tests/unit_tests/agents/middleware"
+_HUMAN = f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py"
+_RETRY = f"{_MIDDLEWARE}/implementations/test_tool_retry.py"
 AGENTS = Suite(
     "agents",
     "langchain",
@@ -84,11 +86,11 @@ AGENTS = Suite(
     tests=("tests/unit_tests/agents",),
     some=(
         f"{_MIDDLEWARE}/core",
-        f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py",
+        _HUMAN,
         f"{_MIDDLEWARE}/implementations/test_tool_call_limit.py",
         f"{_MIDDLEWARE}/implementations/test_tool_emulator.py",
         f"{_MIDDLEWARE}/implementations/test_tool_error.py",
-        f"{_MIDDLEWARE}/implementations/test_tool_retry.py",
+        _RETRY,
         "tests/unit_tests/agents/test_injected_runtime_create_agent.py",
         "tests/unit_tests/agents/test_react_agent.py",
         "tests/unit_tests/agents/test_return_direct_graph.py",
@@ -113,12 +115,10 @@ AGENTS = Suite(
             given="reads",
             like="stock",
             tests=(
-                f"{_MIDDLEWARE}/implementations/test_human_in_the_loop.py"
-                "::test_per_call_pauses_once_per_gated_call_and_applies_answers_by_id",
-                f"{_MIDDLEWARE}/implementations/test_tool_retry.py"
-                "::test_tool_retry_parallel_interrupt_with_successful_sibling",
-                f"{_MIDDLEWARE}/implementations/test_tool_retry.py::test_tool_retry_specific_tools_only",
-                f"{_MIDDLEWARE}/implementations/test_tool_retry.py::test_tool_retry_specific_tools_with_base_tool",
+                f"{_HUMAN}::test_per_call_pauses_once_per_gated_call_and_applies_answers_by_id",
+                f"{_RETRY}::test_tool_retry_parallel_interrupt_with_successful_sibling",
+                f"{_RETRY}::test_tool_retry_specific_tools_only",
+                f"{_RETRY}::test_tool_retry_specific_tools_with_base_tool",
             ),
         ),
     ),
@@ -282,6 +282,8 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every released test, not a choice of them")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(repr(suite.name) for suite in SUITES))
     asked = parser.parse_args()
+    if unknown := set(asked.suites) - {suite.name for suite in SUITES}:
+        parser.error(f"there is no suite {', '.join(sorted(unknown))}")
     whole = asked.all or os.environ.get("SETTLEMARK_TESTS") == "all"
     status = 0
     for suite in SUITES:

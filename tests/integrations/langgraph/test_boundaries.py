@@ -7,14 +7,14 @@ from typing import Annotated
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.errors import InvalidUpdateError
+from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
-from settlemark import State, UsageError, current_call
+from settlemark import Refused, State, UsageError, current_call
 from settlemark_langgraph import SequencedToolNode, corrections, frontier, settled_checkpointer
 
 GO = {"messages": [HumanMessage("go")]}
@@ -257,6 +257,54 @@ def test_a_boundary_that_does_not_exist_or_has_nothing_to_settle_is_refused(worl
         SequencedToolNode(trip(world), settlement=settlement, settle="step")
     with pytest.raises(UsageError, match="settle='run' settles with a settlement only"):
         SequencedToolNode(trip(world), settle="run")
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_run_that_comes_to_its_recursion_limit_has_failed_and_nothing_of_it_leaves(world, settlement, invoke, saved):
+    first = says(called("book", 0, hotel="Ada"), called("mail", 1, to="a"))
+    nodes = [run_node(world, settlement) for _ in range(2)]
+    built = two_steps(first, says(n=2), *nodes, InMemorySaver() if saved else None)
+
+    with pytest.raises(GraphRecursionError):
+        invoke(built, GO, {**THREAD, "recursion_limit": 3})
+
+    assert world.log == (["book Ada"] if saved else ["book Ada", "cancel Ada"])
+    assert states(settlement) == [State.OPEN if saved else State.ABORTED]
+
+
+def test_a_run_that_is_refused_at_its_end_raises_that_because_no_turn_follows_that_could_be_told(
+    world, settlement, invoke
+):
+    first = says(called("book", 0, hotel="Ada"), called("mail", 1, to="a"))
+    nodes = [run_node(world, settlement, broken=("mail",)), run_node(world, settlement)]
+    built = two_steps(first, says(called("look", 2, hotel="Ada"), n=2), *nodes, None)
+
+    with pytest.raises(Refused, match="mail"):
+        invoke(built, GO)
+
+    assert world.log == ["book Ada", "look Ada", "cancel Ada"]
+    assert states(settlement) == [State.ABORTED]
+
+
+def test_after_a_failed_call_the_next_superstep_of_a_run_begins_it_anew(world, settlement, invoke):
+    first = says(called("book", 0, hotel="Ada"), called("rent", 1, plate="X"))
+    nodes = [run_node(world, settlement, broken=("rent",)), run_node(world, settlement)]
+
+    invoke(two_steps(first, says(called("book", 2, hotel="Bee"), n=2), *nodes, None), GO)
+
+    assert world.log == ["book Ada", "cancel Ada", "book Bee"]
+    assert states(settlement) == [State.ABORTED, State.COMMITTED]
+
+
+def test_a_superstep_settles_when_the_next_begins_where_no_checkpoint_is_stored_between_them(world, settlement, invoke):
+    nodes = [superstep_node(world, settlement) for _ in range(2)]
+    first, second = says(called("book", 0, hotel="Ada")), says(called("book", 1, hotel="Ada"), n=2)
+    built = two_steps(first, second, *nodes, settled_checkpointer(InMemorySaver(), settlement))
+
+    invoke(built, GO, THREAD, durability="exit")
+
+    assert world.log == ["book Ada", "book Ada"]
+    assert states(settlement) == [State.COMMITTED, State.COMMITTED]
 
 
 # ---- what others see of it

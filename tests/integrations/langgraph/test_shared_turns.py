@@ -6,15 +6,18 @@ Each test runs with a `Send` to the node, with `create_react_agent` of version 2
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Command, Send, interrupt
@@ -22,6 +25,7 @@ from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
 from settlemark import Cancelled, State, UsageError
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
+from settlemark_langgraph._superstep import Superstep
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
 
@@ -308,6 +312,75 @@ def test_an_interrupt_in_one_call_leaves_the_turn_open_and_the_resume_settles_al
     assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
 
 
+class Asking(AgentMiddleware):
+    """Asks in the place of a tool, and looks what it has before it."""
+
+    def __init__(self, tool):
+        super().__init__()
+        self.tool = tool
+        self.saw = []
+
+    def wrap_tool_call(self, request, handler):
+        self.saw.append((isinstance(request.tool, BaseTool), isinstance(request.tool, StructuredTool)))
+        if request.tool_call["name"] == self.tool and interrupt("really?") != "yes":
+            raise AssertionError
+        return handler(request)
+
+    async def awrap_tool_call(self, request, handler):
+        self.saw.append((isinstance(request.tool, BaseTool), isinstance(request.tool, StructuredTool)))
+        if request.tool_call["name"] == self.tool and interrupt("really?") != "yes":
+            raise AssertionError
+        return await handler(request)
+
+
+def test_a_middleware_behind_it_sees_a_tool_and_what_it_asks_is_asked_once(world, settlement, invoke):
+    asking = Asking("rent")
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    built = agent(trip(world), message, settlement, checkpointer=InMemorySaver(), behind=[asking])
+
+    paused = invoke(built, GO, THREAD)
+    assert [question.value for question in paused["__interrupt__"] if question.value] == ["really?"]
+    assert world.log == ["book Ada"]
+    state = invoke(built, Command(resume={paused["__interrupt__"][0].id: "yes"}), THREAD)
+
+    assert world.log == ["book Ada", "rent X", "mail a"]
+    assert [text for _, text in answers(state)] == ["book done", "rent done", "mail done"]
+    assert set(asking.saw) == {(True, True)}
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+
+
+# ---- large turns
+
+
+def test_a_turn_of_many_more_calls_than_there_are_threads_is_one_transaction(world, settlement, make, invoke):
+    message = turn(*[("rent", {"plate": str(n)}) for n in range(120)])
+
+    state = invoke(make(trip(world), message, settlement), GO)
+
+    assert world.log == [f"rent {n}" for n in range(120)]
+    assert answers(state) == [("success", "rent done")] * 120
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED]
+
+
+def test_nothing_is_kept_of_a_run_that_is_over(world, settlement, invoke):
+    loops = []
+
+    def look(hotel: str) -> str:
+        """Look."""
+        loops.append(weakref.ref(Superstep.of(get_config())._loop))
+        return hotel
+
+    middleware = SettlementMiddleware(settlement)
+    message = turn(("look", {"hotel": "Ada"}), ("rent", {"plate": "X"}))
+    tools = [StructuredTool.from_function(look), trip(world)[3]]
+    invoke(create_agent(model_of(message), tools, middleware=[middleware]), GO)
+    gc.collect()
+
+    assert world.log == ["rent X"]
+    assert middleware._turns._shared == {}
+    assert [loop() for loop in loops] == [None]
+
+
 def test_a_url_in_the_place_of_a_settlement_is_refused_with_what_to_pass():
     with pytest.raises(UsageError, match="settlement='memory:' is no Settlement: pass SettlementMiddleware"):
         SettlementMiddleware("memory:")
@@ -362,3 +435,49 @@ def test_a_run_that_was_cancelled_elsewhere_acts_no_more(world, settlement, invo
 
     assert world.log == []
     assert settlement.transactions() == []
+
+
+def test_two_nodes_that_calls_are_sent_to_in_one_superstep_do_not_wait_for_each_others_tasks(world, settlement, invoke):
+    """However few tasks run at once: what waits for siblings must not keep them from beginning."""
+    builder = StateGraph(MessagesState)
+    names = ("one", "two")
+    calls = [{"name": "book", "args": {"hotel": f"{n}"}, "id": f"call-{n}", "type": "tool_call"} for n in range(8)]
+    builder.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls, id="ai-1")]})
+    for name in names:
+        builder.add_node(name, SequencedToolNode(trip(world), settlement=settlement, name=name))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", lambda state: [Send(names[n % 2], [call]) for n, call in enumerate(calls)])
+
+    invoke(builder.compile(), GO, {"max_concurrency": 2})
+
+    for first in (0, 1):
+        assert [entry for entry in world.log if int(entry[-1]) % 2 == first] == [
+            f"book {n}" for n in range(first, 8, 2)
+        ]
+    assert [t.state for t in settlement.transactions()] == [State.COMMITTED] * 2
+
+
+def test_with_each_call_by_itself_a_retry_before_the_middleware_tries_its_call_alone(world, settlement, invoke):
+    broken = {"rent"}
+    message = turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"}), ("mail", {"to": "a"}))
+    retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False, tools=["rent"])
+    options = {"before": [retry], "last": [Mends(broken)], "excused": False, "settle": "call"}
+
+    invoke(agent(trip(world, broken=broken), message, settlement, **options), GO)
+
+    assert sorted(world.log) == ["book Ada", "mail a", "rent X"]
+    assert sorted(t.state for t in settlement.transactions()) == [State.ABORTED, *[State.COMMITTED] * 3]
+
+
+def test_a_retry_before_the_middleware_is_told_so_where_too_few_tasks_run_at_once_to_wait(world, settlement, invoke):
+    message = turn(("rent", {"plate": "X"}), ("book", {"hotel": "Ada"}))
+    retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False, tools=["rent"])
+
+    state = invoke(
+        agent(trip(world, broken={"rent"}), message, settlement, before=[retry], excused=False),
+        GO, {"max_concurrency": 1},
+    )  # fmt: skip
+
+    assert world.log == []
+    assert "put what retries behind SettlementMiddleware" in answers(state)[0][1]
+    assert [t.state for t in settlement.transactions()] == [State.ABORTED]

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.errors import EmptyInputError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
+from pydantic import BaseModel
 from tests.integrations.langgraph.death.office import Office
 
-from settlemark import Settlement, _codec, current_call, effect
+from settlemark import Outcome, Settlement, State, _codec, current_call, effect
 from settlemark.testing._child import die
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, settled_checkpointer
 
@@ -36,7 +37,7 @@ CONFIG = {"configurable": {"thread_id": "trip-42"}, "recursion_limit": 40}
 GO = {"messages": [HumanMessage("go", id="go")]}
 UNKEYED = ("hire", "post")
 WAIT = 20.0
-LATE = 0.02
+ACTED_BEFORE = "acted before checkpoint"
 
 TRIP = (
     (("look", "Ada"), ("book", "Ada"), ("hire", "guide"), ("mail", "ada")),
@@ -45,6 +46,9 @@ TRIP = (
 """Two turns: in the second, a tool nobody declared stands behind a gate."""
 REFUSED = ((("book", "Cee"), ("rent", "X"), ("mail", "cee")),)
 """A turn that is undone, for no car is to be had, and is then made again without it."""
+
+STAYS = ((("hire", "guide"), ("rent", "X"), ("book", "Cee")),)
+"""The same, but for somebody who was hired meanwhile, and cannot be sent away again."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,13 @@ class Way:
         return [goal for turn in self.plan for goal in turn if goal[0] not in ("look", "rent")]
 
     @property
-    def stock(self):
-        """The same without us."""
-        return replace(self, settle=None)
+    def late(self):
+        """Seconds by which checkpoints are late: stock takes as many as it needs to act before, ours waits for all."""
+        return 0.0 if self.durability != "async" else 0.3 if self.settle is None else 0.02
 
     def __str__(self):
         settle = "stock" if self.settle is None else f"settle={self.settle}"
-        also = [*(["refused"] if self.plan is REFUSED else []), *(["async"] if self.is_async else [])]
+        also = [*(["refused"] if self.plan != TRIP else []), *(["async"] if self.is_async else [])]
         return ", ".join([self.shape, settle, self.durability, *also])
 
 
@@ -87,7 +91,7 @@ class Points:
     A point is named by what is done there and how often that was begun before: threads may come by in another order.
     """
 
-    def __init__(self, at=None, *, late=False):
+    def __init__(self, at=None, *, late=0.0):
         self.seen = []
         self._at = at
         self._late = late
@@ -110,11 +114,12 @@ class Points:
         self._acted.set()
         return self.around(what)
 
-    def tarry(self):
-        """Be late with a checkpoint, as savers may be: until somebody acts without waiting for it, or no longer."""
-        if self._late:
+    def tarry(self, step):
+        """Be late with a checkpoint that tools run on, as a saver may be; a point of its own if one acts meanwhile."""
+        if self._late and step % 2:
             self._acted.clear()
-            self._acted.wait(LATE)
+            if self._acted.wait(self._late):
+                self._pass(f"{ACTED_BEFORE} {step} was stored")
 
     def _pass(self, point):
         with self._lock:
@@ -146,7 +151,9 @@ def decide(plan, messages):
 
 def latest(messages):
     """Return the last answer to each goal."""
-    goals = {call["id"]: (call["name"], call["args"]["what"]) for m in messages for call in getattr(m, "tool_calls", ())}
+    goals = {
+        call["id"]: (call["name"], call["args"]["what"]) for m in messages for call in getattr(m, "tool_calls", ())
+    }
     return {goals[m.tool_call_id]: m for m in messages if m.type == "tool"}
 
 
@@ -171,6 +178,12 @@ class Model(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **options):
         return ChatResult(generations=[ChatGeneration(message=decide(self.plan, messages))])
+
+
+class Arguments(BaseModel):
+    """What every tool takes; made once, since LangChain is slow to find out."""
+
+    what: str
 
 
 def tools(office, points):
@@ -220,7 +233,9 @@ def tools(office, points):
         raise ToolException("no car is to be had")
 
     return [
-        StructuredTool.from_function(function, coroutine=_as_async(function), name=name, handle_tool_error=True)
+        StructuredTool.from_function(
+            function, coroutine=_as_async(function), name=name, args_schema=Arguments, handle_tool_error=True
+        )
         for name, function in {
             "book": book, "mail": mail, "post": post, "hire": hire, "look": look, "rent": rent,
         }.items()
@@ -238,7 +253,7 @@ def build(way, known, settlement, saver):
     """Return the graph."""
     if way.shape == "agent":
         middleware = [] if settlement is None else [SettlementMiddleware(settlement, settle=way.settle)]
-        if way.settle in ("superstep", "run"):
+        if middleware:
             # A middleware is told of a tool when that is called: what settles before, in a new process, is declared.
             hire = next(tool for tool in known if tool.name == "hire")
             settlement.declare("hire", "opaque", function=hire.func)
@@ -274,7 +289,7 @@ class Watched(SqliteSaver):
 
     def put(self, config, checkpoint, metadata, new_versions):
         with self.points.around(f"put {metadata['step']}"):
-            self.points.tarry()
+            self.points.tarry(metadata["step"])
             return super().put(config, checkpoint, metadata, new_versions)
 
     def put_writes(self, config, writes, task_id, task_path=""):
@@ -293,7 +308,7 @@ class WatchedAsync(AsyncSqliteSaver):
 
     async def aput(self, config, checkpoint, metadata, new_versions):
         with self.points.around(f"put {metadata['step']}"):
-            await asyncio.to_thread(self.points.tarry)
+            await asyncio.to_thread(self.points.tarry, metadata["step"])
             return await super().aput(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(self, config, writes, task_id, task_path=""):
@@ -320,7 +335,7 @@ class Process:
     def __init__(self, folder: Path, way: Way, at=None):
         self.folder = folder
         self.way = way
-        self.points = Points(at, late=way.durability == "async")
+        self.points = Points(at, late=way.late)
         self.office = Office(folder / "office.jsonl")
 
     def run(self, *, again):
@@ -332,18 +347,17 @@ class Process:
         )
         with opened as settlement:
             known = tools(self.office, self.points)
-            if settlement is not None and again and self.way.durability == "exit":
-                settlement.recover(keep_open=0)  # nobody can come back to what was open: its names are gone
-            messages = asyncio.run(self._ainvoke(known, settlement, again)) if self.way.is_async else self._invoke(
-                known, settlement, again
+            messages = (
+                asyncio.run(self._ainvoke(known, settlement, again))
+                if self.way.is_async
+                else self._invoke(known, settlement, again)
             )
             return self._told(messages, settlement)
 
     def _invoke(self, known, settlement, again):
         connection = sqlite3.connect(self.folder / "checkpoints.db", check_same_thread=False)
         saver = Watched(connection)
-        saver.points = self.points
-        graph = build(self.way, known, settlement, self._settled(saver, settlement))
+        graph = self._build(known, settlement, saver)
         try:
             state = graph.invoke(None if again else GO, CONFIG, durability=self.way.durability)
         except EmptyInputError:
@@ -354,27 +368,39 @@ class Process:
     async def _ainvoke(self, known, settlement, again):
         async with _connection(self.folder) as connection:
             saver = WatchedAsync(connection)
-            saver.points = self.points
-            graph = build(self.way, known, settlement, self._settled(saver, settlement))
+            graph = self._build(known, settlement, saver)
             try:
                 state = await graph.ainvoke(None if again else GO, CONFIG, durability=self.way.durability)
             except EmptyInputError:
                 state = await graph.ainvoke(GO, CONFIG, durability=self.way.durability)
             return state["messages"]
 
-    def _settled(self, saver, settlement):
-        return settled_checkpointer(saver, settlement) if self.way.settle == "superstep" else saver
+    def _build(self, known, settlement, saver):
+        saver.points = self.points
+        if self.way.settle == "superstep":
+            saver = settled_checkpointer(saver, settlement)
+        graph = build(self.way, known, settlement, saver)
+        if settlement is not None and self.way.durability == "exit":
+            settlement.recover(keep_open=0)  # nobody can come back to what was open: its names are gone
+        return graph
 
     def _told(self, messages, settlement):
-        found = {"points": self.points.seen, "named": [], "undone": [], "unfinished": []}
+        found = {"points": self.points.seen, "named": [], "kept": [], "undone": [], "unfinished": []}
         if settlement is not None:
             found["undone"] = settlement.recover(keep_open=0).undone
             by_id = {message.id: message for message in corrections(messages, settlement)}
             messages = [by_id.get(message.id, message) for message in messages]
             found["named"] = [[left.tool, left.arguments["what"], left.tag] for left in settlement.residue()]
-            issued = {e.row.key: e.row.arguments for t in settlement.transactions() for e in t.effects}
-            found["named"] += [
-                [doubt.tool, _codec.decode(issued[doubt.key])["what"], "in doubt"] for doubt in settlement.in_doubt()
+            recorded = settlement.transactions()
+            issued = {
+                e.row.key: [e.row.tool, _codec.decode(e.row.arguments)["what"]] for t in recorded for e in t.effects
+            }
+            found["named"] += [[*issued[doubt.key], "in doubt"] for doubt in settlement.in_doubt()]
+            found["kept"] = [
+                issued[e.row.key]
+                for t in recorded
+                for e in t.effects
+                if t.state is State.COMMITTED and e.outcome is Outcome.CONFIRMED
             ]
             found["unfinished"] = [t.name for t in settlement.protocol.live.values()]
         answered = latest(messages)

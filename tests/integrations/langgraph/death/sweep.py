@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.integrations.langgraph.death.audit import audit
@@ -19,17 +18,13 @@ PATIENCE = 60
 
 @dataclass
 class Tally:
-    """What a sweep did, and all that went wrong: by point."""
+    """What a sweep did, how many effects were there more than once, and all that went wrong: by point."""
 
     points: int = 0
     kills: int = 0
     in_doubt: int = 0
+    twice: dict[str, int] = field(default_factory=dict)
     wrong: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def doubled(self):
-        """How often something was there twice."""
-        return sum("times" in what for found in self.wrong.values() for what in found)
 
 
 class Sweep:
@@ -59,7 +54,7 @@ class Sweep:
             deaths = int(ended.killed)
             self.tally.kills += deaths
             told = self._play(case, None, again=True).told[0]
-            self._note(f"killed {point}", case, told, deaths=deaths)
+            self._note(point, case, told, deaths=deaths)
             shutil.rmtree(case)
         return self.tally
 
@@ -77,14 +72,18 @@ class Sweep:
                 self.tally.kills += self._play(copy, at, again=True).killed
             told = self._play(copy, None, again=True).told[0]
             points = points or told["points"]
-            self._note(f"killed {first}, then {at}", copy, told, deaths=1 + (at is not None))
+            self._note(f"{first}, then {at}", copy, told, deaths=1 + (at is not None))
             shutil.rmtree(copy)
         shutil.rmtree(case)
         return self.tally
 
     def _note(self, where, case, told, *, deaths):
-        wrong = self._judge(self.way, Office(case / "office.jsonl"), told, deaths=deaths)
+        office = Office(case / "office.jsonl")
+        wrong = self._judge(self.way, office, told, deaths=deaths)
         self.tally.in_doubt += bool(told["named"])
+        standing = office.standing()
+        if twice := sum(standing[goal] > 1 for goal in self.way.goals):
+            self.tally.twice[where] = twice
         if wrong:
             self.tally.wrong[where] = wrong
 

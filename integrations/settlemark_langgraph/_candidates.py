@@ -1,0 +1,421 @@
+"""Branches of a graph as candidates: each acts in a transaction of its own, and a node chooses one of them.
+
+A candidate outlives its nodes, and belongs to the run of the outermost graph: a branch may be many supersteps long, or
+a graph of its own. A choice is named after the checkpoint on which its first candidate began. Who resumes comes back
+to it when that checkpoint is one it came from; what is left of others is undone when the thread chooses anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, cast
+
+from settlemark import Refused, Settlement, UsageError
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._choosing import MARK, Choice, chosen_in, is_left, is_undone
+from settlemark._driver import Driver
+from settlemark._nesting import Part
+from settlemark._protocol import Protocol
+from settlemark._recovering import CAUSE
+from settlemark._refusals import rewound
+from settlemark._scope import Scope
+from settlemark._verdicts import is_rewound
+from settlemark.ledger._contract import Book, RecordedTransaction
+from settlemark_langgraph._identity import ROOT, Identity, superstep_name
+from settlemark_langgraph._once import Once
+from settlemark_langgraph._superstep import Superstep
+
+Candidate = str | Callable[[Any], str]
+"""The name of a candidate, or a function of the node's state that returns it."""
+
+Lineage = list[tuple[str, bool]]
+GROUP = "choice"
+"""What those are alternatives in whose names have no slash."""
+_NEEDS_A_GRAPH = (
+    "a candidate needs a graph of LangGraph that runs its nodes, of a release that tells when a run ends: leave out"
+    " candidate="
+)
+_log = logging.getLogger("settlemark")
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A choice that is open in this process.
+
+    Attributes:
+        choice: the choice.
+        group: what its candidates are alternatives in.
+        resumable: another invocation can come back to it.
+        begun: begins it.
+        entries: by candidate: begins it, or comes back to it.
+        turns: by candidate: the turns that had a part in it.
+    """
+
+    choice: Choice
+    group: str
+    resumable: bool
+    begun: Once
+    entries: dict[str, Once] = field(default_factory=dict[str, Once])
+    turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+
+class Candidates:
+    """The choices of one settlement, while this process has them open."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        self._settlement = cast("Settlement", weakref.proxy(settlement))
+        self._loops: dict[int, list[_Open]] = {}
+        self._labels: set[str] = set()
+        self._any_label = False
+        self._lock = threading.Lock()
+
+    @property
+    def _driver(self) -> Driver:
+        return self._settlement.driver
+
+    def know(self, candidate: Candidate) -> None:
+        """Take note of what a node says it is a candidate of: it may be chosen without having done anything."""
+        if isinstance(candidate, str):
+            self._labels.add(candidate)
+        else:
+            self._any_label = True
+
+    # ---- candidates
+
+    def enter(
+        self,
+        label: str,
+        identity: Identity,
+        superstep: Superstep | None,
+        place: int | None,
+        may_touch: Sequence[str],
+        turn: str | None,
+    ) -> Program:
+        """Return the part of a node's run in the transaction of its candidate.
+
+        `place` tells it from others of its superstep, and is the same after a resume; the task's own by default.
+
+        Raises:
+            UsageError: LangGraph does not tell when the run ends; nothing was begun.
+            Refused: what the candidates had done was undone when their process had ended.
+        """
+        if superstep is None or turn is None:
+            raise UsageError(_NEEDS_A_GRAPH)
+        outward = superstep.outward()
+        found: _Open = yield from self._found(group_of(label), identity, outward[0])
+        attempt: Attempt = yield from self._entered(found, label, turn, [Scope.parse(scope) for scope in may_touch])
+        numbers = [number for around in outward for number in around.place]
+        if place is not None:
+            numbers[-1] = place
+        # The step of the whole graph comes first: by that a rewind knows what it goes back over.
+        numbers[0], numbers[1] = numbers[1], numbers[0]
+        return Part(attempt, attempt.numbering.under(*numbers))
+
+    def _entered(self, found: _Open, label: str, turn: str, declared: list[Scope]) -> Program:
+        with self._lock:
+            turns = found.turns.setdefault(label, set())
+            turns.add(turn)
+            attempt = found.choice.candidates.get(label)
+            # A node that is tried again is all there was of it: it begins again.
+            anew = attempt is not None and is_undone(attempt) and turns == {turn}
+            if label not in found.entries or anew or found.entries[label].failed is not None:
+                found.entries[label] = Once(f"{found.choice.name}{MARK}{label}")
+            once = found.entries[label]
+        return (yield from once.get(lambda: found.choice.candidate(label, declared=declared, anew=anew)))
+
+    def _found(self, group: str, identity: Identity, root: Superstep) -> Program:
+        """Return the open choice of a group: one of this run, one that it comes back to, or else a new one."""
+        found = self._here(group, root)
+        if found is None:
+            found = yield from self._opened(group, identity, root)
+        try:
+            yield from found.begun.get(lambda: self._begin(found))
+        except BaseException:
+            self._forget(root.loop, found)
+            raise
+        return found
+
+    def _here(self, group: str, root: Superstep) -> _Open | None:
+        with self._lock:
+            return next((each for each in self._loops.get(root.loop, ()) if each.group == group), None)
+
+    def _opened(self, group: str, identity: Identity, root: Superstep) -> Program:
+        name = (yield from self._left(group, identity, root)) or _name(group, identity, root)
+        epoch = yield from self._settlement.epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
+        position = (epoch, f"{group}@")
+        made = self._settlement.choice(name, run=identity.run, position=position)
+        with self._lock:
+            known = self._loops.get(root.loop)
+            begins = known is None
+            known = self._loops.setdefault(root.loop, [])
+            found = next((each for each in known if each.group == group), None)
+            if found is None:
+                found = _Open(made, group, root.is_resumable, Once(name))
+                known.append(found)
+        if begins and not root.at_end(lambda error: self._end(root.loop, error)):
+            raise UsageError(_NEEDS_A_GRAPH)
+        return found
+
+    def _begin(self, found: _Open) -> Program:
+        if found.resumable:
+            yield from self._undo_left(found)
+        return (yield from found.choice.begin())
+
+    # ---- what earlier runs of the thread have left
+
+    def _left(self, group: str, identity: Identity, root: Superstep) -> Program:
+        """Return the name of the open choice that this run comes back to, or None.
+
+        Raises:
+            Refused: there is none any more: this is a fork from before it was made, or its process had ended, and
+            what was done was undone.
+        """
+        if not root.is_resumed:
+            return None
+        yield from root.until_stored()
+        yield from self._driver.take_up()
+        lineage: Lineage = yield from root.lineage()
+        recorded: list[RecordedTransaction]
+        recorded, unfinished = yield from self._driver.of_run(identity.run)
+        names = dict.fromkeys((*(one.row.name for one in recorded), *unfinished))
+        found = {name: named for name in names if (named := _parsed(name, identity.run, group)) is not None}
+        ours: list[tuple[int, str]] = []
+        for checkpoint, step, choice in dict.fromkeys(found.values()):
+            if step <= root.step and (yield from _is_behind(root, lineage, checkpoint)):
+                ours.append((step, choice))
+        if not ours:
+            return None
+        _, choice = max(ours)
+        ended = [one for one in recorded if one.row.name.startswith(f"{choice}{MARK}")]
+        made = next((one for one in recorded if (chosen_in(one) or ("", ""))[1] == choice), None)
+        if made is not None:
+            at = _checkpoint_in(made.row.name, identity.run)
+            if at is None or (not _was_forked_at(lineage, at) and (yield from _is_behind(root, lineage, at))):
+                return None
+            raise Refused(
+                f"{choice} was made already, after the checkpoint that this run was forked from: its candidates have"
+                " settled, so nothing is chosen or added; fork from the checkpoint before their first node",
+                transaction=made.row.name, epoch=made.epoch,
+            )  # fmt: skip
+        lost = next((one for one in ended if (one.reason or "").endswith(CAUSE)), None)
+        if lost is not None:
+            raise Refused(
+                f"{lost.row.name} was undone when its process had ended, and this run would go on without what it did:"
+                " begin anew, from the checkpoint before its first node (or raise keep_open=, and resume sooner)",
+                transaction=lost.row.name, epoch=lost.epoch,
+            )  # fmt: skip
+        return choice if choice in unfinished else None
+
+    def _undo_left(self, found: _Open) -> Program:
+        """Undo the open candidates of the same group that the thread has left behind: nobody can choose them here."""
+        run, own = found.choice.run, found.choice.name
+
+        def look(protocol: Protocol, _book: Book) -> list[str]:
+            names = [txn.name for txn in protocol.live.values() if txn.run == run and is_left(txn)]
+            return [name for name in names if name != own and _parsed(name, run, found.group) is not None]
+
+        for name in (yield from self._driver.look(look)):
+            left = self._settlement.choice(name, run=run)
+            yield from left.begin()
+            yield from left.undo("its thread went on without a choice")
+
+    # ---- choosing
+
+    def recorded(self, identity: Identity, superstep: Superstep | None, group: str) -> Program:
+        """Return the record of what a node has chosen before, or None; what it chose is carried out.
+
+        Raises:
+            UsageError: this is no node of a graph.
+            Rewound: somebody went back before it. Refused, PartialCommit, InDoubt: as it ended.
+        """
+        name = _record(identity, superstep, group)
+        record: RecordedTransaction | None = yield from self._driver.look(lambda _protocol, book: book.load(name))
+        if record is None:
+            return None
+        chosen = chosen_in(record)
+        if chosen is None or is_rewound(record):
+            raise rewound(name, record.epoch, (record.reason or "").partition(": ")[2])
+        winner, choice = chosen
+        yield from self._settlement.choice(choice, run=record.row.run).carry_out(winner)
+        return chosen
+
+    def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program:
+        """Commit a candidate when all others of its group are undone; with None undo all of them.
+
+        Raises:
+            UsageError: there is no such candidate, or it was undone; nothing moved.
+            Refused: the winner was undone, too. PartialCommit, InDoubt: see there.
+        """
+        record = _record(identity, superstep, group)
+        root = cast("Superstep", superstep).outward()[0]
+        found = self._here(group, root)
+        if found is None and (yield from self._left(group, identity, root)) is not None:
+            found = yield from self._found(group, identity, root)
+        self._refuse_unknown(winner, found)
+        if found is None:
+            return
+        try:
+            yield from found.choice.make(winner, record=record)
+        finally:
+            if found.choice.is_made:
+                self._forget(root.loop, found)
+
+    def _refuse_unknown(self, winner: str | None, found: _Open | None) -> None:
+        begun: set[str] = set() if found is None else {*found.choice.candidates}
+        if winner is None or winner in begun or self._any_label or winner in self._labels:
+            return
+        known = ", ".join(map(repr, sorted(begun | self._labels))) or "none"
+        raise UsageError(
+            f"{winner!r} is no candidate: nothing moved; choose one of {known}, as the nodes say with candidate=, or"
+            " None, which undoes all"
+        )
+
+    # ---- the end of a run
+
+    def _end(self, loop: int, error: BaseException | None) -> Program:
+        """Undo what nobody has chosen when a run is over; after an error, or an interrupt, leave it to the resume."""
+        with self._lock:
+            choices = self._loops.pop(loop, [])
+        for found in choices:
+            if found.begun.value is None:
+                continue
+            if error is not None and found.resumable:
+                yield from found.choice.suspend()
+                continue
+            how = "ended without a choice" if error is None else f"was stopped by {type(error).__name__}"
+            if error is None and any(not is_undone(attempt) for attempt in found.choice.candidates.values()):
+                _log.warning("%s: its run %s, so all of its candidates are undone", found.choice.name, how)
+            yield from found.choice.undo(f"its run {how}")
+
+    def _forget(self, loop: int, found: _Open) -> None:
+        with self._lock:
+            known = self._loops.get(loop, [])
+            if found in known:
+                known.remove(found)
+
+
+def group_of(label: str) -> str:
+    """Return what a candidate is an alternative in.
+
+    >>> group_of("train"), group_of("transport/train")
+    ('choice', 'transport')
+    """
+    return label.rpartition("/")[0] or GROUP
+
+
+def checked_candidate(
+    candidate: Candidate | None, settlement: Settlement | None, *, settle: str, park: str
+) -> Candidate | None:
+    """Return what a node is a candidate of, or None; it may be chosen from now on.
+
+    Raises:
+        UsageError: it can be none in this way.
+    """
+    if candidate is None:
+        return None
+    if not callable(candidate):
+        checked_label(candidate)
+    if settlement is None:
+        raise UsageError(f"candidate={candidate!r} is chosen with a settlement: pass settlement=Settlement(url), too")
+    if settle != "node" or park != "keep":
+        raise UsageError(
+            f"candidate={candidate!r} settles as a whole, when it is chosen: leave out settle={settle!r} and"
+            f" park={park!r}"
+        )
+    candidates_of(settlement).know(candidate)
+    return candidate
+
+
+def label_of(candidate: Candidate, state: object) -> str:
+    """Return the name of the candidate that a run of a node belongs to.
+
+    Raises:
+        UsageError: a function has returned none.
+    """
+    return candidate if isinstance(candidate, str) else checked_label(candidate(state))
+
+
+def checked_label(label: object) -> str:
+    """Return the name of a candidate.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(label, str) or not label.strip() or MARK in label:
+        raise UsageError(f"candidate={label!r}: give a name, as in candidate='train', without {MARK}")
+    return label
+
+
+def _name(group: str, identity: Identity, root: Superstep) -> str:
+    return f"{superstep_name(identity.run, ROOT, root.checkpoint)}:{group}@{root.step}"
+
+
+def _record(identity: Identity, superstep: Superstep | None, group: str) -> str:
+    """Return the name under which it is on record what a run of a node has chosen."""
+    if identity.name is None:
+        raise UsageError("choose() is for a node of a graph: it was called outside of one; nothing moved")
+    if superstep is None:
+        raise UsageError(_NEEDS_A_GRAPH)
+    root = superstep_name(identity.run, ROOT, superstep.outward()[0].checkpoint)
+    return f"{root}:{identity.name.rpartition(':')[2]}/{group}"
+
+
+def _checkpoint_in(record: str, run: str) -> str | None:
+    """Return the checkpoint on which a choice was made, by the name of its record."""
+    found = re.fullmatch(rf"{re.escape(run)}/{ROOT}:([^:]+):.*", record)
+    return None if found is None else found[1]
+
+
+def _parsed(name: str, run: str, group: str) -> tuple[str, int, str] | None:
+    """Return the checkpoint, the step and the name of the choice that a transaction belongs to by its name, or None."""
+    choice = name.partition(MARK)[0]
+    pattern = rf"{re.escape(run)}/{ROOT}:([^:]+):{re.escape(group)}@(\d+)"
+    found = re.fullmatch(pattern, choice)
+    return None if found is None else (found[1], int(found[2]), choice)
+
+
+def _was_forked_at(lineage: Lineage, checkpoint: str) -> bool:
+    """Whether a run came from this checkpoint, and not from the superstep behind it."""
+    behind = {before: by_superstep for (_, by_superstep), (before, _) in pairwise(lineage)}
+    return not behind.get(checkpoint, True)
+
+
+def _is_behind(root: Superstep, lineage: Lineage, checkpoint: str) -> Program:
+    """Return whether a run came from this checkpoint; one that was never stored lies, by its id, in between."""
+    if checkpoint == root.checkpoint or any(checkpoint == each for each, _ in lineage):
+        return True
+    if not lineage[-1][0] < checkpoint < root.checkpoint:
+        return False
+    return not (yield from root.has_stored(checkpoint))
+
+
+_known: weakref.WeakKeyDictionary[Settlement, Candidates] = weakref.WeakKeyDictionary()
+_knowing = threading.Lock()
+
+
+def candidates_of(settlement: Settlement) -> Candidates:
+    """Return those of a settlement: its nodes have them in common."""
+    with _knowing:
+        found = _known.get(settlement)
+        if found is None:
+            found = _known[settlement] = Candidates(settlement)
+        return found
+
+
+__all__ = [
+    "GROUP",
+    "Candidate",
+    "Candidates",
+    "candidates_of",
+    "checked_candidate",
+    "checked_label",
+    "group_of",
+    "label_of",
+]
