@@ -399,6 +399,8 @@ class Batch:
     def _ending(self) -> Program:
         failed = any(call.failed is not None and not call.skipped for call in self.calls)
         if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
+            if self.attempt.speculative and self.attempt.written:
+                yield from self._driver.flush()  # the framework keeps the answers, and asks no more
             return
         if self.undoes and failed and (self._escaped or self.attempt.on_failure != "continue"):
             self._cause = self.because()  # later those fail, too, that it stops

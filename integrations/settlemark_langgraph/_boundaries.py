@@ -109,7 +109,8 @@ class Boundaries:
         if settle == "superstep":
             for other in earlier:  # its checkpoint is not stored yet, or never, as with durability="exit"
                 yield from self.settle(other)
-        position = ((yield from self._settlement.epoch_for(identity.superstep)), "")
+        epoch: int = yield from self._settlement.epoch_for(identity.superstep)
+        position = (epoch, "")
         try:
             part: Part = yield from boundary.once.get(
                 lambda: self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)

@@ -1,5 +1,8 @@
 """One invocation of a node, its calls in their seats, and the tool a seat calls in the real one's place."""
 
+# The stock classes leave the type parameters of `ToolRuntime` open.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import asyncio
