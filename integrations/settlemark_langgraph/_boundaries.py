@@ -64,7 +64,7 @@ class Boundaries:
     """The transactions of one settlement that several nodes share, while this process has them open."""
 
     def __init__(self, settlement: Settlement) -> None:
-        self._settlement = weakref.proxy(settlement)
+        self._settlement = cast("Settlement", weakref.proxy(settlement))
         self._open: dict[str, Boundary] = {}
         self._loops: dict[int, list[str]] = {}
         self._lock = threading.Lock()
