@@ -62,9 +62,7 @@ def _txn_image(txn: Txn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def load(
-    protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[Step] = ()
-) -> None:
+def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[Step] = ()) -> None:
     """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more.
 
     Whoever holds a transaction or a call of it goes on with that very object, also when it had ended since.

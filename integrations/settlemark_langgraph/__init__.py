@@ -17,6 +17,7 @@ except ImportError as _error:
 from settlemark._gates import approve, edit, reject
 from settlemark_langgraph import reducers
 from settlemark_langgraph._checkpointer import settled_checkpointer
+from settlemark_langgraph._choose import achoose, choice, choose
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
@@ -34,9 +35,12 @@ __all__ = [
     "SequencedToolNode",
     "SettlementMiddleware",
     "ThreadRewind",
+    "achoose",
     "analyze",
     "approve",
     "arewind",
+    "choice",
+    "choose",
     "corrections",
     "edit",
     "frontier",

@@ -272,7 +272,10 @@ def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_until_the_
     settlement, world, tools, fails_once, recorded
 ):
     fails_once(settlement, says_it_left)
-    with pytest.raises(LedgerError, match="the rest follows by itself when the store works again.*disk is full"), settlement.transaction("trip") as tx:
+    with (
+        pytest.raises(LedgerError, match="the rest follows by itself when the store works again.*disk is full"),
+        settlement.transaction("trip") as tx,
+    ):
         tx.call(tools.send, to="a")
         tx.call(tools.send, to="b")
     assert (world.log[:1], settlement.residue()) == ([("send", "a", "hello")], [])
