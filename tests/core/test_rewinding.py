@@ -549,20 +549,20 @@ def test_what_nobody_knew_is_asked_about_before_it_is_undone(settlement, desk, r
 def test_an_undo_that_this_process_does_not_know_is_told_and_refused_with_nothing_undone(open_here, desk, tmp_path):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with open_here(url) as first:
-        first.declare("hire", "reversible", scope="desk:/{room}", undo=desk.cancel)
+        first.declare("enlist", "reversible", scope="desk:/{room}", undo=desk.cancel)
         with first.transaction("trip") as tx:
             tx.call(desk.tools["book"], "a")
-            tx.call(hire, "h")
+            tx.call(enlist, "h")
     second = open_here(url)
     plan = second.rewind("trip", by="ada")
-    assert [(one.tool, one.why) for one in plan.residue] == [("hire", "its undo is not known here: declare hire")]
+    assert [(one.tool, one.why) for one in plan.residue] == [("enlist", "its undo is not known here: declare enlist")]
     before = everything(second)
-    with pytest.raises(DeclarationError, match="the undo of hire is not known in this process: nothing was undone"):
+    with pytest.raises(DeclarationError, match="the undo of enlist is not known in this process: nothing was undone"):
         second.rewind("trip", by="ada", dry_run=False)
     assert (everything(second), desk.log) == (before, ["book a"])
 
 
-def hire(room):
+def enlist(room):
     """A tool of somebody else: what it does is declared where it is used."""
     return room
 

@@ -20,11 +20,11 @@ class EffectBeforeIntent(Driver):
 class ReleaseBeforeDecision(Driver):
     """Lets what was held leave, and has the decision on record afterwards."""
 
-    def _decide(self, attempt, txn):
+    def _decide(self, attempt, txn, **options):
         for effect in self._to_leave(attempt):
             effect.confirm((yield Act(effect.run, {}, attempt.current(effect))))
             self._note(attempt, [attempt.outcome(effect, self._clock())])
-        yield from super()._decide(attempt, txn)
+        yield from super()._decide(attempt, txn, **options)
 
 
 class OutcomesTogether(Driver):

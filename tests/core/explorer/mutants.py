@@ -277,11 +277,13 @@ class KnowsNoSiblings(Protocol):
 class SettlesEveryBranch(Driver):
     """Commits those that were not chosen, too."""
 
-    def discard(self, attempt: Any, reason: Reason, **detail: Any) -> Any:
-        with self.local as protocol:
-            protocol._leave_group(attempt.live)
-            attempt.live.group = 0
-        yield from self.commit(attempt)
+    def choose(self, winner: Any, losers: Any, **options: Any) -> Any:
+        for attempt in losers:
+            with self.local as protocol:
+                protocol._leave_group(attempt.live)
+                attempt.live.group = 0
+            yield from self.commit(attempt)
+        yield from super().choose(winner, [], **options)
 
 
 class LeavesTheLosers(Driver):
