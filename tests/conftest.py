@@ -8,6 +8,9 @@ from collections import Counter
 import pytest
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
+from settlemark import _effect
+from settlemark._registry import Registry
+
 
 def pytest_collection_modifyitems(items):
     """Leave out what takes minutes, unless all is asked for: SETTLEMARK_TESTS=all."""
@@ -30,6 +33,12 @@ def pytest_terminal_summary(terminalreporter):
     if explored:
         counts = ", ".join(f"{count:,} {name}" for name, count in explored.items())
         terminalreporter.write_line(f"explored: {counts}")
+
+
+@pytest.fixture(autouse=True)
+def declared_by_this_test_alone(monkeypatch):
+    """Tools are known by their names in the whole process: those that other tests declared are not there."""
+    monkeypatch.setattr(_effect, "_declared", Registry())
 
 
 @pytest.fixture(scope="session")

@@ -49,11 +49,14 @@ class Ear:
     def _hear(self) -> None:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             driver: Any = connection.connection.driver_connection
-            driver.execute("LISTEN settlemark")
-            while not self._stopped.is_set():
-                for heard in driver.notifies(timeout=_PATIENCE_SECONDS, stop_after=1):
-                    if heard.payload == self._namespace:
-                        self._wake.set()
+            try:
+                driver.execute("LISTEN settlemark")
+                while not self._stopped.is_set():
+                    for heard in driver.notifies(timeout=_PATIENCE_SECONDS, stop_after=1):
+                        if heard.payload == self._namespace:
+                            self._wake.set()
+            finally:
+                connection.invalidate()  # it listens: no pool is to have it back, and the pool may be gone by now
 
 
 __all__ = ["NOTIFY", "Ear"]
