@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +42,7 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
         LedgerError: it is no ledger, a newer one, or has unfinished work; nothing was changed.
     """
     try:
-        engine = _engine(url)
-        with engine.connect() as connection:
+        with _closing(_engine(url)) as engine, engine.connect() as connection:
             if engine.dialect.name == "sqlite":
                 # A table is made anew to be changed: its neighbours refer to nothing for a moment.
                 connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
@@ -49,13 +50,20 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
                 before = _upgrade(connection, url, give_up=give_up)
                 if dry_run:
                     transaction.rollback()
-        engine.dispose()
     except SQLAlchemyError as error:
         raise explain(url, error) from error
     except LedgerError as error:
         error.data.setdefault("url", shown(url))
         raise
     return Migrated(shown(url), before, SCHEMA_VERSION, dry_run)
+
+
+@contextmanager
+def _closing(engine: sa.Engine) -> Generator[sa.Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def _engine(url: str) -> sa.Engine:
