@@ -17,8 +17,8 @@ from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn, fire
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
-Beside = Callable[[Program], None]
-"""Runs a program beside the one that gives it."""
+Beside = Callable[[Program, Callable[[], None]], None]
+"""Runs a program beside the one that gives it; calls the function when it will not be begun any more."""
 
 TO_UNDO = "it happened after its transaction was undone, and is to be undone"
 """How the note of such an effect begins, until that is done."""
@@ -84,7 +84,7 @@ class Aborting(Asking, Freshening):
                 aborted = protocol.take_aborted(1)  # a handler that hangs leaves the others to other programs
             for txn in aborted:
                 if beside is not None:
-                    beside(self._conclude(txn))
+                    beside(self._conclude(txn), _nothing)
                     continue
                 try:
                     yield from self._conclude(txn)
@@ -258,3 +258,7 @@ class Aborting(Asking, Freshening):
             else:
                 effect.outcome, effect.tag, effect.note = known.outcome, known.tag, known.note
         return [attempt.outcome(e, self._clock()) for e in found if e.outcome is Outcome.UNKNOWN]
+
+
+def _nothing() -> None:
+    """What is not concluded here is taken up by whoever looks next."""

@@ -134,7 +134,7 @@ class Recovering(Gating, Settling):
         self._took_up = self._took_up or only is None
         if beside is not None:
             for attempt in taken:
-                beside(self._end_all([attempt], Recovered(), turn))
+                beside(self._end_all([attempt], Recovered(), turn), partial(self._give_back, attempt))
             taken = []
         if len(taken) < _MANY:
             yield from self._end_all(taken, report, turn)
@@ -172,6 +172,14 @@ class Recovering(Gating, Settling):
             fire(waiting)
         if self.observer is not None and report:
             self.observer.tell(Recovery(report))
+
+    def _give_back(self, attempt: Attempt) -> None:
+        """Let go of what was taken up, and will not be begun: the next look takes it up."""
+        with self.local:
+            if self._attempts.get(attempt.live) is attempt:
+                del self._attempts[attempt.live]
+            waiting = self._ending.pop(attempt, [])
+        fire(waiting)
 
     def _adrift(self, book: Book, only: str | None) -> list[Attempt]:
         """Take up what a failing store had stopped in this process."""

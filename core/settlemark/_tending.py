@@ -40,20 +40,22 @@ class _Crew:
     def __init__(self, run: Callable[[Program], None]) -> None:
         self._run = run
         self._lock = threading.Lock()
-        self._waiting: deque[Program] = deque()
+        self._waiting: deque[tuple[Program, Callable[[], None]]] = deque()
         self._threads: set[threading.Thread] = set()
         self._stopped = False
 
-    def take(self, program: Program) -> None:
-        """Run a program as soon as a thread is free; none is begun any more once it is stopped."""
+    def take(self, program: Program, dropped: Callable[[], None]) -> None:
+        """Run a program as soon as a thread is free; once it is stopped none is begun any more, and that is told."""
         with self._lock:
-            if self._stopped:
-                return
-            self._waiting.append(program)
-            if len(self._threads) < _MOST_THREADS:
+            taken = not self._stopped
+            if taken:
+                self._waiting.append((program, dropped))
+            if taken and len(self._threads) < _MOST_THREADS:
                 thread = threading.Thread(target=self._work, name="settlemark-ender", daemon=True)
                 self._threads.add(thread)
                 thread.start()
+        if not taken:
+            dropped()
 
     def _work(self) -> None:
         while True:
@@ -61,7 +63,7 @@ class _Crew:
                 if self._stopped or not self._waiting:
                     self._threads.discard(threading.current_thread())
                     return
-                program = self._waiting.popleft()
+                program, _ = self._waiting.popleft()
             self._run(program)
             del program
 
@@ -69,8 +71,10 @@ class _Crew:
         """Return when what was begun is done."""
         with self._lock:
             self._stopped = True
-            self._waiting.clear()
+            waiting, self._waiting = list(self._waiting), deque()
             threads = self._threads - {threading.current_thread()}
+        for _, dropped in waiting:
+            dropped()
         for thread in threads:
             thread.join()
 

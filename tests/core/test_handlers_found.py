@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import InDoubt, Outcome, Retries, Settlement, effect
+from settlemark import InDoubt, Outcome, Retries, Settlement, _effect, effect
 from settlemark._effect import declare
 from settlemark._registry import Registry
 from settlemark.testing._child import die, in_child
@@ -25,10 +25,11 @@ def log():
 
 
 @pytest.fixture
-def after(url, open_settlement):
+def after(url, open_settlement, monkeypatch):
     """Open the settlement of the next process, where nothing is declared but what the test declares."""
 
     def open_(**options):
+        monkeypatch.setattr(_effect, "_declared", Registry())
         settlement = open_settlement(url, **{"keep_open": 1e9, **options})
         own = settlement._registry.find
         settlement.driver._declaration = lambda tool, version=None: own(tool, version)

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from contextlib import suppress
 
 import pytest
 from langchain.agents import create_agent
@@ -117,10 +118,14 @@ def slow_tools(world, patience):
         acted[n].set()
         return str(n)
 
+    later = [asyncio.Event() for _ in range(6)]
+    later[5].set()
+
     async def aact(n: int) -> str:
-        for _ in range((5 - n) * 20):  # latency in steps of the event loop
-            await asyncio.sleep(0)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(later[n + 1].wait(), patience)
         world.act(n)
+        later[n].set()
         return str(n)
 
     return [StructuredTool.from_function(act, coroutine=aact, name="act")]

