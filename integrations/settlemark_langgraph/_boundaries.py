@@ -21,6 +21,7 @@ from settlemark._parking import Park
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
 from settlemark_langgraph._identity import Identity
+from settlemark_langgraph._of_settlement import OfSettlement
 from settlemark_langgraph._once import Once
 from settlemark_langgraph._superstep import Superstep
 
@@ -245,17 +246,8 @@ def refuse_bad_park(park: Park, settle: Settle) -> None:
         )
 
 
-_known: weakref.WeakKeyDictionary[Settlement, Boundaries] = weakref.WeakKeyDictionary()
-_knowing = threading.Lock()
-
-
-def boundaries_of(settlement: Settlement) -> Boundaries:
-    """Return those of a settlement: its nodes and its checkpointer have them in common."""
-    with _knowing:
-        found = _known.get(settlement)
-        if found is None:
-            found = _known[settlement] = Boundaries(settlement)
-        return found
+boundaries_of = OfSettlement(Boundaries)
+"""Return those of a settlement: its nodes and its checkpointer have them in common."""
 
 
 __all__ = ["Boundaries", "Settle", "boundaries_of", "refuse_bad_park", "refuse_bad_settle"]

@@ -29,6 +29,7 @@ from settlemark._scope import Scope
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import Book, RecordedTransaction
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
+from settlemark_langgraph._of_settlement import OfSettlement
 from settlemark_langgraph._once import Once
 from settlemark_langgraph._superstep import Superstep
 
@@ -396,17 +397,8 @@ def _is_behind(root: Superstep, lineage: Lineage, checkpoint: str) -> Program:
     return not (yield from root.has_stored(checkpoint))
 
 
-_known: weakref.WeakKeyDictionary[Settlement, Candidates] = weakref.WeakKeyDictionary()
-_knowing = threading.Lock()
-
-
-def candidates_of(settlement: Settlement) -> Candidates:
-    """Return those of a settlement: its nodes have them in common."""
-    with _knowing:
-        found = _known.get(settlement)
-        if found is None:
-            found = _known[settlement] = Candidates(settlement)
-        return found
+candidates_of = OfSettlement(Candidates)
+"""Return those of a settlement: its nodes have them in common."""
 
 
 __all__ = [

@@ -136,8 +136,11 @@ def _get_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointT
 
 
 async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
+    found = await self.inner.aget_tuple(config)
+    if found is None or not found.pending_writes:
+        return found
     # In a thread: the ledger may be away for a while, and the loop is others', too.
-    return await asyncio.to_thread(_without_undone, self, await self.inner.aget_tuple(config))
+    return await asyncio.to_thread(_without_undone, self, found)
 
 
 def _settled_by(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
