@@ -224,6 +224,10 @@ class Driver(Parking, Rewinding):
             patience = CANCEL_SECONDS if attempt is None else min(attempt.wait, CANCEL_SECONDS)
             yield from self._until_over(txn, began + patience)
 
+    def now(self) -> float:
+        """Return the time in seconds, from any fixed point."""
+        return self._monotonic()
+
     def leap(self) -> Program:
         """Return an epoch that nobody else is given."""
         return self._step(lambda protocol, _book: protocol.leap(1))

@@ -204,6 +204,11 @@ class Settlement(Operators):
         weakref.finalize(self, self._asker.wake)
 
     @property
+    def patience(self) -> float:
+        """Seconds for which a call or a commit may wait for another: `wait=`."""
+        return self._wait
+
+    @property
     def protocol(self) -> Protocol:
         """The protocol as this process knows it: to be looked at."""
         return self.ledger.protocol

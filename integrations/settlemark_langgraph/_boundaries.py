@@ -17,12 +17,12 @@ from typing import Literal, cast, get_args
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._nesting import Part
+from settlemark._of_settlement import OfSettlement
+from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
 from settlemark_langgraph._identity import Identity
-from settlemark_langgraph._of_settlement import OfSettlement
-from settlemark_langgraph._once import Once
 from settlemark_langgraph._superstep import Superstep
 
 Settle = Literal["call", "node", "superstep", "run"]

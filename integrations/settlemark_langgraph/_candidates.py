@@ -22,6 +22,8 @@ from settlemark._attempt import Attempt
 from settlemark._choosing import MARK, Choice, chosen_in, is_left, is_undone
 from settlemark._driver import Driver
 from settlemark._nesting import Part
+from settlemark._of_settlement import OfSettlement
+from settlemark._once import Once
 from settlemark._protocol import Protocol
 from settlemark._recovering import CAUSE
 from settlemark._refusals import rewound
@@ -29,8 +31,6 @@ from settlemark._scope import Scope
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import Book, RecordedTransaction
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
-from settlemark_langgraph._of_settlement import OfSettlement
-from settlemark_langgraph._once import Once
 from settlemark_langgraph._superstep import Superstep
 
 Candidate = str | Callable[[Any], str]

@@ -21,8 +21,6 @@ from langchain_core.messages import (
 )
 from langgraph.types import Command, Send
 
-from settlemark import InDoubt
-
 _COMMAND = ("graph", "update", "resume", "goto")
 
 
@@ -165,21 +163,6 @@ def rationale(messages: Any, call_ids: Iterable[str | None]) -> str | None:
         if isinstance(message, AIMessage) and wanted & {call["id"] for call in message.tool_calls}:
             return " ".join(part for part in (message.text, f"[{message.id}]" if message.id else "") if part) or None
     return None
-
-
-def words(error: BaseException) -> str:
-    """Return what the model is told of an error: what became of its call, and what it is to do now.
-
-    >>> words(InDoubt("ask the counterparty, or declare probe=", tool="pay", scope="card:/7"))
-    'InDoubt: the outcome of pay on card:/7 is unknown: do not repeat it; say so, or find out first whether it happened'
-    """
-    if isinstance(error, InDoubt):
-        tool, scope = error.data.get("tool", "this call"), error.data.get("scope")
-        return (
-            f"InDoubt: the outcome of {tool}{f' on {scope}' if scope else ''} is unknown: do not repeat it;"
-            " say so, or find out first whether it happened"
-        )
-    return f"{type(error).__name__}: {error}"
 
 
 def left_behind(messages: Any, calls: Iterable[ToolCall]) -> list[str]:

@@ -23,7 +23,7 @@ from settlemark._sequencer import Order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._corrections import corrections
-from settlemark_langgraph._declarations import Declarations, Declared
+from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._messages import messages_in
 from settlemark_langgraph._seated import Visit, settled
 from settlemark_langgraph._superstep import Superstep
@@ -80,7 +80,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         if order not in get_args(Order):
             raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
         self._settlement = settlement
-        self._declarations = Declarations(settlement, None, effects or {}, settles=True)
+        self._declarations = NodeDeclarations(settlement, None, effects or {}, settles=True)
         self._turns = Turns(
             settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch
         )

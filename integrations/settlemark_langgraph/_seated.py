@@ -25,10 +25,11 @@ from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
 from settlemark._effect import Effect, Outcome
 from settlemark._runners import in_event_loop, run_async, run_sync
+from settlemark.agents import words
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
 from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
-from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told, words
+from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 
 _TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 _ATTRIBUTE = "_settlemark_seat"

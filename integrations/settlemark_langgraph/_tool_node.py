@@ -24,7 +24,7 @@ from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
-from settlemark_langgraph._declarations import Declarations, Declared
+from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import messages_in
 from settlemark_langgraph._seated import SeatedCall, Visit, settled
@@ -111,7 +111,7 @@ class SequencedToolNode(ToolNode):
         super().__init__(tools, **stock)
         memory = Memory() if settlement is None else None
         settles = settlement or cast("Memory", memory).settlement
-        declarations = Declarations(settles, self.tools_by_name, effects or {}, settles=memory is None)
+        declarations = NodeDeclarations(settles, self.tools_by_name, effects or {}, settles=memory is None)
         self._turns = Turns(settles, memory, declarations, order=order, settle=settle, park=park, may_touch=may_touch)
 
     # ---- one invocation

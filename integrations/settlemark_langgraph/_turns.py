@@ -25,6 +25,7 @@ from langgraph.errors import GraphInterrupt
 from settlemark import EffectClass, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._batch import Batch, open_batch
+from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, running_loop
 from settlemark._sequencer import Order, Turn
@@ -32,11 +33,10 @@ from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._boundaries import Settle, boundaries_of
 from settlemark_langgraph._candidates import candidates_of
 from settlemark_langgraph._checkpointer import refuse_without_checkpoints
-from settlemark_langgraph._declarations import Declarations
+from settlemark_langgraph._declarations import NodeDeclarations
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import left_behind, rationale
-from settlemark_langgraph._once import Once
 from settlemark_langgraph._seated import Invocation, SeatedCall, Visit
 from settlemark_langgraph._superstep import Superstep, Task
 
@@ -100,7 +100,7 @@ class Turns:
         self,
         settlement: Settlement,
         memory: Memory | None,
-        declarations: Declarations,
+        declarations: NodeDeclarations,
         *,
         order: Order,
         settle: Settle = "node",

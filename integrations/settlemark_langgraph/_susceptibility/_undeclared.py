@@ -9,7 +9,8 @@ from typing import Any, cast
 from langgraph.prebuilt import ToolNode
 
 from settlemark import Settlement
-from settlemark_langgraph._declarations import _declared_on
+from settlemark.agents import declared_at
+from settlemark_langgraph._declarations import places_of
 from settlemark_langgraph._susceptibility._findings import Finding, Kind
 from settlemark_langgraph._tool_node import SequencedToolNode
 
@@ -28,7 +29,7 @@ def undeclared_tools(node: str, tools: ToolNode, settlement: Settlement | None, 
     around = [settlement] if settlement is not None else []
     around += _settlements(tools)
     for name, tool in tools.tools_by_name.items():
-        if any(one.declared(name) is not None for one in around) or _declared_on(tool) is not None:
+        if any(one.declared(name) is not None for one in around) or declared_at(*places_of(tool)) is not None:
             continue
         if sequenced:
             how = f'settlement.declare("{name}", …), or effects={{"{name}": …}} for the node'

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from settlemark import Settlement
+from settlemark._settlement import Settlement
 
 T = TypeVar("T")
 

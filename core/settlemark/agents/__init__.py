@@ -1,0 +1,54 @@
+"""What a shim for an agent framework is made of.
+
+A framework asks a model, gets an answer with calls, runs them as it likes, and gives the model their results. A shim
+says these things to settlemark as they happen, and runs the tools through it:
+
+- *a job begins*: `AgentRun(settlement, run)`, under the caller's id;
+- *an agent, or a task, of it begins, or begins again*: `work = job.work("clerk")`, `work.begin()`;
+- *a model has issued calls*: `turn = work.turn([Call(…), …])`, in their order, before the first runs;
+- *a call is to run*: `run_sync(turn.perform(place, tool))`, or `await run_async(…)`; the answer is the tool's own
+  result, or an error, of which `words(error)` is what the model is told;
+- *a call will not run*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`;
+- *the model is asked again*: `work.corrections()` are answers that are not true any more;
+- *the agent, the job, is done*: `work.end()`, `job.end()`.
+
+>>> from settlemark import Settlement, effect
+>>> from settlemark._runners import run_sync
+>>> rooms = []
+>>> @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: rooms.remove(hotel))
+... def reserve(hotel): rooms.append(hotel); return f"reserved {hotel}"
+>>> settlement = Settlement("memory:")
+>>> job, tools = AgentRun(settlement, "trip-42"), Declarations(settlement)
+>>> tools.learn("reserve", reserve)
+>>> answer_of_the_model = [("reserve", {"hotel": "Ada"})]
+>>> turn = job.work().turn([Call(name, given, tools.of(name)) for name, given in answer_of_the_model])
+>>> run_sync(turn.perform(0, lambda: reserve("Ada"))), rooms
+('reserved Ada', ['Ada'])
+>>> run_sync(job.end())
+"""
+
+from __future__ import annotations
+
+from settlemark.agents._call import Call
+from settlemark.agents._declarations import Declarations, Declared, declared_at
+from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
+from settlemark.agents._turn import AgentTurn
+from settlemark.agents._words import DoneBefore, Undone, words
+from settlemark.agents._work import Work
+
+__all__ = [
+    "MISSING",
+    "AgentRun",
+    "AgentTurn",
+    "Call",
+    "Declarations",
+    "Declared",
+    "DoneBefore",
+    "Missing",
+    "Settles",
+    "Undone",
+    "Work",
+    "declared_at",
+    "refuse_bad_options",
+    "words",
+]

@@ -1,0 +1,155 @@
+"""What an agent's tools do to the world: from `effects=`, `settlement.declare` or `@effect`, else opaque."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from settlemark._effect import Declaration, EffectClass, declaration_of
+from settlemark._errors import DeclarationError
+from settlemark._settlement import Settlement
+
+Declared = str | Mapping[str, Any] | Declaration
+"""A class (`"read"`), the parts of a declaration (`{"kind": "irreversible", "scope": "mail:/{to}"}`), or one."""
+
+_ACTS = re.compile(
+    r"(?:^|_)(send|mail|email|pay|charge|refund|transfer|delete|remove|drop|publish|post|book|cancel|buy|order|submit)"
+    r"(?:_|$)"
+)
+
+
+class Declarations:
+    """The declarations of an agent's tools, looked up when a tool is called.
+
+    Args:
+        settlement: knows them, too, and finds their handlers after a crash.
+        effects: what the tools of others do.
+        names: of all tools there are, where that is known: `effects` may name no other.
+        settles: False where order and deduplication alone are asked for: nobody can be asked for a yes then.
+        owner: who has the tools, for messages.
+        example: how the caller writes `effects=`, for advice.
+
+    Raises:
+        DeclarationError: `effects` contradicts itself, or names a tool that is not there.
+
+    >>> Declarations(Settlement("memory:"), {"search": "read"}).of("search").kind.value
+    'read'
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        effects: Mapping[str, Declared] | None = None,
+        *,
+        names: Collection[str] | None = None,
+        settles: bool = True,
+        owner: str = "this agent",
+        example: str = 'effects={{"{name}": "read"}}',
+    ) -> None:
+        self._settlement = settlement
+        self._effects = effects or {}
+        self._settles = settles
+        self._example = example
+        self._known: dict[str, Sequence[str]] = {}
+        for name, declared in self._effects.items():
+            _check(name, declared, names, owner)
+            self._declare(name, None)
+
+    def _declare(self, name: str, function: Callable[..., Any] | None) -> None:
+        declared = self._effects[name]
+        if isinstance(declared, Declaration):
+            self._settlement.adopt(replace(declared, tool=name))
+            return
+        parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
+        self._settlement.declare(name, parts.pop("kind"), **{"function": function, **parts})
+
+    def learn(
+        self,
+        name: str,
+        function: Callable[..., Any] | None = None,
+        *,
+        declared_on: Sequence[object] = (),
+        arguments: Sequence[str] = (),
+    ) -> None:
+        """Take in a tool that was not known before.
+
+        Args:
+            name: as the model calls it.
+            function: what it runs, where that can be told; a crash may have left a call of it to be made.
+            declared_on: where else `@effect` may have left its declaration, the class of the tool say.
+            arguments: the names of its arguments, for advice.
+
+        Raises:
+            DeclarationError: what is declared of it does not fit it.
+        """
+        if name in self._known:
+            return
+        self._known[name] = arguments
+        if name in self._effects:
+            self._declare(name, function)
+        # Known by name from now on: recovery finds its handlers before the tool is called again.
+        found = self._settlement.declared(name) or declared_at(function, *declared_on)
+        self._refuse_to_gate(found)
+        if found is not None:
+            self._settlement.adopt(replace(found, tool=name))
+        elif function is not None and self._settles:
+            self._settlement.know(name, function)  # it may be held, behind a gate
+
+    def of(self, name: str) -> Declaration:
+        """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
+        found = self._settlement.declared(name)
+        self._refuse_to_gate(found)
+        if found is None:
+            if name in self._known:
+                self._settlement.tell_once(f"undeclared {name}", self._advice(name))
+            found = Declaration(name, EffectClass.OPAQUE)
+        return found
+
+    def _refuse_to_gate(self, found: Declaration | None) -> None:
+        if found is not None and found.approve is not None and not self._settles:
+            raise DeclarationError(
+                f"{found.tool} needs a person's yes (approve=), which nobody without a settlement can ask for: pass"
+                " settlement=Settlement(…)",
+                tool=found.tool,
+            )
+
+    def _advice(self, name: str) -> str:
+        acts = _ACTS.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+        if not self._settles and not acts:
+            return (
+                f"{name} is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it"
+                f" runs beside them: {self._example.format(name=name)}"
+            )
+        first = next(iter(self._known[name]), None)
+        scope = f"{name}:/{{{first}}}" if first else f"{name}:/all"
+        held = f'settlement.declare("{name}", "irreversible", scope="{scope}") holds it until the turn has succeeded'
+        undone = f'settlement.declare("{name}", "reversible", scope="{scope}", undo=…) undoes it'
+        given = "" if self._settles else ", with settlement=Settlement(…) given"
+        read = "" if acts else f'; if it only reads: settlement.declare("{name}", "read")'
+        lines = f"{held}, {undone}" if acts else f"{undone}, {held}"
+        return (
+            f"{name} is undeclared: it runs when it is called, and cannot be undone when another call of its turn"
+            f" fails; declare it: {lines}{given}{read}"
+        )
+
+
+def declared_at(*places: object) -> Declaration | None:
+    """Return what `@effect` has declared at the first of these places where it did, or None."""
+    return next((found for found in map(declaration_of, places) if found is not None), None)
+
+
+def _check(name: str, declared: Declared, names: Collection[str] | None, owner: str) -> None:
+    if names is not None and name not in names:
+        has = ", ".join(names) or "none"
+        raise DeclarationError(f"effects= names {name!r}, which is no tool of {owner}; its tools: {has}", tool=name)
+    if isinstance(declared, Mapping) and "kind" not in declared:
+        raise DeclarationError(
+            f'effects= of {name} has {", ".join(map(repr, declared)) or "nothing"} and no "kind": say'
+            f' {{"{name}": {{"kind": "irreversible", "scope": …}}}}; the kinds are {", ".join(EffectClass)}',
+            tool=name,
+        )
+
+
+__all__ = ["Declarations", "Declared", "declared_at"]

@@ -1,0 +1,241 @@
+"""What a job had decided when it was begun before: so that it does nothing twice.
+
+A framework that begins a job again (in a new process, or because a guardrail refused its answer) asks the model
+anew, and the model issues its calls anew, with new ids, perhaps in other words. Each decision on record answers
+one call: the same tool with the same arguments gets the recorded result. One that is alike only (the same tool,
+an overlapping scope, other arguments) is refused once, with what was done: it may be the same act in other words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlemark import _codec
+from settlemark._acting import Program, in_doubt
+from settlemark._effect import Declaration, Effect, Outcome
+from settlemark._gates import REJECTED, because_in, rejection
+from settlemark._nesting import Path
+from settlemark._parking import follow
+from settlemark._protocol import Protocol
+from settlemark._scope import Scope
+from settlemark._settlement import Settlement
+from settlemark._states import State
+from settlemark._transaction import Queued
+from settlemark.agents._call import Call
+from settlemark.agents._words import DoneBefore
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+from settlemark.ledger._payloads import Payloads
+
+_STANDS = (Outcome.CONFIRMED, Outcome.UNKNOWN, Outcome.QUEUED)
+
+
+@dataclass(slots=True, eq=False)
+class Decision:
+    """One effect that stands, as it is on record, or in a transaction that is still open here.
+
+    Attributes:
+        tool, call_id, key: which one it is.
+        scopes: what it acted on.
+        same: whether a payload is the one it was decided with.
+        shown: its arguments, as they may be told.
+        outcome: what became of it.
+        answer: gives the call of another that is the same what this one was given, or raises.
+    """
+
+    tool: str
+    call_id: str | None
+    key: str
+    scopes: tuple[Scope, ...]
+    same: Callable[[str], bool]
+    shown: str
+    outcome: str
+    answer: Callable[[Call, Callable[[Any], Any] | None], Any]
+    claimed: bool = False
+    shown_once: bool = False
+
+    def is_like(self, declaration: Declaration, scopes: Iterable[Scope]) -> bool:
+        """Whether a call of this tool on these scopes may be the same act in other words."""
+        if self.tool != declaration.tool and self.tool not in declaration.aliases:
+            return False
+        return any(ours.overlaps(theirs) for ours in self.scopes for theirs in scopes)
+
+
+@dataclass(slots=True, eq=False)
+class Left:
+    """A turn that an ended process left open, or that its framework put aside."""
+
+    name: str
+    effects: list[RecordedEffect]
+    payloads: Payloads
+
+    def is_turn_of(self, calls: Sequence[Call]) -> bool:
+        """Whether these calls are what that turn had begun to do: then it is gone on with."""
+        acting = [call for call in calls if call.acts]
+        for effect in self.effects:
+            path = _path_of(effect)
+            if path is None or len(path) != 1:
+                continue
+            if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
+                return False
+            if not _same(self.payloads, effect)(_codec.encode(dict(acting[path[0]].arguments))):
+                return False
+        return True
+
+
+@dataclass(slots=True)
+class Recalled:
+    """What was decided before, and what was left open.
+
+    Attributes:
+        decisions: what stands, the oldest first.
+        left: turns that nobody has ended.
+        names: of all transactions that were looked at.
+    """
+
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    left: list[Left] = field(default_factory=list[Left])
+    names: set[str] = field(default_factory=set[str])
+
+    def claim(self, calls: Sequence[tuple[Call, Sequence[Scope]]]) -> list[Decision | DoneBefore | None]:
+        """Return for each call of a turn the decision that it repeats, or why it is refused, or None: it is new."""
+        found: list[Decision | DoneBefore | None] = [self._repeated(call) for call, _ in calls]
+        # What another call of the turn repeats is not taken for this one in other words.
+        for number, (call, scopes) in enumerate(calls):
+            found[number] = found[number] or self._alike(call, scopes)
+        return found
+
+    def _repeated(self, call: Call) -> Decision | None:
+        payload = _codec.encode(dict(call.arguments))
+        equal = [d for d in self.decisions if not d.claimed and _names(call, d) and d.same(payload)]
+        found = next((d for d in equal if d.call_id is not None and d.call_id == call.call_id), None)
+        found = found or next(iter(equal), None)
+        if found is not None:
+            found.claimed = True
+        return found
+
+    def _alike(self, call: Call, scopes: Sequence[Scope]) -> DoneBefore | None:
+        free = (d for d in self.decisions if not (d.claimed or d.shown_once))
+        alike = next((d for d in free if d.is_like(call.declaration, scopes)), None)
+        if alike is None:
+            return None
+        alike.shown_once = True  # who asks for it again means it
+        return DoneBefore(
+            f"{call.tool} was done before in this job, with {alike.shown} ({alike.outcome}), and was not done again:"
+            " nothing was run. If that is what you meant, go on from there; if it is to be done besides, call it again",
+            key=alike.key,
+            recorded={"tool": alike.tool, "arguments": alike.shown},
+            given={"tool": call.tool, "arguments": dict(call.arguments)},
+        )
+
+
+def recall(
+    settlement: Settlement, run: str, belongs: Callable[[str], bool], *, answered: Collection[str], wait: float
+) -> Program:
+    """Return what is on record of the transactions of a run whose names belong; one that is on its end is waited for.
+
+    `answered` are ids of calls that the model knows the answers of: they are nobody's to repeat.
+
+    Raises:
+        WaitTimeout: another process works under the same run just now.
+    """
+    driver, payloads = settlement.driver, settlement.ledger.payloads
+
+    def look(protocol: Protocol, book: Book) -> tuple[list[RecordedTransaction], dict[str, State]]:
+        live = {txn.name: txn.state for txn in protocol.live.values() if txn.run == run and belongs(txn.name)}
+        return [follow(book, found) for found in book.of_run(run) if belongs(found.row.name)], live
+
+    found, live = yield from driver.look(look)
+    ending = [name for name, state in live.items() if state is not State.OPEN]
+    if ending:
+        for name in ending:
+            yield from driver.ended(name, wait=wait)
+        found, live = yield from driver.look(look)
+    recalled = Recalled()
+    for recorded in found:
+        name = recorded.row.name
+        recalled.names.add(name)
+        if name in live and recorded.state is State.OPEN:
+            recalled.left.append(Left(name, recorded.effects, payloads))
+            continue
+        recalled.decisions.extend(
+            _decision(effect, payloads)
+            for effect in recorded.effects
+            if _stands(effect) and effect.row.call_id not in answered
+        )
+    return recalled
+
+
+def standing(effects: Iterable[Effect], payloads: Payloads) -> list[Decision]:
+    """Return what stands of the effects of a transaction that is open in this process."""
+    return [_live_decision(effect, payloads) for effect in effects if effect.outcome in _STANDS and effect.key]
+
+
+def _names(call: Call, decision: Decision) -> bool:
+    return decision.tool == call.tool or decision.tool in call.declaration.aliases
+
+
+def _stands(effect: RecordedEffect) -> bool:
+    if effect.outcome is Outcome.DROPPED:
+        return (effect.note or "").startswith(REJECTED)
+    return effect.outcome in _STANDS
+
+
+def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:
+    row = effect.row
+
+    def same(payload: str) -> bool:
+        return (payloads.plain and payload == row.arguments) or payloads.same(
+            payload, row.fingerprint, effect_key=row.key
+        )
+
+    return same
+
+
+def _path_of(effect: RecordedEffect) -> Path | None:
+    """Return the name of a decision in its transaction, from its key: `…#1/0.2:id`."""
+    row = effect.row
+    named = row.key.partition(f"{row.name}#{row.attempt}/")[2].partition(":")[0].split(".")
+    return tuple(map(int, named)) if all(number.isdecimal() for number in named) else None
+
+
+def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:
+    row = effect.row
+
+    def answer(call: Call, unpack: Callable[[Any], Any] | None) -> Any:
+        if effect.outcome is Outcome.DROPPED:
+            raise rejection(row.tool, row.key, row.name, because_in(effect.note))
+        if effect.outcome is Outcome.UNKNOWN:
+            scopes = tuple(Scope.parse(text) for text in _codec.decode(row.scopes))
+            doubtful = Effect(call.declaration, scopes, dict(call.arguments), _unset, call_id=row.call_id)
+            doubtful.key, doubtful.error = row.key, effect.error
+            raise in_doubt(doubtful)
+        value = _codec.decode(effect.result)
+        return value if unpack is None or value is None else unpack(value)
+
+    return Decision(
+        row.tool, row.call_id, row.key, tuple(Scope.parse(text) for text in _codec.decode(row.scopes)),
+        _same(payloads, effect), payloads.redact(row.arguments, tool=row.tool), effect.outcome.value, answer,
+    )  # fmt: skip
+
+
+def _live_decision(effect: Effect, payloads: Payloads) -> Decision:
+    tool = effect.declaration.tool
+
+    def answer(_call: Call, _unpack: Callable[[Any], Any] | None) -> Any:
+        if effect.outcome is Outcome.UNKNOWN:
+            raise in_doubt(effect)
+        return effect.result if effect.outcome is Outcome.CONFIRMED else Queued(effect)
+
+    return Decision(
+        tool, effect.call_id, effect.key, effect.scopes, lambda payload: payload == effect.payload,
+        payloads.redact(effect.payload, tool=tool), effect.outcome.value, answer,
+    )  # fmt: skip
+
+
+def _unset() -> None:
+    raise AssertionError
+
+
+__all__ = ["Decision", "Recalled", "recall", "standing"]

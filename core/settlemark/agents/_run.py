@@ -1,0 +1,234 @@
+"""What a user calls one job of his agents: the name under which all they do is known, also when it is begun again."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final, Literal, get_args
+
+from settlemark import _codec
+from settlemark._acting import Program
+from settlemark._batch import Control, open_batch
+from settlemark._effect import Outcome, declare
+from settlemark._errors import UsageError
+from settlemark._once import Once
+from settlemark._parking import Park
+from settlemark._protocol import Protocol
+from settlemark._scope import escape
+from settlemark._sequencer import Order
+from settlemark._settlement import Settlement
+from settlemark._states import State
+from settlemark._transaction import checked_park
+from settlemark.agents._recalled import Decision, Recalled, recall
+from settlemark.agents._shared import Shared
+from settlemark.agents._work import Work
+from settlemark.ledger._contract import Book, RecordedTransaction
+
+Settles = Literal["turn", "part", "run"]
+"""What settles together: the calls of a turn, all of one agent's or task's work, or all of a run."""
+
+
+class Missing:
+    """There is no such thing on record."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+
+class AgentRun:
+    """One job of a user's agents, whose tool calls settle.
+
+    Args:
+        settlement: settles them.
+        run: the caller's id for the job. The same id in another process is the same job begun again: what it had
+            decided is not done twice. None is a fresh one: then nothing can know the job again.
+        settle: what settles together; see `Settles`.
+        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
+        may_touch: scopes that each transaction holds from its beginning.
+        let_through: the framework's control flow: exceptions that put a turn aside, to be gone on with.
+
+    Raises:
+        UsageError: an option is none of those; nothing was begun.
+
+    >>> from settlemark import Settlement, effect
+    >>> from settlemark._runners import run_sync
+    >>> from settlemark.agents import Call
+    >>> sent = []
+    >>> @effect("irreversible", scope="mail:/{to}")
+    ... def mail(to): sent.append(to)
+    >>> settlement = Settlement("memory:")
+    >>> job = AgentRun(settlement, "trip-42")
+    >>> call = Call("mail", {"to": "ada"}, settlement.declaration(mail))
+    >>> turn = job.work("clerk").turn([call])
+    >>> run_sync(turn.perform(0, lambda: mail("ada"))), sent
+    (None, ['ada'])
+    >>> again = AgentRun(settlement, "trip-42").work("clerk").turn([call])
+    >>> run_sync(again.perform(0, lambda: mail("ada"))), sent
+    (None, ['ada'])
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        run: str | None,
+        *,
+        settle: Settles = "turn",
+        order: Order = "turn",
+        park: Park = "keep",
+        may_touch: str | Sequence[str] = (),
+        let_through: Control = (),
+    ) -> None:
+        refuse_bad_options(settlement, settle=settle, order=order, park=park, run=run)
+        if run is None:
+            settlement.tell_once(
+                "no run",
+                "this job has no id of yours, so nothing can know it again after a crash: give it one, run=…",
+            )
+        self.settlement = settlement
+        self.name = uuid.uuid4().hex if run is None else run
+        self.resumable = run is not None
+        self.settle: Settles = settle
+        self.order: Order = order
+        self.park: Park = park
+        self.may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
+        self.let_through = let_through
+        self._earlier = Once(self.name)
+        self._begun = 0
+        self._works: dict[str, Work] = {}
+        self._kept: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._shared = Shared(settlement, self.name, self._named, self.may_touch) if settle == "run" else None
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a call that has not come is taken for answered by the framework itself."""
+        return self.settlement.patience
+
+    def work(self, name: str = "") -> Work:
+        """Return the work of one agent, or task, of this name; the same for the same name."""
+        with self._lock:
+            found = self._works.get(name)
+            if found is None:
+                found = self._works[name] = Work(self, name, len(self._works), self._shared)
+            return found
+
+    def end(self, error: BaseException | None = None) -> Program:
+        """Say that it has come to its end: what of it is open commits, or is undone after an error.
+
+        Raises:
+            Refused, InDoubt, PartialCommit: it did not settle as a whole, and no turn follows that is told.
+        """
+        with self._lock:
+            works = list(self._works.values())
+        for work in works:
+            yield from work.end(error)
+        if self._shared is not None:
+            yield from self._shared.end(error)
+        kept, self._kept = self._kept, {}
+        for name, value in kept.items() if error is None else ():
+            yield from self._record(name, value)
+
+    # ---- what its parts came to
+
+    def recorded(self, name: str) -> Program:
+        """Return what was kept under this name, here or in an ended process, or `MISSING`."""
+        full = self._result_of(name)
+
+        def look(_protocol: Protocol, book: Book) -> RecordedTransaction | None:
+            return book.load(full)
+
+        found: RecordedTransaction | None = yield from self.settlement.driver.look(look)
+        if found is None or found.state is not State.COMMITTED or not found.effects:
+            return MISSING
+        effect = found.effects[0]
+        return _codec.decode(effect.result) if effect.outcome is Outcome.CONFIRMED else MISSING
+
+    def keep(self, name: str, value: Any) -> Program:
+        """Record what a part of it came to, a JSON value: who begins the job again finds it, and need not run it.
+
+        With `settle="run"` that is when the run has settled, for until then the part may be undone.
+
+        Raises:
+            PayloadError: it is no JSON value; nothing was recorded.
+        """
+        _codec.check(value)
+        if self._shared is None:
+            yield from self._record(name, value)
+        else:
+            self._kept[name] = value
+
+    def _record(self, name: str, value: Any) -> Program:
+        result = declare("settlemark.result", "idempotent", scope="result:/{run}/{name}")
+        named = {"run": self.name, "name": name or "run"}
+        batch = yield from open_batch(self.settlement, self._result_of(name), run=self.name)
+        seat = batch.seat(result, named)
+        try:
+            yield from batch.perform(seat, lambda: value, named)
+        finally:
+            yield from batch.leave(seat)
+
+    def _result_of(self, name: str) -> str:
+        return f"{self.name}/{escape(name)}/result" if name else f"{self.name}/result"
+
+    # ---- what all of it shares
+
+    def _named(self) -> Program:
+        """Return the name of the next transaction of the whole run."""
+        yield from self.earlier()
+        with self._lock:
+            self._begun += 1
+            return f"{self._prefix}{self._begun}"
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.name}/*/"
+
+    def earlier(self) -> Program:
+        """Return what stands of the whole run from before it was begun here; what was left open of it is undone."""
+        return self._earlier.get(self._recollect)
+
+    def _recollect(self) -> Program:
+        if not (self.resumable and self._shared):
+            return list[Decision]()
+        found: Recalled = yield from self._recall()
+        for left in found.left:
+            yield from self.settlement.driver.ended(left.name, wait=self.patience)
+        if found.left:
+            found = yield from self._recall()
+        self._begun = len(found.names)
+        return found.decisions
+
+    def _recall(self) -> Program:
+        prefix = self._prefix
+        return recall(
+            self.settlement, self.name, lambda name: name.startswith(prefix), answered=(), wait=self.patience
+        )  # fmt: skip
+
+
+def refuse_bad_options(settlement: object, *, settle: object, order: object, park: Park, run: object) -> None:
+    """Return when a shim was given options that there are.
+
+    Raises:
+        UsageError: it was not; nothing was begun.
+    """
+    if not isinstance(settlement, Settlement):
+        raise UsageError(f"settlement={settlement!r} is no Settlement: pass Settlement(url)")
+    if settle not in get_args(Settles):
+        raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, get_args(Settles)))}")
+    if order not in get_args(Order):
+        raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+    if checked_park(park) == "split" and settle != "turn":
+        raise UsageError(
+            f'park="split" with settle={settle!r}: what turns share waits as a whole; choose settle="turn", or'
+            ' park="keep"'
+        )
+    if run is not None and not (isinstance(run, str) and run.strip()):
+        raise UsageError(f"run={run!r}: give your id for the job, a text, or leave it out")
+
+
+__all__ = ["MISSING", "AgentRun", "Missing", "Settles", "refuse_bad_options"]

@@ -1,0 +1,36 @@
+"""What a model is told of an error: what became of its call, and what it is to do now."""
+
+from __future__ import annotations
+
+from settlemark._errors import InDoubt, KeyConflict, Refused
+
+
+class Undone(Refused):
+    """A call had succeeded, or was held, and then its turn was undone."""
+
+
+class DoneBefore(KeyConflict):
+    """A job that was begun again asked for something like what it had done before: it was not done again.
+
+    Attributes: `key`, and `recorded` and `given`, each with `tool` and `arguments`.
+    """
+
+
+def words(error: BaseException) -> str:
+    """Return what the model is told of an error: what became of its call, and what it is to do now.
+
+    >>> words(InDoubt("ask the counterparty, or declare probe=", tool="pay", scope="card:/7"))
+    'InDoubt: the outcome of pay on card:/7 is unknown: do not repeat it; say so, or find out first whether it happened'
+    """
+    if isinstance(error, InDoubt):
+        tool, scope = error.data.get("tool", "this call"), error.data.get("scope")
+        return (
+            f"InDoubt: the outcome of {tool}{f' on {scope}' if scope else ''} is unknown: do not repeat it;"
+            " say so, or find out first whether it happened"
+        )
+    if isinstance(error, Undone | DoneBefore):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+__all__ = ["DoneBefore", "Undone", "words"]

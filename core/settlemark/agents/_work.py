@@ -1,0 +1,263 @@
+"""The work of one agent, or task, in a run: its turns, one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from settlemark._acting import Program
+from settlemark._batch import Batch, BatchCall, open_batch
+from settlemark._errors import ScopeError
+from settlemark._nesting import Part
+from settlemark._scope import Scope, escape
+from settlemark._sequencer import Turn
+from settlemark.agents._call import Call
+from settlemark.agents._recalled import Decision, Recalled, recall, standing
+from settlemark.agents._shared import Shared
+from settlemark.agents._turn import AgentTurn, Opened
+from settlemark.agents._words import DoneBefore
+
+if TYPE_CHECKING:
+    from settlemark.agents._run import AgentRun
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to become of a turn.
+
+    Attributes:
+        calls: all of it.
+        known: of those that were decided before, what is on record, or why they are refused.
+        name: the transaction's, or None when nothing in it acts.
+        order: one that it keeps with other turns.
+    """
+
+    calls: Sequence[Call]
+    known: Mapping[int, Decision | DoneBefore]
+    name: str | None
+    order: Turn | None
+
+
+class Work:
+    """The work of one agent, or task, in a run. Get one from `AgentRun.work`.
+
+    Attributes:
+        run: the job it is a part of.
+        name: the agent's or task's; it is the same when the job is begun again.
+    """
+
+    def __init__(self, run: AgentRun, name: str, number: int, shared: Shared | None) -> None:
+        self.run = run
+        self.name = name or run.name
+        self._number = number
+        self._prefix = f"{run.name}/{escape(name)}/" if name else f"{run.name}/"
+        self._next = 0
+        self._recalled: Recalled | None = None
+        self._answered: Collection[str] = ()
+        self._again = False
+        self._last: AgentTurn | None = None
+        self._turns: list[AgentTurn] = []
+        self._singles: list[AgentTurn] = []
+        self._order: Turn | None = None
+        self._lock = threading.Lock()
+        own = Shared(run.settlement, run.name, self._named, run.may_touch) if run.settle == "part" else None
+        self._shared = shared or own
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a call that has not come is taken for answered by the framework itself."""
+        return self.run.patience
+
+    def now(self) -> float:
+        """Return the time in seconds, from any fixed point."""
+        return self.run.settlement.driver.now()
+
+    # ---- what a framework says
+
+    def begin(self) -> None:
+        """Say that the framework begins it, or begins it again: what was decided before is recalled, not repeated."""
+        with self._lock:
+            self._again = self._again or self._recalled is not None
+            self._recalled = None
+
+    @property
+    def unfinished(self) -> AgentTurn | None:
+        """Its last turn, while that has not settled."""
+        last = self._last
+        return None if last is None or last.settled else last
+
+    def turn(self, calls: Sequence[Call], *, because: str | None = None, answered: Collection[str] = ()) -> AgentTurn:
+        """Return the next turn: the calls of one answer of the model, in the order in which it issued them.
+
+        Nothing is opened yet. A turn that the framework left behind is settled first, without what has not come.
+
+        Args:
+            calls: not none.
+            because: what the model said when it issued them.
+            answered: ids of the calls whose answers the model was given before: no new call is taken for one of them.
+        """
+        with self._lock:
+            self._answered = answered
+            turn = AgentTurn(self, calls, because=because, before=self._last)
+            self._last = turn
+            self._keep(turn)
+        return turn
+
+    def single(self, call: Call, *, because: str | None = None, answered: Collection[str] = ()) -> AgentTurn:
+        """Return a turn of one call of which nobody knows what else its model issued.
+
+        Those whose lives overlap act in the order in which this was called; each settles by itself.
+        """
+        with self._lock:
+            self._answered = answered
+            self._singles = [turn for turn in self._singles if not turn.settled]
+            if not self._singles:
+                self._order = None
+            before = self._singles[-1] if self._singles else None
+            turn = AgentTurn(self, [call], because=because, before=before, alone=True)
+            self._singles.append(turn)
+            self._keep(turn)
+        return turn
+
+    def _keep(self, turn: AgentTurn) -> None:
+        self._turns = [earlier for earlier in self._turns if not earlier.is_past(shared=self._shared is not None)]
+        self._turns.append(turn)
+
+    def corrections(self) -> list[tuple[Call, str]]:
+        """Return what the model is to be told of calls whose answers are not true any more, each once."""
+        with self._lock:
+            turns = list(self._turns)
+        found = [(turn.calls[place], text) for turn in turns for place, text in turn.corrections().items()]
+        if self._shared is not None and self._shared.part is None:
+            with self._lock:  # it was undone, and they are told
+                self._turns = [turn for turn in self._turns if not turn.settled]
+        return found
+
+    def end(self, error: BaseException | None = None) -> Program:
+        """Say that the framework has come to its end; what turns of `settle="part"` share commits, or is undone.
+
+        Raises:
+            Refused, InDoubt, PartialCommit: it did not settle as a whole.
+        """
+        last, self._last = self._last, None
+        if last is not None and not last.settled:
+            yield from last.finish()
+        if self.run.settle == "part" and self._shared is not None:
+            yield from self._shared.end(error)
+
+    # ---- what its turns ask
+
+    def plan(self, turn: AgentTurn) -> Program:
+        """Return what is to become of a turn, when what was decided before is recalled."""
+        calls = turn.calls
+        acting = [place for place, call in enumerate(calls) if call.acts]
+        known: dict[int, Decision | DoneBefore] = {}
+        name: str | None = None
+        if acting:
+            recalled: Recalled = yield from self._recollect()
+            name = yield from self._gone_on_with(recalled, calls)
+        if acting and name is None:
+            with self._lock:
+                found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
+            known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
+            if any(place not in known or isinstance(known[place], DoneBefore) for place in acting):
+                name = None if self._shared is not None else (yield from self._named())
+        return Plan(calls, known, name, self._common() if turn.alone else None)
+
+    def _common(self) -> Turn:
+        with self._lock:
+            if self._order is None:
+                self._order = Turn(order=self.run.order, stop_on_failure=False, holds=False)
+            return self._order
+
+    def open(self, plan: Plan) -> Program:
+        """Begin a turn, and give its calls their seats."""
+        run = self.run
+        rest = [place for place in range(len(plan.calls)) if not isinstance(plan.known.get(place), Decision)]
+        within: Part | None = None
+        if self._shared is not None and any(plan.calls[place].acts for place in rest):
+            inner: Part = yield from self._shared.enter()
+            within = Part(inner.attempt, inner.numbering.under(self._number))
+        batch: Batch = yield from open_batch(
+            run.settlement, plan.name, run=run.name, within=within, turn=plan.order, order=run.order,
+            may_touch=run.may_touch, resumable=run.resumable, let_through=run.let_through, park=run.park,
+        )  # fmt: skip
+        try:
+            seats: dict[int, BatchCall] = {}
+            for place in rest:
+                call = plan.calls[place]
+                seats[place] = batch.seat(call.declaration, call.arguments, given=call.given, call_id=call.call_id)
+        except Exception as error:
+            yield from batch.abandon(error)
+            raise
+        return Opened(batch, seats)
+
+    def _scopes(self, call: Call) -> Sequence[Scope]:
+        given = dict(call.arguments if call.given is None else call.given)
+        try:
+            return self.run.settlement.effect_of(call.declaration, given, _unset, run=self.run.name).scopes
+        except ScopeError:
+            return ()  # it is told so when it runs
+
+    def _named(self) -> Program:
+        """Return the name of the next transaction."""
+        yield from self._recollect()
+        with self._lock:
+            number = self._next
+            self._next += 1
+        return f"{self._prefix}{number}"
+
+    def _recollect(self) -> Program:
+        """Return what was decided before this beginning of it."""
+        if self._recalled is not None:
+            return self._recalled
+        run, recalled = self.run, Recalled()
+        if run.resumable or self._again:
+            recalled = yield from recall(
+                run.settlement, run.name, self._is_own, answered=self._answered, wait=run.patience
+            )
+        if self._shared is not None:
+            # What turns share is nobody's to go on with when the model is asked anew: it goes on here, or is undone.
+            part = self._shared.part
+            here = None if part is None else part.attempt.name
+            recalled.left = [left for left in recalled.left if left.name != here]
+            earlier: list[Decision] = yield from run.earlier()
+            recalled.decisions.extend(earlier)
+        with self._lock:
+            effects = [effect for turn in self._turns for effect in turn.open_effects()]
+            recalled.decisions.extend(standing(effects, run.settlement.ledger.payloads))
+            self._recalled = recalled
+            self._next = max([self._next, *(self._number_of(name) + 1 for name in recalled.names)])
+            return recalled
+
+    def _is_own(self, name: str) -> bool:
+        return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
+
+    def _number_of(self, name: str) -> int:
+        return int(name.removeprefix(self._prefix))
+
+    def _gone_on_with(self, recalled: Recalled, calls: Sequence[Call]) -> Program:
+        """Return the name of a turn that was left open, if these are its calls; else it is undone first."""
+        run = self.run
+        with self._lock:
+            left, recalled.left = recalled.left, []
+        for number, turn in enumerate(left):
+            if self._shared is None and turn.is_turn_of(calls):
+                with self._lock:
+                    recalled.left = left[number + 1 :]
+                return turn.name
+            yield from run.settlement.driver.ended(turn.name, wait=run.patience)
+            stays: Recalled = yield from recall(
+                run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
+            )
+            recalled.decisions.extend(stays.decisions)
+        return None
+
+
+def _unset() -> None:
+    raise AssertionError
+
+
+__all__ = ["Plan", "Work"]
