@@ -69,7 +69,7 @@ class AgentTurn:
         self._acting = 0
         self._moved = 0.0
         self._plan: Plan | None = None
-        self._told: dict[int, Any] = {}
+        self._told: dict[int, str] = {}
         self._early = False
         self._waiting: list[Ticket] = []
         self._lock = threading.Lock()
@@ -156,7 +156,11 @@ class AgentTurn:
                     if self._once is once:
                         self._once = Once(self._work.name)  # who comes first begins it again
                 continue
-            return ended()
+            try:
+                return ended()
+            except Exception as error:
+                self._told[place] = words(error)
+                raise
         raise AssertionError
 
     def _performed(

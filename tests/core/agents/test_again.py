@@ -1,0 +1,244 @@
+"""A job that is begun again, in this process or after a death, does nothing twice and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.core.agents.conftest import Office
+
+from settlemark import Settlement
+from settlemark._runners import run_async, run_sync
+from settlemark.agents import MISSING, AgentRun
+
+BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
+POST, REPHRASED = ("post", {"to": "bank", "text": "hello"}), ("post", {"to": "bank", "text": "good day"})
+
+
+@pytest.fixture(params=["memory", "file"])
+def again(request, office, tmp_path):
+    """Return a function that begins the job anew: on the same settlement, or as a new process would."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    opened = []
+
+    def begin(name="clerk", **options):
+        if request.param == "file":
+            if opened:
+                opened.pop().close()
+            opened.append(office.settlement(url))
+        elif not opened:
+            opened.append(office.settlement())
+        work = AgentRun(opened[-1], "trip-42", **options).work(name)
+        return opened[-1], work
+
+    yield begin
+    opened.pop().close()
+
+
+async def test_the_same_calls_are_answered_from_the_record_whatever_their_ids_and_order(office, again):
+    settlement, work = again()
+    assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL, POST, ids=["a", "b", "c"]))) == [
+        "book 1", "mail ada", "post bank hello",
+    ]  # fmt: skip
+    done = list(office.log)
+    settlement, work = again()
+    assert await office.play(work.turn(office.calls(settlement, POST, ids=["x"]))) == ["post bank hello"]
+    assert await office.play(work.turn(office.calls(settlement, MAIL, BOOK, ids=["y", "z"]))) == ["mail ada", "book 1"]
+    assert office.log == done
+
+
+async def test_each_decision_answers_one_call_and_the_next_like_it_is_new(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    assert office.log == [("mail", "ada")]
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    assert office.log == [("mail", "ada"), ("mail", "ada")]
+
+
+async def test_the_same_act_in_other_words_is_refused_once_with_what_was_done(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, POST)))
+    settlement, work = again()
+    [told] = await office.play(work.turn(office.calls(settlement, REPHRASED)))
+    assert told.startswith(
+        'post was done before in this job, with {"text":"hello","to":"bank"} (confirmed), and was not done again: nothing'
+        " was run."
+    )
+    assert office.log == [("post", "bank", "hello")]
+    # Who asks again means it; and the first is still known as what it was.
+    assert await office.play(work.turn(office.calls(settlement, REPHRASED))) == ["post bank good day"]
+    assert await office.play(work.turn(office.calls(settlement, POST))) == ["post bank hello"]
+    assert office.log == [("post", "bank", "hello"), ("post", "bank", "good day")]
+
+
+async def test_the_refusal_stops_what_was_issued_behind_it(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, POST)))
+    settlement, work = again()
+    answers = await office.play(work.turn(office.calls(settlement, BOOK, REPHRASED, MAIL)))
+    assert answers[0].startswith("undone: book had succeeded")
+    assert answers[2].startswith("Refused")
+    assert office.log == [("post", "bank", "hello"), ("book", "1"), ("unbook", "1")]
+
+
+async def test_a_call_on_another_scope_is_another_act(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    settlement, work = again()
+    assert await office.play(work.turn(office.calls(settlement, ("mail", {"to": "bob"})))) == ["mail bob"]
+
+
+async def test_what_was_undone_is_done_anew(office, again):
+    settlement, work = again()
+    office.fails.add(("mail", "ada"))
+    await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
+    assert office.log == [("book", "1"), ("unbook", "1")]
+    office.fails.clear()
+    settlement, work = again()
+    assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
+    assert office.log[2:] == [("book", "1"), ("mail", "ada")]
+
+
+async def test_another_agent_of_the_run_is_not_taken_for_this_one(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    settlement, other = again("boss")
+    await office.play(other.turn(office.calls(settlement, MAIL)))
+    assert office.log == [("mail", "ada"), ("mail", "ada")]
+
+
+async def test_what_the_model_was_told_before_is_nobodys_to_repeat(office, again):
+    settlement, work = again()
+    await office.play(work.turn(office.calls(settlement, MAIL, ids=["a"])))
+    settlement, work = again()  # its history was kept: it knows of call a, and mails once more
+    await office.play(work.turn(office.calls(settlement, MAIL, ids=["b"]), answered={"a"}))
+    assert office.log == [("mail", "ada"), ("mail", "ada")]
+
+
+async def test_nobody_repeats_what_may_have_happened(office, again):
+    class Lost(Exception):
+        pass
+
+    async def post():
+        office.post("bank", "hello")
+        begun.set()
+        await asyncio.Event().wait()
+
+    begun = asyncio.Event()
+    settlement, work = again()
+    turn = work.turn(office.calls(settlement, POST))
+    task = asyncio.create_task(run_async(turn.perform(0, post)))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    settlement, work = again()
+    [told] = await office.play(work.turn(office.calls(settlement, POST)))
+    assert told.startswith("InDoubt: the outcome of post on post:/bank is unknown: do not repeat it")
+    assert office.log == [("post", "bank", "hello")]
+
+
+async def test_a_work_that_begins_again_in_the_same_job_repeats_nothing(office, settlement):
+    work = AgentRun(settlement, None).work("clerk")
+    await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
+    work.begin()  # a guardrail has refused what it came to
+    assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
+    assert office.log == [("book", "1"), ("mail", "ada")]
+
+
+async def test_with_one_transaction_for_all_its_turns_too(office, settlement):
+    work = AgentRun(settlement, "trip", settle="part").work("clerk")
+    await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
+    work.begin()
+    answers = await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
+    assert answers[0] == "book 1"
+    assert office.log == [("book", "1")]
+    await run_async(work.end())
+    assert office.log == [("book", "1"), ("mail", "ada")]
+
+
+async def test_a_turn_that_a_death_cut_off_goes_on_under_its_keys_when_the_model_issues_it_again(office, tmp_path):
+    log = await _killed_in_the_middle(tmp_path)
+    assert log == [["book", "1"]]
+    office.log = [tuple(entry) for entry in log]
+    with office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
+        work = AgentRun(settlement, "trip-42").work("clerk")
+        assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
+        assert office.log == [("book", "1"), ("mail", "ada")]
+        assert [(t.row.name, t.row.attempt) for t in settlement.transactions()] == [("trip-42/clerk/0", 1)]
+
+
+async def test_a_turn_that_a_death_cut_off_is_undone_when_the_model_decides_otherwise(office, tmp_path):
+    office.log = [tuple(entry) for entry in await _killed_in_the_middle(tmp_path)]
+    with office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
+        work = AgentRun(settlement, "trip-42").work("clerk")
+        assert await office.play(work.turn(office.calls(settlement, ("book", {"room": "2"})))) == ["book 2"]
+        assert office.log == [("book", "1"), ("unbook", "1"), ("book", "2")]
+
+
+CHILD = """
+import asyncio, json, os, sys
+from tests.core.agents.conftest import Office
+from settlemark._runners import run_async
+from settlemark.agents import AgentRun
+
+async def main(url):
+    office = Office()
+    with office.settlement(url) as settlement:
+        work = AgentRun(settlement, "trip-42").work("clerk")
+        turn = work.turn(office.calls(settlement, ("book", {"room": "1"}), ("mail", {"to": "ada"})))
+        await run_async(turn.perform(0, lambda: office.book("1"), waits=False))
+        await run_async(settlement.driver.flush())
+        print(json.dumps(office.log), flush=True)
+        os.kill(os.getpid(), 9)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def _killed_in_the_middle(directory):
+    import sys
+    from pathlib import Path
+
+    root = Path(__file__).parents[3]
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CHILD, f"sqlite:///{directory / 'ledger.db'}", stdout=asyncio.subprocess.PIPE, cwd=root,
+    )  # fmt: skip
+    out, _ = await child.communicate()
+    assert child.returncode == -9
+    return json.loads(out)
+
+
+def test_what_a_part_came_to_is_found_by_who_begins_the_job_again(tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url) as settlement:
+        job = AgentRun(settlement, "trip-42")
+        assert run_sync(job.recorded("task 1")) is MISSING
+        run_sync(job.keep("task 1", {"raw": "done", "n": [1, None]}))
+    with Settlement(url) as settlement:
+        job = AgentRun(settlement, "trip-42")
+        assert run_sync(job.recorded("task 1")) == {"raw": "done", "n": [1, None]}
+        assert run_sync(job.recorded("task 2")) is MISSING
+        assert run_sync(AgentRun(settlement, "trip-43").recorded("task 1")) is MISSING
+
+
+def test_with_one_transaction_for_the_run_it_is_found_when_that_has_settled(office, settlement):
+    job = AgentRun(settlement, "trip", settle="run")
+    turn = job.work("clerk").turn(office.calls(settlement, MAIL))
+    run_sync(turn.perform(0, lambda: office.mail("ada"), waits=False))
+    run_sync(job.keep("task 1", "done"))
+    assert (run_sync(job.recorded("task 1")), office.log) == (MISSING, [])
+    run_sync(job.end())
+    assert (run_sync(job.recorded("task 1")), office.log) == ("done", [("mail", "ada")])
+
+
+def test_what_failed_is_not_kept(office, settlement):
+    job = AgentRun(settlement, "trip", settle="run")
+    run_sync(job.keep("task 1", "done"))
+    run_sync(job.end(OSError("cut")))
+    assert run_sync(job.recorded("task 1")) is MISSING
+
+
+__all__ = ["Office"]

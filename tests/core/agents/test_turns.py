@@ -1,0 +1,273 @@
+"""The turns of an agent, whose calls a framework runs beside each other, one after the other, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from settlemark import Refused, UsageError
+from settlemark._effect import Outcome
+from settlemark._runners import run_async, run_sync
+from settlemark._states import Reason
+from settlemark.agents import AgentRun, Call
+
+BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "2"})
+
+
+def outcomes(settlement):
+    return [
+        (recorded.row.name, recorded.state.value, [(e.row.tool, e.outcome.value) for e in recorded.effects])
+        for recorded in settlement.transactions()
+    ]
+
+
+async def test_effects_act_in_issuance_order_whatever_order_the_framework_begins_them_in(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, *(("book", {"room": str(n)}) for n in range(5))))
+    answers = await office.play(turn, order=[4, 3, 2, 1, 0])
+    assert office.log == [("book", str(n)) for n in range(5)]
+    assert answers == [f"book {n}" for n in range(5)]
+
+
+async def test_what_is_irreversible_leaves_last_and_its_caller_gets_the_real_result(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, MAIL, BOOK))
+    assert await office.play(turn) == ["mail ada", "book 1"]
+    assert office.log == [("mail", "ada"), ("book", "1")]  # issued behind a held one it leaves behind it, too
+    assert outcomes(settlement) == [("trip-42/0", "committed", [("mail", "confirmed"), ("book", "confirmed")])]
+
+
+async def test_the_first_failure_stops_the_later_calls_undoes_the_earlier_ones_and_all_are_told(
+    office, settlement, job
+):
+    office.fails.add(("post", "bank"))
+    turn = job.work().turn(office.calls(settlement, BOOK, ("post", {"to": "bank"}), MAIL))
+    booked, posted, mailed = await office.play(turn)
+    assert booked.startswith("undone: book had succeeded, and was undone because post failed: OSError")
+    assert posted == "OSError: post bank is out of order"
+    assert mailed.startswith("Refused: ")
+    assert office.log == [("book", "1"), ("unbook", "1")]
+
+
+async def test_reads_run_beside_each_other(office, settlement, job):
+    both, came = asyncio.Event(), []
+
+    async def look():
+        came.append(1)
+        if len(came) == 2:
+            both.set()
+        await both.wait()  # for ever, when one waits for the other
+        return "seen"
+
+    turn = job.work().turn(office.calls(settlement, LOOK, LOOK))
+    ended = await asyncio.wait_for(asyncio.gather(*(run_async(turn.perform(n, look)) for n in (0, 1))), 20)
+    assert ended == ["seen", "seen"]
+    assert settlement.transactions() == []  # and nothing is recorded
+
+
+def test_answered_one_after_the_other_a_held_call_is_acknowledged_and_leaves_behind_the_last(office, settlement, job):
+    work = job.work()
+    turn = work.turn(office.calls(settlement, MAIL, LOOK))
+    first = run_sync(turn.perform(0, lambda: office.mail("ada"), waits=False))
+    assert (str(first).startswith("queued"), office.log) == (True, [])
+    assert run_sync(turn.perform(1, lambda: office.look("2"), waits=False)) == "look 2"
+    assert office.log == [("look", "2"), ("mail", "ada")]
+    assert (first.outcome, work.corrections(), turn.settled) == ("confirmed", [], True)
+
+
+def test_answered_one_after_the_other_what_was_undone_since_is_told_before_the_model_is_asked_again(
+    office, settlement, job
+):
+    office.fails.add(("look", "2"))
+    work = job.work()
+    turn = work.turn(office.calls(settlement, BOOK, MAIL, LOOK))
+    assert run_sync(turn.perform(0, lambda: office.book("1"), waits=False)) == "book 1"
+    run_sync(turn.perform(1, lambda: office.mail("ada"), waits=False))
+    with pytest.raises(OSError, match="out of order"):
+        run_sync(turn.perform(2, lambda: office.look("2"), waits=False))
+    told = {call.tool: text for call, text in work.corrections()}
+    assert list(told) == ["book", "mail"]
+    assert told["book"].startswith("undone: book had succeeded")
+    assert told["mail"].startswith("never left: mail was held")
+    assert work.corrections() == []  # each once
+    assert office.log == [("book", "1"), ("unbook", "1")]
+
+
+def test_who_is_answered_last_is_told_of_its_own_release_once(office, settlement, job):
+    office.fails.add(("mail", "ada"))
+    work = job.work()
+    turn = work.turn(office.calls(settlement, LOOK, MAIL))
+    run_sync(turn.perform(0, lambda: office.look("2"), waits=False))
+    with pytest.raises(OSError, match="mail ada is out of order"):
+        run_sync(turn.perform(1, lambda: office.mail("ada"), waits=False))
+    assert (work.corrections(), office.log) == ([], [("look", "2")])
+
+
+async def test_a_call_that_the_framework_answers_itself_is_waited_for_by_nobody(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, BOOK, MAIL, BOOK))
+    played = asyncio.create_task(office.play(turn, order=[1]))
+    turn.absent(0)
+    turn.absent(2)
+    assert await asyncio.wait_for(played, 20) == ["mail ada"]
+    assert office.log == [("mail", "ada")]
+
+
+async def test_a_call_that_never_comes_is_given_up_when_nobody_has_moved_for_as_long_as_any_wait(office):
+    with office.settlement(wait=0.05) as settlement:
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL, LOOK))
+        assert await asyncio.wait_for(office.play(turn, order=[1]), 20) == ["mail ada"]
+        with pytest.raises(Refused, match="book was called after its turn had gone on without it: nothing was run"):
+            await run_async(turn.perform(0, lambda: office.book("1")))
+    assert office.log == [("mail", "ada")]
+
+
+async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(office):
+    with office.settlement(wait=0.02) as settlement:
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, LOOK, BOOK))
+        looked, go = asyncio.Event(), asyncio.Event()
+
+        async def look():
+            looked.set()
+            await go.wait()
+            return "seen"
+
+        reading = asyncio.create_task(run_async(turn.perform(0, look)))
+        await looked.wait()
+        for _ in range(20):  # as often as a waiting call would look
+            turn._look()
+        assert turn._absent == set()
+        booking = asyncio.create_task(run_async(turn.perform(1, lambda: office.book("1"))))
+        go.set()
+        assert await asyncio.wait_for(asyncio.gather(reading, booking), 20) == ["seen", "book 1"]
+
+
+async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by_what_it_did_then(office, settlement):
+    tries = []
+
+    async def book():
+        tries.append(len(tries))
+        if len(tries) == 1:
+            with settlement.driver.local as protocol:  # as an older one does that needs the room
+                protocol.abort(protocol.named["trip/0"], Reason.WOUNDED)
+        return office.book("1")
+
+    turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
+    answers = await asyncio.wait_for(
+        asyncio.gather(run_async(turn.perform(0, book)), run_async(turn.perform(1, lambda: office.mail("ada")))),
+        20,
+    )
+    assert (answers, len(tries)) == (["book 1", "mail ada"], 2)
+    assert office.log == [("book", "1"), ("unbook", "1"), ("book", "1"), ("mail", "ada")]
+
+
+async def test_a_cancelled_call_leaves_nothing_of_its_turn_half_done(office, settlement, job):
+    begun = asyncio.Event()
+
+    async def post():
+        begun.set()
+        await asyncio.Event().wait()
+
+    turn = job.work().turn(office.calls(settlement, BOOK, ("post", {"to": "bank"}), MAIL))
+    tasks = [
+        asyncio.create_task(run_async(turn.perform(0, lambda: office.book("1")))),
+        asyncio.create_task(run_async(turn.perform(1, post))),
+        asyncio.create_task(run_async(turn.perform(2, lambda: office.mail("ada")))),
+    ]
+    await begun.wait()
+    tasks[1].cancel()
+    ended = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+    assert [type(one) is str for one in ended] == [False, False, False]
+    assert office.log == [("book", "1"), ("unbook", "1")]
+    [(name, state, effects)] = outcomes(settlement)
+    assert (name, state, effects[0]) == ("trip-42/0", "aborted", ("book", "undone"))
+    assert effects[1] == ("post", Outcome.UNKNOWN.value)  # it was sent, and nobody knows what came of it
+
+
+async def test_control_flow_of_the_framework_puts_the_turn_aside_and_it_is_gone_on_with(office, settlement):
+    class Pause(Exception):
+        pass
+
+    async def pause():
+        raise Pause
+
+    def begin():
+        job = AgentRun(settlement, "trip", let_through=(Pause,))
+        return job.work().turn(office.calls(settlement, BOOK, ("post", {"to": "bank"})))
+
+    turn = begin()
+    booked, posted = await asyncio.gather(
+        run_async(turn.perform(0, lambda: office.book("1"))), run_async(turn.perform(1, pause)), return_exceptions=True
+    )
+    assert (booked, type(posted)) == ("book 1", Pause)
+    assert outcomes(settlement)[0][1] == "open"
+    assert await office.play(begin()) == ["book 1", "post bank"]
+    assert office.log == [("book", "1"), ("post", "bank")]  # booked once
+    assert outcomes(settlement) == [("trip/0", "committed", [("book", "confirmed"), ("post", "confirmed")])]
+
+
+async def test_single_calls_whose_lives_overlap_act_in_the_order_in_which_they_were_entered(office, settlement, job):
+    work = job.work()
+    turns = [work.single(call) for call in office.calls(settlement, *(("book", {"room": str(n)}) for n in range(4)))]
+    answers = await asyncio.wait_for(asyncio.gather(*(office.answer(turn, 0) for turn in reversed(turns))), 20)
+    assert answers == ["book 3", "book 2", "book 1", "book 0"]
+    assert office.log == [("book", str(n)) for n in range(4)]
+    assert [name for name, _, _ in outcomes(settlement)] == [f"trip-42/{n}" for n in range(4)]
+
+
+async def test_a_single_call_that_fails_undoes_no_other(office, settlement, job):
+    office.fails.add(("post", "bank"))
+    work = job.work()
+    turns = [work.single(call) for call in office.calls(settlement, BOOK, ("post", {"to": "bank"}), MAIL)]
+    answers = await asyncio.wait_for(asyncio.gather(*(office.answer(turn, 0) for turn in turns)), 20)
+    assert answers == ["book 1", "OSError: post bank is out of order", "mail ada"]
+    assert office.log == [("book", "1"), ("mail", "ada")]
+
+
+async def test_a_turn_left_behind_is_settled_before_the_next_begins(office, settlement, job):
+    work = job.work()
+    first, begun = work.turn(office.calls(settlement, BOOK, MAIL)), asyncio.Event()
+
+    async def book():
+        begun.set()
+        return office.book("1")
+
+    playing = asyncio.create_task(run_async(first.perform(0, book)))
+    await begun.wait()
+    second = work.turn(office.calls(settlement, ("mail", {"to": "bob"})))
+    assert (await office.play(second), await playing) == (["mail bob"], "book 1")
+    assert work.unfinished is None
+    assert outcomes(settlement) == [
+        ("trip-42/0", "committed", [("book", "confirmed")]),
+        ("trip-42/1", "committed", [("mail", "confirmed")]),
+    ]
+
+
+async def test_the_effect_says_what_the_model_said(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, BOOK), because="Ada wants to sleep")
+    await office.play(turn)
+    assert [e.row.rationale for t in settlement.transactions() for e in t.effects] == ["Ada wants to sleep"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"settle": "node"}, "settle='node': choose one of 'turn', 'part', 'run'"),
+        ({"order": "any"}, "order='any': choose"),
+        ({"park": "split", "settle": "run"}, "park=\"split\" with settle='run'"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_begins(settlement, options, said):
+    with pytest.raises(UsageError) as refused:
+        AgentRun(settlement, "trip", **options)
+    assert str(refused.value).startswith(said)
+
+
+def test_a_run_without_an_id_says_once_that_nothing_can_know_it_again(settlement, caplog):
+    assert AgentRun(settlement, None).name != AgentRun(settlement, None).name
+    assert [record.message for record in caplog.records] == [
+        "this job has no id of yours, so nothing can know it again after a crash: give it one, run=…"
+    ]
+
+
+def test_a_call_of_a_read_does_not_act(settlement):
+    assert not Call("look", {"room": "1"}, settlement.declared("look")).acts
+    assert Call("book", {"room": "1"}, settlement.declared("book")).acts
