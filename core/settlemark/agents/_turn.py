@@ -352,9 +352,9 @@ class AgentTurn:
         before, self._before = self._before, None
         if before is not None:
             yield from before.seated() if self.alone else before.finish()
-        if self._plan is None:
-            self._plan = yield from self._work.plan(self)
-        opened: Opened = yield from self._work.open(self._plan)
+        plan: Plan = self._plan or (yield from self._work.plan(self))
+        self._plan = plan
+        opened: Opened = yield from self._work.open(plan)
         for place in self._absent:
             if place in opened.seats:
                 opened.batch.absent(opened.seats[place])

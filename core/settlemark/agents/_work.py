@@ -154,11 +154,11 @@ class Work:
         calls = turn.calls
         acting = [place for place, call in enumerate(calls) if call.acts]
         known: dict[int, Decision | DoneBefore] = {}
-        name: str | None = None
-        if acting:
-            recalled: Recalled = yield from self._recollect()
-            name = yield from self._gone_on_with(recalled, calls)
-        if acting and name is None:
+        if not acting:
+            return Plan(calls, known, None, self._common() if turn.alone else None)
+        recalled: Recalled = yield from self._recollect()
+        name: str | None = yield from self._gone_on_with(recalled, calls)
+        if name is None:
             with self._lock:
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
