@@ -64,8 +64,8 @@ async def test_the_same_act_in_other_words_is_refused_once_with_what_was_done(of
     settlement, work = again()
     [told] = await office.play(work.turn(office.calls(settlement, REPHRASED)))
     assert told.startswith(
-        'post was done before in this job, with {"text":"hello","to":"bank"} (confirmed), and was not done again: nothing'
-        " was run."
+        'post was done before in this job, with {"text":"hello","to":"bank"} (confirmed), and was not done again:'
+        " nothing was run."
     )
     assert office.log == [("post", "bank", "hello")]
     # Who asks again means it; and the first is still known as what it was.
