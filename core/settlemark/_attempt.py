@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
@@ -18,6 +18,7 @@ from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._txn import DETACHED, Ticket, Txn
 from settlemark.ledger._contract import (
+    HAPPENED,
     Book,
     Change,
     EffectRow,
@@ -64,7 +65,7 @@ class Attempt:
     __slots__ = (
         "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks",
         "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
-        "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "suspended",
+        "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "stays", "suspended",
         "told_waiting", "txn", "wait", "waiters", "written",
     )  # fmt: skip
 
@@ -98,6 +99,7 @@ class Attempt:
         self.retries = retries
         self.replay: RecordedTransaction | None = None
         self.recorded: dict[Path, RecordedEffect] = {}
+        self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
         self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
         self.held_scopes: dict[Scope, None] = {}
@@ -187,8 +189,7 @@ class Attempt:
         return key if call_id is None else f"{key}:{call_id}"
 
     def _path_of(self, key: str) -> Path:
-        named = key.removeprefix(f"{self.prefix}{self.name}#{self.number}/").partition(":")[0]
-        return tuple(int(number) for number in named.split("."))
+        return path_of(key, self.prefix, self.name, self.number)
 
     def current(self, effect: Effect) -> CurrentCall:
         """Return what a tool sees as its current call."""
@@ -216,7 +217,7 @@ class Attempt:
         """
         if self.replay is None:
             return None
-        found = self.recorded.get(effect.path)
+        found = self.recorded.get(effect.path) or self.stays.get(effect.path)
         if found is None:
             _ = self.live  # says why nothing new can run
             return None
@@ -225,6 +226,33 @@ class Attempt:
         if isinstance(found.result, Unreadable):
             raise self._unreadable("result", found.result, row.key, row.tool, found.outcome)
         return found
+
+    def carry_on(self, earlier: Iterable[RecordedTransaction]) -> None:
+        """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
+        for recorded in earlier:
+            for effect in recorded.effects:
+                if recorded.state is State.ABORTED and effect.outcome in HAPPENED:
+                    self.stays[path_of(effect.row.key, self.prefix, self.name, recorded.row.attempt)] = effect
+
+    def stayed(self, effect: Effect) -> RecordedEffect | None:
+        """Return what stays of this same decision from an attempt that was aborted, or None.
+
+        Raises:
+            Forgotten: it is on record, and its result is not.
+        """
+        found = self.stays.get(effect.path)
+        if found is None or not self._is_same(effect, found.row):
+            return None
+        if isinstance(found.result, Unreadable):
+            raise self._unreadable("result", found.result, found.row.key, found.row.tool, found.outcome)
+        return found
+
+    def _is_same(self, effect: Effect, row: EffectRow) -> bool:
+        if row.tool != effect.declaration.tool and row.tool not in effect.declaration.aliases:
+            return False
+        if self.payloads.plain and row.arguments == effect.payload:
+            return True
+        return self.payloads.same(effect.payload, row.fingerprint, effect_key=row.key)
 
     def resume(self, effect: Effect) -> Effect | None:
         """Return the effect of this same decision from before a suspension, or None when it is new.
@@ -409,6 +437,16 @@ class Attempt:
 
 
 _QUOTES = ("cause", "verdict")
+
+
+def path_of(key: str, prefix: str, name: str, attempt: int) -> Path:
+    """Return the name of a decision in its transaction, from its key.
+
+    >>> path_of("trip#1/0.2:call-7", "", "trip", 1)
+    (0, 2)
+    """
+    named = key.removeprefix(f"{prefix}{name}#{attempt}/").partition(":")[0]
+    return tuple(int(number) for number in named.split("."))
 
 
 def _printable(text: str | None) -> str | None:

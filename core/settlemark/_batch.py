@@ -543,7 +543,9 @@ def open_batch(
     Raises:
         Refused: its run was cancelled, or its name is in use.
     """
-    part = within or (yield from settlement.begin(name, run=run, position=position, may_touch=may_touch))
+    part = within or (
+        yield from settlement.begin(name, run=run, position=position, may_touch=may_touch, comes_back=True)
+    )
     before: list[Attempt] = []
     while not part.joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
         before.append(part.attempt)

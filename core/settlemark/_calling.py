@@ -115,6 +115,7 @@ class Calling(Aborting):
             effect.arguments = _codec.snapshot(effect.arguments)
             effect.key = attempt.key(effect.path, effect.call_id)
             recorded = attempt.recall(effect)
+            recorded = recorded or attempt.stayed(effect)
             if recorded is not None:
                 return self._replayed(effect, recorded)
         elif attempt.txn is None:

@@ -88,11 +88,13 @@ class Driver(Parking, Rewinding):
         retry: bool,
         ask: Ask | None = None,
         approver: Approver | None = None,
+        comes_back: bool = False,
         **placing: Unpack[Placing],
     ) -> Program:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
 
-        `known` says that the name was chosen by the caller, so that the ledger may know it.
+        `known` says that the name was chosen by the caller, so that the ledger may know it; `comes_back` that who
+        enters it again makes the same decisions again, and not others: what of them stays is not done twice.
 
         Raises:
             Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
@@ -109,6 +111,10 @@ class Driver(Parking, Rewinding):
                 on_failure=on_failure, retries=retries, ask=ask, approver=approver,
             )  # fmt: skip
 
+        def carry(book: Book, attempt: Attempt, recorded: RecordedTransaction | None) -> None:
+            if comes_back and recorded is not None and (recorded.state is State.ABORTED or recorded.row.attempt > 1):
+                attempt.carry_on(found for found in book.of_run(run) if found.row.name == name)
+
         def enter(protocol: Protocol, book: Book) -> Attempt | Ticket:
             protocol.refuse_fenced(name, run)
             same = protocol.named.get(name)
@@ -121,6 +127,7 @@ class Driver(Parking, Rewinding):
             if recorded is not None and recorded.state is State.COMMITTED:
                 replay = build(None, recorded.row.attempt)
                 replay.become_replay(follow(book, recorded))
+                carry(book, replay, recorded)
                 return replay
             if recorded is not None and recorded.state is not State.ABORTED:
                 self._record_ends(protocol, book, {(name, recorded.row.attempt): recorded})
@@ -129,6 +136,7 @@ class Driver(Parking, Rewinding):
                 name, run, attempt=number, declared=footprint, retry=retry, owner=self.ledger.worker, **placing
             )  # fmt: skip
             attempt = build(txn, number)
+            carry(book, attempt, recorded)
             self._seat(book, txn, attempt)
             return attempt
 

@@ -226,6 +226,10 @@ class Recovering(Gating, Settling):
                 name, ", ".join(tools), extra=about(transaction=name, tools=tools),
             )  # fmt: skip
 
+    def is_elsewhere(self, txn: Txn) -> bool:
+        """Whether no program of this process has it: another process does, or one that has ended."""
+        return txn not in self._attempts
+
     def _is_nobodys(self, txn: Txn) -> bool:
         """Whether no program of this process or another brings a transaction to its end."""
         return txn.owner in (NOBODY, self.ledger.worker) and txn not in self._attempts

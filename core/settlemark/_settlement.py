@@ -537,13 +537,16 @@ class Settlement(Operators):
         run: str,
         position: Position | None = None,
         may_touch: str | Scope | Iterable[str | Scope] = (),
+        comes_back: bool = False,
     ) -> Program:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
-        Its answer is a `Part`: where the caller is inside another's call, a part of that.
+        Its answer is a `Part`: where the caller is inside another's call, a part of that. `comes_back` says that a
+        name that is entered again stands for the same decisions, as when a framework resumes: then what an aborted
+        attempt did and could not undo is not done again, but answered from the record.
         """
         options = self._options(name, run, may_touch, (), None, None, position=position)
-        return self.driver.enter(**options, independent=False)
+        return self.driver.enter(**options, independent=False, comes_back=comes_back)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
         """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""

@@ -22,7 +22,7 @@ from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
-from settlemark_langgraph._identity import Identity
+from settlemark_langgraph._identity import Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep
 
 Settle = Literal["call", "node", "superstep", "run"]
@@ -162,6 +162,28 @@ class Boundaries:
         finally:
             if boundary is not None:
                 self._forget(boundary)
+
+    def finish_left(self, run: str | None, namespace: str, *, done: bool) -> Program:
+        """Settle what an ended process left of a run, whose graph is `done`: no node comes back to that."""
+        if run is None or not done:
+            return
+        prefix, driver = superstep_name(run, namespace, ""), self._settlement.driver
+        with driver.local as protocol, self._lock:
+            left = [
+                txn.name
+                for txn in protocol.live.values()
+                if txn.run == run
+                and txn.name.startswith(prefix)
+                and txn.name.endswith(_RUN)
+                and txn.name not in self._open
+                and txn.state is State.OPEN
+                and driver.is_elsewhere(txn)
+            ]
+        for name in left:
+            try:
+                yield from self.settle(name)
+            except Refused as error:
+                _log.warning("%s was not taken up: %s", name, error)
 
     def record(self, run: str) -> Program:
         """Have on record what is known of a run's calls: LangGraph is about to keep their answers, and asks no more."""

@@ -27,6 +27,9 @@ from settlemark.ledger._contract import Book
 from settlemark_langgraph._boundaries import boundaries_of
 from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
 
+_TRIGGER = "branch:to:"
+_COLLECTS = ("join:", "__pregel_tasks", "__start__")
+
 
 def settled_checkpointer(saver: BaseCheckpointSaver[Any], settlement: Settlement) -> BaseCheckpointSaver[Any]:
     """Return a checkpointer that stores what `saver` stores, and settles effects with it.
@@ -115,6 +118,7 @@ def _put(
     name = _settled_by(config, metadata)
     if name is not None:
         run_sync(self._boundaries.settle(name))
+        run_sync(self._boundaries.finish_left(*_thread(config), done=_is_done(checkpoint)))
     return self.inner.put(config, checkpoint, metadata, new_versions)
 
 
@@ -128,19 +132,49 @@ async def _aput(
     name = _settled_by(config, metadata)
     if name is not None:
         await run_async(self._boundaries.settle(name))
+        await run_async(self._boundaries.finish_left(*_thread(config), done=_is_done(checkpoint)))
     return await self.inner.aput(config, checkpoint, metadata, new_versions)
 
 
 def _get_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
-    return _without_undone(self, self.inner.get_tuple(config))
+    found = self.inner.get_tuple(config)
+    run_sync(self._boundaries.finish_left(*_thread(config), done=_is_over(config, found)))
+    return _without_undone(self, found)
 
 
 async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
     found = await self.inner.aget_tuple(config)
+    await run_async(self._boundaries.finish_left(*_thread(config), done=_is_over(config, found)))
     if found is None or not found.pending_writes:
         return found
     # In a thread: the ledger may be away for a while, and the loop is others', too.
     return await asyncio.to_thread(_without_undone, self, found)
+
+
+def _is_over(config: RunnableConfig, found: CheckpointTuple | None) -> bool:
+    """Whether the newest checkpoint of a thread was asked for, and says that its graph has come to its end."""
+    if found is None or found.pending_writes or found.metadata.get("source") != "loop":
+        return False
+    return not config.get("configurable", {}).get("checkpoint_id") and _is_done(found.checkpoint)
+
+
+def _is_done(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint says that no task follows it; where it cannot be told, that is no.
+
+    The nodes of a `StateGraph` are triggered by channels of their own, which are empty when they have run.
+    """
+    is_known = any(name.startswith(_TRIGGER) for name in checkpoint["channel_versions"])
+    waits = (
+        name.startswith(_TRIGGER) or (value and name.startswith(_COLLECTS))
+        for name, value in checkpoint["channel_values"].items()
+    )
+    return is_known and not any(waits)
+
+
+def _thread(config: RunnableConfig) -> tuple[str | None, str]:
+    found: Mapping[str, Any] = config.get("configurable", {})
+    thread = found.get("thread_id")
+    return None if thread is None else str(thread), found.get("checkpoint_ns") or ""
 
 
 def _settled_by(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
+from settlemark._attempt import path_of
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._gates import REJECTED, because_in, rejection
 from settlemark._nesting import Path
@@ -75,7 +76,7 @@ class Left:
         acting = [call for call in calls if call.acts]
         for effect in self.effects:
             path = _path_of(effect)
-            if path is None or len(path) != 1:
+            if len(path) > 1:  # made inside another call
                 continue
             if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
                 return False
@@ -193,11 +194,9 @@ def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:
     return same
 
 
-def _path_of(effect: RecordedEffect) -> Path | None:
-    """Return the name of a decision in its transaction, from its key: `…#1/0.2:id`."""
+def _path_of(effect: RecordedEffect) -> Path:
     row = effect.row
-    named = row.key.partition(f"{row.name}#{row.attempt}/")[2].partition(":")[0].split(".")
-    return tuple(map(int, named)) if all(number.isdecimal() for number in named) else None
+    return path_of(row.key, row.key.partition(f"{row.name}#")[0], row.name, row.attempt)
 
 
 def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:

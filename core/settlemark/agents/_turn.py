@@ -224,7 +224,7 @@ class AgentTurn:
             self._absent.add(place)
             opened = self._opened
         if opened is not None and place in opened.seats:
-            opened.batch.absent(opened.seats[place])
+            _leave_out(opened, place)
         self._wake()
 
     def finish(self) -> Program:
@@ -308,6 +308,9 @@ class AgentTurn:
 
     def _look(self) -> float | None:
         """Take for answered elsewhere what has not come, when nobody has moved since the last look."""
+        opened = self._opened
+        if opened is not None:
+            self._tell_absent(opened)  # it may have been said while the turn was being opened
         self._give_up()
         return self._work.patience if self._missing(len(self.calls)) else None
 
@@ -355,11 +358,16 @@ class AgentTurn:
         plan: Plan = self._plan or (yield from self._work.plan(self))
         self._plan = plan
         opened: Opened = yield from self._work.open(plan)
-        for place in self._absent:
-            if place in opened.seats:
-                opened.batch.absent(opened.seats[place])
+        self._tell_absent(opened)
         opened.batch.look = self._look
         return opened
+
+    def _tell_absent(self, opened: Opened) -> None:
+        with self._lock:
+            seats = [opened.seats[place] for place in self._absent if place in opened.seats]
+        for seat in seats:
+            if not seat.over:
+                opened.batch.absent(seat)
 
     def seated(self) -> Program:
         """Wait until its calls have their places, or it turned out that they will not have any."""
@@ -367,6 +375,15 @@ class AgentTurn:
             yield from self._once.get(self._open)
         except Exception:
             return
+
+
+def _leave_out(opened: Opened, place: int) -> None:
+    """Have a turn go on without a call; what it did before the turn was put aside is still told of, if it is undone."""
+    seat = opened.seats[place]
+    known = opened.batch.attempt.effects.get(seat.placed.path)
+    if known is not None and not seat.effects:
+        seat.effects.append(known)
+    opened.batch.absent(seat)
 
 
 __all__ = ["TRIES", "AgentTurn", "Opened"]

@@ -141,9 +141,11 @@ class Work:
         Raises:
             Refused, InDoubt, PartialCommit: it did not settle as a whole.
         """
-        last, self._last = self._last, None
-        if last is not None and not last.settled:
-            yield from last.finish()
+        with self._lock:
+            begun = [turn for turn in (self._last, *self._singles) if turn is not None and not turn.settled]
+            self._last, self._singles = None, []
+        for turn in begun:
+            yield from turn.finish()
         if self.run.settle == "part" and self._shared is not None:
             yield from self._shared.end(error)
 

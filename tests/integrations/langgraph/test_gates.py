@@ -697,7 +697,7 @@ def test_a_gated_call_inside_of_a_tool_is_refused_with_whom_to_give(world, settl
 
 
 def test_a_node_without_a_settlement_refuses_a_tool_that_needs_a_yes(world):
-    with pytest.raises(DeclarationError, match="rent needs a person's yes .* give it settlement=Settlement"):
+    with pytest.raises(DeclarationError, match="rent needs a person's yes .* pass settlement=Settlement"):
         SequencedToolNode(desk(world))
 
 

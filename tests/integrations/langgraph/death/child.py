@@ -377,7 +377,7 @@ class Process:
 
     def _build(self, known, settlement, saver):
         saver.points = self.points
-        if self.way.settle == "superstep":
+        if self.way.settle in ("superstep", "run"):
             saver = settled_checkpointer(saver, settlement)
         graph = build(self.way, known, settlement, saver)
         if settlement is not None and self.way.durability == "exit":

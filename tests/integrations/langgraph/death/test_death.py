@@ -104,21 +104,12 @@ def test_a_process_that_resumes_and_dies_is_resumed_alike(folder, way, at, recor
     record_property("explored_deaths of agents", tally.kills)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason='with settle="run" no node comes back to what a process left that died behind its last tools: it is undone',
-)
 def test_a_run_that_was_to_settle_as_a_whole_settles_although_only_its_last_word_was_missing(folder):
     sweep = Sweep(folder, Way("graph", "run", "sync"), audit_ours)
 
     assert sweep.run(["before put_writes #6", "after put 5 #1"]).wrong == {}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a turn that was undone is made anew under its name, with what of it could not be undone: that is named, and"
-    " happens again, if the model had not been told when the process died",
-)
 def test_what_stays_of_a_turn_that_is_undone_is_not_done_again_by_whoever_comes_back_to_the_turn(folder):
     sweep = Sweep(folder, Way("graph", "node", "sync", STAYS), audit_ours)
 
