@@ -34,10 +34,10 @@ class NodeDeclarations:
         """Take in tools that were not known before."""
         for name, tool in tools.items():
             if name not in self._tools:
-                self._tools[name] = tool
                 places = places_of(tool)
                 function = next((place for place in places[:2] if place is not None), None)
                 self._declarations.learn(name, function, declared_on=places, arguments=tuple(tool.args))
+                self._tools[name] = tool
 
     def tool(self, name: str) -> BaseTool | None:
         """Return the tool of this name, if there is one."""

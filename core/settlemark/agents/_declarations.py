@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,8 +54,10 @@ class Declarations:
         self._settles = settles
         self._example = example
         self._known: dict[str, Sequence[str]] = {}
+        self._lock = threading.Lock()
         for name, declared in self._effects.items():
             _check(name, declared, names, owner)
+        for name in self._effects:
             self._declare(name, None)
 
     def _declare(self, name: str, function: Callable[..., Any] | None) -> None:
@@ -84,9 +87,12 @@ class Declarations:
         Raises:
             DeclarationError: what is declared of it does not fit it.
         """
-        if name in self._known:
-            return
-        self._known[name] = arguments
+        with self._lock:  # whoever asks `of` behind this has the declaration, in whatever thread
+            if name not in self._known:
+                self._learn(name, function, declared_on)
+                self._known[name] = arguments
+
+    def _learn(self, name: str, function: Callable[..., Any] | None, declared_on: Sequence[object]) -> None:
         if name in self._effects:
             self._declare(name, function)
         # Known by name from now on: recovery finds its handlers before the tool is called again.

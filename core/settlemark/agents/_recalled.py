@@ -22,6 +22,7 @@ from settlemark._parking import follow
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._settlement import Settlement
+from settlemark._splitting import rest_of
 from settlemark._states import State
 from settlemark._transaction import Queued
 from settlemark.agents._call import Call
@@ -65,11 +66,19 @@ class Decision:
 
 @dataclass(slots=True, eq=False)
 class Left:
-    """A turn that an ended process left open, or that its framework put aside."""
+    """A turn that an ended process left open, or that its framework put aside.
+
+    Attributes:
+        name: the transaction's.
+        effects: what it had begun to do, with what of it was split off.
+        payloads: tells whether arguments are those on record.
+        open: the name of what is open of it: what was split off last.
+    """
 
     name: str
     effects: list[RecordedEffect]
     payloads: Payloads
+    open: str
 
     def is_turn_of(self, calls: Sequence[Call]) -> bool:
         """Whether these calls are what that turn had begun to do: then it is gone on with."""
@@ -143,22 +152,23 @@ def recall(
     """
     driver, payloads = settlement.driver, settlement.ledger.payloads
 
-    def look(protocol: Protocol, book: Book) -> tuple[list[RecordedTransaction], dict[str, State]]:
-        live = {txn.name: txn.state for txn in protocol.live.values() if txn.run == run and belongs(txn.name)}
-        return [follow(book, found) for found in book.of_run(run) if belongs(found.row.name)], live
+    def look(protocol: Protocol, book: Book) -> tuple[list[tuple[RecordedTransaction, str]], dict[str, State]]:
+        live = {txn.name: txn.state for txn in protocol.live.values() if txn.run == run}
+        found = [recorded for recorded in book.of_run(run) if belongs(recorded.row.name)]
+        return [(follow(book, recorded), _last_of(book, recorded)) for recorded in found], live
 
     found, live = yield from driver.look(look)
-    ending = [name for name, state in live.items() if state is not State.OPEN]
+    ending = [name for name, state in live.items() if state is not State.OPEN and belongs(name)]
     if ending:
         for name in ending:
             yield from driver.ended(name, wait=wait)
         found, live = yield from driver.look(look)
     recalled = Recalled()
-    for recorded in found:
+    for recorded, last in found:
         name = recorded.row.name
         recalled.names.add(name)
-        if name in live and recorded.state is State.OPEN:
-            recalled.left.append(Left(name, recorded.effects, payloads))
+        if live.get(last) is State.OPEN:
+            recalled.left.append(Left(name, recorded.effects, payloads, last))
             continue
         recalled.decisions.extend(
             _decision(effect, payloads)
@@ -166,6 +176,13 @@ def recall(
             if _stands(effect) and effect.row.call_id not in answered
         )
     return recalled
+
+
+def _last_of(book: Book, recorded: RecordedTransaction) -> str:
+    """Return the name of what was split off last from a transaction, or its own."""
+    name, rest = recorded.row.name, rest_of(recorded)
+    part = None if rest is None else book.load(rest)
+    return name if part is None else _last_of(book, part)
 
 
 def standing(effects: Iterable[Effect], payloads: Payloads) -> list[Decision]:

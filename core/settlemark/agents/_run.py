@@ -197,7 +197,7 @@ class AgentRun:
             return list[Decision]()
         found: Recalled = yield from self._recall()
         for left in found.left:
-            yield from self.settlement.driver.ended(left.name, wait=self.patience)
+            yield from self.settlement.driver.ended(left.open, wait=self.patience)
         if found.left:
             found = yield from self._recall()
         self._begun = len(found.names)

@@ -224,7 +224,7 @@ class AgentTurn:
             self._absent.add(place)
             opened = self._opened
         if opened is not None and place in opened.seats:
-            _leave_out(opened, place)
+            _leave_out(opened.batch, opened.seats[place])
         self._wake()
 
     def finish(self) -> Program:
@@ -367,7 +367,7 @@ class AgentTurn:
             seats = [opened.seats[place] for place in self._absent if place in opened.seats]
         for seat in seats:
             if not seat.over:
-                opened.batch.absent(seat)
+                _leave_out(opened.batch, seat)
 
     def seated(self) -> Program:
         """Wait until its calls have their places, or it turned out that they will not have any."""
@@ -377,13 +377,12 @@ class AgentTurn:
             return
 
 
-def _leave_out(opened: Opened, place: int) -> None:
+def _leave_out(batch: Batch, seat: BatchCall) -> None:
     """Have a turn go on without a call; what it did before the turn was put aside is still told of, if it is undone."""
-    seat = opened.seats[place]
-    known = opened.batch.attempt.effects.get(seat.placed.path)
+    known = batch.attempt.effects.get(seat.placed.path)
     if known is not None and not seat.effects:
         seat.effects.append(known)
-    opened.batch.absent(seat)
+    batch.absent(seat)
 
 
 __all__ = ["TRIES", "AgentTurn", "Opened"]

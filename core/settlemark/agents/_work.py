@@ -250,7 +250,7 @@ class Work:
                 with self._lock:
                     recalled.left = left[number + 1 :]
                 return turn.name
-            yield from run.settlement.driver.ended(turn.name, wait=run.patience)
+            yield from run.settlement.driver.ended(turn.open, wait=run.patience)
             stays: Recalled = yield from recall(
                 run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
             )
