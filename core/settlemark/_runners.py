@@ -328,6 +328,19 @@ async def uninterrupted(future: asyncio.Future[Any], patience: Patience | None =
                 return future.result()
 
 
+async def to_its_end(work: Coroutine[Any, Any, Any]) -> Any:
+    """Wait for work to its end, as for a thread that nobody can stop; a cancellation comes behind it.
+
+    The result is returned, and where this task awaits next it is cancelled.
+    """
+    patience = Patience()
+    found = await uninterrupted(asyncio.ensure_future(work), patience)
+    task = asyncio.current_task()
+    if patience.interrupted and task is not None:
+        task.cancel()
+    return found
+
+
 async def _wait_async(request: Wait) -> bool:
     ticket = request.ticket
     if ticket.fired:

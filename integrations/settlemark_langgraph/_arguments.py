@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self, cast
 
 from langchain_core.messages import ToolCall
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from pydantic import BaseModel
 
 
@@ -85,6 +85,13 @@ def before_injection(tool: BaseTool | None, call: ToolCall) -> Mapping[str, Any]
 def is_async_only(tool: BaseTool) -> bool:
     """Whether a tool has a coroutine and no function that a synchronous call could run."""
     return getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+
+
+def runs_in_a_thread(tool: BaseTool) -> bool:
+    """Whether LangChain runs a tool in a thread when it is awaited: it has no coroutine of its own."""
+    if isinstance(tool, StructuredTool | Tool):
+        return tool.coroutine is None
+    return type(tool)._arun is BaseTool._arun  # noqa: SLF001 - what a tool overrides, as LangChain documents
 
 
 def _schema(tool: BaseTool) -> type[BaseModel] | None:

@@ -24,10 +24,10 @@ from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
 from settlemark._effect import Effect, Outcome
-from settlemark._runners import in_event_loop, run_async, run_sync
+from settlemark._runners import in_event_loop, run_async, run_sync, to_its_end
 from settlemark.agents import words
 from settlemark_langgraph._acknowledged import marked
-from settlemark_langgraph._arguments import BadCall, as_given, is_async_only
+from settlemark_langgraph._arguments import BadCall, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 
@@ -310,6 +310,9 @@ class SettledTool:
                 if self._seated.place.seat.held:
                     # Another call's task releases it: this one's context goes along.
                     ended.append(_checked(await asyncio.create_task(work, context=carried_into(context))))
+                elif runs_in_a_thread(self._tool):
+                    # A cancellation does not reach a thread: what it does is waited for, else nobody would know of it.
+                    ended.append(_checked(await to_its_end(work)))
                 else:
                     ended.append(_checked(await work))
             return next(iter(ended), None)

@@ -13,7 +13,7 @@ says these things to settlemark as they happen, and runs the tools through it:
 - *the agent, the job, is done*: `work.end()`, `job.end()`.
 
 >>> from settlemark import Settlement, effect
->>> from settlemark._runners import run_sync
+>>> from settlemark.agents import run_sync
 >>> rooms = []
 >>> @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: rooms.remove(hotel))
 ... def reserve(hotel): rooms.append(hotel); return f"reserved {hotel}"
@@ -29,6 +29,7 @@ says these things to settlemark as they happen, and runs the tools through it:
 
 from __future__ import annotations
 
+from settlemark._runners import run_async, run_sync
 from settlemark.agents._call import Call
 from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
@@ -50,5 +51,7 @@ __all__ = [
     "Work",
     "declared_at",
     "refuse_bad_options",
+    "run_async",
+    "run_sync",
     "words",
 ]

@@ -116,9 +116,22 @@ class Recalled:
             found[number] = found[number] or self._alike(call, scopes)
         return found
 
-    def _repeated(self, call: Call) -> Decision | None:
+    def repeats(self, calls: Iterable[Call]) -> bool:
+        """Whether each of these calls was decided before, and none is new; nothing is claimed by asking."""
+        taken: list[Decision] = []
+        for call in calls:
+            found = next((decision for decision in self._equal(call) if decision not in taken), None)
+            if found is None:
+                return False
+            taken.append(found)
+        return True
+
+    def _equal(self, call: Call) -> list[Decision]:
         payload = _codec.encode(dict(call.arguments))
-        equal = [d for d in self.decisions if not d.claimed and _names(call, d) and d.same(payload)]
+        return [d for d in self.decisions if not d.claimed and _names(call, d) and d.same(payload)]
+
+    def _repeated(self, call: Call) -> Decision | None:
+        equal = self._equal(call)
         found = next((d for d in equal if d.call_id is not None and d.call_id == call.call_id), None)
         found = found or next(iter(equal), None)
         if found is not None:

@@ -241,9 +241,12 @@ class Work:
         return int(name.removeprefix(self._prefix))
 
     def _gone_on_with(self, recalled: Recalled, calls: Sequence[Call]) -> Program:
-        """Return the name of a turn that was left open, if these are its calls; else it is undone first."""
+        """Return the name of a turn that was left open, if these are its calls; what is new has it undone first."""
         run = self.run
         with self._lock:
+            is_left = self._shared is None and any(turn.is_turn_of(calls) for turn in recalled.left)
+            if not is_left and recalled.repeats(call for call in calls if call.acts):
+                return None  # a framework that plays its journal again has not come to it yet
             left, recalled.left = recalled.left, []
         for number, turn in enumerate(left):
             if self._shared is None and turn.is_turn_of(calls):

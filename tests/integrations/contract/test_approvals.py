@@ -1,0 +1,62 @@
+"""A call that needs a person's yes: what is answered is what happens, and its turn with it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.integrations.contract.driver import Person
+from tests.integrations.contract.world import World, desk, play, turns, unaccounted, unfinished
+
+from settlemark import Settlement
+from settlemark._gates import approve, edit, reject
+
+SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
+
+
+@pytest.fixture
+def asked(driver, face):
+    """Play the script with a person who answers so, and return what happened, what was told, and what was asked."""
+
+    def ask(answer):
+        world, person = World(), Person({"pay": answer})
+        with Settlement("memory:", wait=20, approver=person) as settlement:
+            played = play(driver, desk(world), SCRIPT, settlement, face=face)
+            assert (unaccounted(world, settlement), unfinished(settlement)) == ([], [])
+        return world, played, person
+
+    return ask
+
+
+@pytest.mark.parametrize("yes", [True, approve()], ids=["True", "approve()"])
+def test_with_a_yes_the_call_happens_in_its_place(asked, yes):
+    world, played, person = asked(yes)
+
+    assert person.asked == [("pay", {"what": "hotel"})]
+    assert world.log == ["book Ada", "pay hotel", "mail ada"]
+    assert played.texts == ["book Ada: number 1", "pay hotel: number 2", "mail ada: number 3"]
+
+
+def test_with_a_no_nothing_of_its_turn_stays_and_the_model_is_told_why(asked):
+    world, played, person = asked(reject("too dear"))
+
+    assert person.asked == [("pay", {"what": "hotel"})]
+    assert (world.standing(), "mail ada" in world.log, "pay hotel" in world.log) == ({}, False, False)
+    if played.error is None:
+        _, rejected, never = played.texts
+        assert "too dear" in rejected
+        assert "mail was not run" in never or "never left" in never
+    else:
+        assert "too dear" in str(played.error)
+
+
+def test_with_other_arguments_the_call_happens_with_these(asked):
+    world, played, person = asked(edit({"what": "half"}))
+
+    assert person.asked == [("pay", {"what": "hotel"})]
+    assert world.log == ["book Ada", "pay half", "mail ada"]
+    assert played.texts == ["book Ada: number 1", "pay half: number 2", "mail ada: number 3"]
+
+
+def test_with_stock_nobody_is_asked(driver, world, face):
+    play(driver, desk(world), SCRIPT, None, face=face)
+
+    assert sorted(world.log) == ["book Ada", "mail ada", "pay hotel"]

@@ -1,0 +1,119 @@
+"""SIGKILL before and after everything that a tool does, and a new process that goes on with the job.
+
+By the counterparty's own log each effect is there exactly once, whenever the process died, what was undone is not
+there, and the model has been told what is. Stock, beside it, does effects twice.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.integrations.contract.child import GOALS, Nursery
+from tests.integrations.contract.conftest import EACH
+from tests.integrations.langgraph.death.office import Office
+from tests.servers import _roomy_memory
+
+from settlemark import Settlement
+from settlemark.testing._child import can_fork
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="a process is killed in a copy of another")
+
+UNDOABLE = {"book", "cancel"}
+
+
+@pytest.fixture(scope="module")
+def nursery(request):
+    """A process that has loaded the framework, and from which those that die are copied."""
+    with Nursery(request.param) as nursery:
+        if nursery.cannot_resume:
+            pytest.skip(nursery.cannot_resume)
+        yield nursery
+
+
+each = pytest.mark.parametrize("nursery", EACH, indirect=True)
+
+
+@pytest.fixture
+def deaths(nursery):
+    """Play the job again and again; `Deaths.die(at)` kills it there, and has a new process go on."""
+    folder = Path(tempfile.mkdtemp(dir=_roomy_memory()))
+    yield Deaths(nursery, folder)
+    shutil.rmtree(folder)
+
+
+class Deaths:
+    def __init__(self, nursery, folder):
+        self._nursery = nursery
+        self._folder = folder
+        self._cases = 0
+        self._template = folder / "template.db"
+        Settlement(f"sqlite:///{self._template}").close()
+
+    def die(self, at, *, settled):
+        """Return the office, what the process that went on told, and whether one was killed there."""
+        self._cases += 1
+        case = self._folder / f"case-{self._cases}"
+        case.mkdir()
+        shutil.copyfile(self._template, case / "ledger.db")
+        ended = self._nursery.play(case, at=at, settled=settled)
+        if at is not None and ended["killed"]:
+            went_on = self._nursery.play(case, at=None, settled=settled)
+            return Office(case / "office.jsonl"), went_on["told"], True
+        return Office(case / "office.jsonl"), ended["told"], False
+
+
+def wrong(office, told):
+    """Everything that is not as if nobody had died, in words."""
+    standing = office.standing()
+    found = [
+        f"{verb} {what}: {standing[verb, what]} times, not {n}"
+        for (verb, what), n in GOALS.items()
+        if standing[verb, what] != n
+    ]
+    done = Counter((entry["verb"], entry["key"]) for entry in office.log() if entry["key"])
+    found += [f"{verb} under {key}: {n} times" for (verb, key), n in done.items() if n > 1 and "again" not in verb]
+    found += [f"nobody asked for {verb} {what}" for verb, what in (+standing).keys() - GOALS.keys()]
+    found += [f"{name} never ended" for name in told["unfinished"]]
+    found += [f"{name} is left to mend" for name in told["left"]]
+    said = {
+        f"{entry['verb'].removesuffix(' again')} {entry['what']}: number {entry['number']}" for entry in office.log()
+    }
+    lies = [text for text in told["texts"] if ": number " in text and text not in said]
+    return found + [f"the model was told {text!r}" for text in lies]
+
+
+@each
+def test_each_effect_happens_exactly_once_wherever_the_process_dies(deaths, record_property):
+    office, told, _ = deaths.die(None, settled=True)
+    points = told["points"]
+    assert wrong(office, told) == []
+    assert {"before book Ada #1", "after mail ada #1", "after cancel Cee #1"} <= {*points}
+
+    found, kills = {}, 0
+    for point in points:
+        office, told, killed = deaths.die(point, settled=True)
+        kills += killed
+        found[point] = wrong(office, told)
+
+    assert {point: said for point, said in found.items() if said} == {}
+    assert kills == len(points)
+    record_property("explored_deaths in the contract suite", kills)
+
+
+@each
+def test_with_stock_effects_happen_twice(deaths, record_property):
+    _, told, _ = deaths.die(None, settled=False)
+    acts = [point for point in told["points"] if point.startswith(("after book", "after mail"))]
+
+    twice = {}
+    for point in acts:
+        office, _, _ = deaths.die(point, settled=False)
+        if repeated := [goal for goal, n in office.standing().items() if n > 1]:
+            twice[point] = repeated
+
+    assert len(twice) > 1
+    record_property("explored_deaths after which stock does effects twice", len(twice))
