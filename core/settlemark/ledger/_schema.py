@@ -112,6 +112,8 @@ def advise(connection: sa.Connection) -> None:
         connection.exec_driver_sql("DELETE FROM sqlite_stat1 WHERE tbl = ?", (table,))
     for known in _STATISTICS:
         connection.exec_driver_sql("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", known)
+    # Else this very connection, which goes on in use, would not know until the file is opened again.
+    connection.exec_driver_sql("ANALYZE sqlite_schema")
 
 
 def _begin(connection: sa.Connection, namespace: str) -> None:
