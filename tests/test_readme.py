@@ -110,5 +110,6 @@ def test_every_claim_names_a_test_that_exists():
 
 
 def test_every_linked_file_exists():
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", README):
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", prose):
         assert (ROOT / target).exists(), target

@@ -60,6 +60,12 @@ class Collected:
         return found
 
 
+@pytest.fixture(autouse=True)
+def _enabled(monkeypatch):
+    """The environment of other tests switches OpenTelemetry off, so that a framework phones nobody."""
+    monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
+
+
 @pytest.fixture
 def collected():
     found = Collected()
