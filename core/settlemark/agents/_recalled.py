@@ -85,7 +85,7 @@ class Left:
         acting = [call for call in calls if call.acts]
         for effect in self.effects:
             path = _path_of(effect)
-            if len(path) > 1:  # made inside another call
+            if len(path) != 1:  # made inside another call
                 continue
             if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
                 return False

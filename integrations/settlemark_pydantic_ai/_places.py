@@ -1,0 +1,185 @@
+"""What becomes of each call of a response: who comes to its tool, who waits for somebody, who is answered elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, cast
+
+from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
+from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.tools import ToolApproved, ToolDenied
+from pydantic_ai.toolsets import ToolsetTool
+
+from settlemark import Declaration, EffectClass
+
+SKIP = "skip"
+"""What the framework says of a call that was answered before."""
+
+_UNGATED = (EffectClass.READ, EffectClass.STAGED)
+
+
+class Fate(Enum):
+    """What becomes of a call."""
+
+    COMES = auto()  # to its tool
+    WAITS = auto()  # for somebody outside; the framework has put it aside
+    DENIED = auto()
+    ANSWERED = auto()  # by somebody outside, whose answer is its result
+    ABSENT = auto()  # answered by the framework, or before
+
+
+@dataclass(slots=True, eq=False)
+class Checked:
+    """A call whose arguments the framework has looked at.
+
+    Attributes:
+        part: as it is to run; with other arguments than the model's, where a person gave those.
+        arguments: as its tool will get them, or None: it cannot take them.
+        approved: a person, or something in his place, has said yes.
+        deferral: it is to wait, because of its arguments.
+        over: it has its answer.
+    """
+
+    part: ToolCallPart
+    arguments: Mapping[str, Any] | None = None
+    approved: bool = False
+    deferral: Exception | None = None
+    over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """One call of a response, in its place.
+
+    Attributes:
+        part: as the model issued it.
+        tool: None when there is none of this name, or it is not one of ours.
+        fate: what becomes of it.
+        checked: what the framework made of its arguments, where it has looked.
+        outcome: of one that waits, why; of one that was denied or answered, with what.
+        segment: calls with the same number run beside each other.
+        come: it has come to its tool.
+    """
+
+    part: ToolCallPart
+    tool: ToolsetTool[Any] | None
+    fate: Fate
+    checked: Checked | None
+    outcome: Any = None
+    segment: int = 0
+    come: bool = False
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as the model calls it."""
+        return self.part.tool_name
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is still to come to its tool."""
+        return self.fate is Fate.COMES and not self.come
+
+    @property
+    def edited(self) -> Mapping[str, Any] | None:
+        """The arguments that a person gave in place of the model's, if he did."""
+        if self.checked is None or not self.checked.approved:
+            return None
+        given = self.checked.part.args_as_dict()
+        return None if given == self.part.args_as_dict() else given
+
+    @property
+    def given(self) -> Mapping[str, Any] | None:
+        """The arguments as the tool would get the model's, where that is known."""
+        if self.checked is not None and self.edited is None:
+            return self.checked.arguments
+        return None if self.tool is None else taken(self.tool, self.part)
+
+    def declared(self, found: Declaration) -> Declaration:
+        """Return what its tool does, and that somebody is asked first if somebody is."""
+        if self.tool is not None and self.tool.tool_def.kind == "external" and found.kind is not EffectClass.READ:
+            # It happens elsewhere: nothing of it can be held back here, or undone.
+            found = Declaration(found.tool, EffectClass.OPAQUE, found.scope)
+        is_asked = self.fate in (Fate.WAITS, Fate.DENIED, Fate.ANSWERED) or self.edited is not None
+        return replace(found, approve=True) if is_asked and found.kind not in _UNGATED else found
+
+
+def places_of(
+    ctx: RunContext[Any],
+    parts: Sequence[ToolCallPart],
+    tools: Mapping[str, ToolsetTool[Any]],
+    checked: Mapping[str, Checked],
+    results: Mapping[str, Any] | None,
+) -> list[Place]:
+    """Return the places of a response's calls, those of output tools left out, as far as the framework has told.
+
+    Args:
+        ctx: of the run.
+        parts: all calls of the response.
+        tools: those that are ours, by the names that the model knows.
+        checked: what the framework has looked at.
+        results: what it was given for the calls it had put aside; None when it has put none aside.
+    """
+    manager, segment, found = ctx.tool_manager, 0, list[Place]()
+    one_by_one = manager is not None and manager.get_parallel_execution_mode() == "sequential"
+    for part in parts:
+        definition = None if manager is None else manager.get_tool_def(part.tool_name)
+        if definition is not None and definition.kind == "output":
+            segment += 1  # what was issued before it may have to end before it begins
+            continue
+        tool, known = tools.get(part.tool_name), checked.get(part.tool_call_id)
+        fate, outcome = _fate(part, tool, known, results)
+        place = Place(part, tool, fate, known, outcome)
+        alone = one_by_one or (manager is not None and manager.is_sequential(part))
+        segment += alone
+        place.segment = segment
+        segment += alone
+        found.append(place)
+    return found
+
+
+def _fate(
+    part: ToolCallPart, tool: ToolsetTool[Any] | None, checked: Checked | None, results: Mapping[str, Any] | None
+) -> tuple[Fate, Any]:
+    """Return what becomes of a call, and of one that is not to come to its tool, why."""
+    if tool is None:
+        return Fate.ABSENT, None
+    fate, outcome = _by_kind(tool) if results is None else _by_result(results.get(part.tool_call_id, SKIP))
+    if fate is Fate.COMES and checked is not None and checked.deferral is not None:
+        return Fate.WAITS, checked.deferral
+    if fate is Fate.COMES:
+        arguments = checked.arguments if checked is not None else taken(tool, part)
+        is_over = arguments is None or (checked is not None and checked.over)
+        return (Fate.ABSENT if is_over else Fate.COMES), None
+    return fate, outcome
+
+
+def _by_kind(tool: ToolsetTool[Any]) -> tuple[Fate, Any]:
+    """Return what the framework makes of a call of this tool by itself."""
+    waits = {"external": CallDeferred, "unapproved": ApprovalRequired}.get(tool.tool_def.kind)
+    return (Fate.COMES, None) if waits is None else (Fate.WAITS, waits())
+
+
+def _by_result(given: object) -> tuple[Fate, Any]:
+    """Return what the framework makes of a call that was put aside, with what it was given for it."""
+    if given == SKIP:
+        return Fate.ABSENT, None
+    if isinstance(given, ToolApproved):
+        return Fate.COMES, None
+    if isinstance(given, ToolDenied):
+        return Fate.DENIED, given
+    return (Fate.WAITS if isinstance(given, ApprovalRequired | CallDeferred) else Fate.ANSWERED), given
+
+
+def taken(tool: ToolsetTool[Any], part: ToolCallPart) -> Mapping[str, Any] | None:
+    """Return the arguments of a call as its tool takes them, or None: it does not."""
+    try:
+        if isinstance(part.args, str):
+            return cast("Mapping[str, Any]", tool.args_validator.validate_json(part.args or "{}"))
+        return cast("Mapping[str, Any]", tool.args_validator.validate_python(part.args or {}))
+    except Exception:  # the framework tells the model
+        return None
+
+
+__all__ = ["SKIP", "Checked", "Fate", "Place", "places_of", "taken"]

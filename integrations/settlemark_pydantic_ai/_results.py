@@ -1,0 +1,66 @@
+"""What a tool returned, as JSON for the ledger, and back: content for a model stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from pydantic_ai import ToolReturn
+from pydantic_ai.messages import ToolReturnContent, UserContent
+from pydantic_core import from_json, to_json
+
+_MARK = "settlemark.tool-return"
+
+
+@cache
+def _content() -> TypeAdapter[Any]:
+    return TypeAdapter(ToolReturnContent)
+
+
+@cache
+def _user_content() -> TypeAdapter[Any]:
+    return TypeAdapter(str | list[UserContent])
+
+
+def pack(result: Any) -> Any:
+    """Return what is recorded of a tool's result: JSON, of whatever it returned.
+
+    >>> pack(ToolReturn("done", metadata={"took": 3}))["return_value"]
+    'done'
+    """
+    if not isinstance(result, ToolReturn):
+        return _plain(result)
+    told = cast("ToolReturn[Any]", cast("object", result))
+    content = None if told.content is None else _user_content().dump_python(told.content, mode="json")
+    return {
+        "kind": _MARK, "return_value": _plain(told.return_value), "content": content,
+        "metadata": _plain(told.metadata), "tools": told.tools,
+    }  # fmt: skip
+
+
+def unpack(recorded: Any) -> Any:
+    """Return what a tool had returned, as its model is told it.
+
+    >>> unpack(pack(ToolReturn("done"))).return_value
+    'done'
+    """
+    if not isinstance(recorded, Mapping):
+        return _content().validate_python(recorded)
+    found = cast("Mapping[str, Any]", recorded)
+    if found.get("kind") != _MARK:
+        return _content().validate_python(found)
+    content = None if found["content"] is None else _user_content().validate_python(found["content"])
+    return ToolReturn[Any](
+        _content().validate_python(found["return_value"]), content=content, metadata=found["metadata"],
+        tools=found["tools"],
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    # What cannot be recorded has happened all the same: its text is better than none.
+    return from_json(to_json(value, bytes_mode="base64", inf_nan_mode="null", fallback=str))
+
+
+__all__ = ["pack", "unpack"]

@@ -1,0 +1,122 @@
+"""What runs a call, and what asks about it, where the engine comes to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+
+from settlemark import Gate
+from settlemark._current import carried_into
+from settlemark._gates import approve, edit, reject
+from settlemark._runners import to_its_end
+from settlemark_pydantic_ai._places import Fate, Place
+
+DEFERRAL = (ApprovalRequired, CallDeferred)
+"""By these a call is put aside."""
+
+
+class TimedOut(TimeoutError):
+    """A tool took longer than it may, and was left to itself: it may have acted, or may act yet.
+
+    Attributes:
+        error: what the framework makes of that: that the model is to try again.
+    """
+
+    def __init__(self, error: ModelRetry) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Seat:
+    """One call on its way to its tool.
+
+    Args:
+        place: its place in the turn.
+        run: runs its tool; None of one that comes to none.
+        approved: a person has said yes to it.
+        threaded: the tool runs in a thread, which no cancellation reaches.
+
+    Attributes:
+        own: the exception by which it put itself aside, if it did; else it is put aside for another.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        run: Callable[[], Awaitable[Any]] | None = None,
+        *,
+        approved: bool,
+        threaded: bool = False,
+    ) -> None:
+        self.own: Exception | None = None
+        self._place = place
+        self._tool = run
+        self._threaded = threaded
+        self._approved = approved
+        self._context = copy_context()
+        self._task = asyncio.current_task()
+
+    async def run(self) -> Any:
+        """Run the tool, or return what stands for its result."""
+        try:
+            if self._tool is None:
+                return _outcome(self._place)
+            work = _awaited(self._tool)
+            if asyncio.current_task() is not self._task:
+                # Another call's task releases it: this one's context goes along.
+                work = _awaited(partial(asyncio.create_task, work, context=carried_into(self._context)))
+            return await (to_its_end(work) if self._threaded else work)
+        except DEFERRAL as control:
+            self.own = control
+            raise
+        except ModelRetry as error:
+            if isinstance(error.__context__, TimeoutError):
+                raise TimedOut(error) from error
+            raise
+
+    async def ask(self, gate: Gate) -> Any:
+        """Return what a person has answered, or put the call aside.
+
+        Raises:
+            ApprovalRequired, CallDeferred: nobody has been asked.
+        """
+        place = self._place
+        if place.fate is Fate.DENIED:
+            return reject(place.outcome.message)
+        if place.fate is Fate.ANSWERED:
+            return approve()
+        if self._approved:
+            return approve() if place.edited is None else edit(place.edited)
+        waits: Exception = place.outcome if place.fate is Fate.WAITS else ApprovalRequired(metadata=gate.shown())
+        self.own = waits
+        raise waits
+
+    def remake(self, _arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
+        """Return what runs the call with the arguments that a person gave: the framework has put them in."""
+        checked = self._place.checked
+        return self.run, None if checked is None else checked.arguments
+
+
+def _outcome(place: Place) -> Any:
+    """Return what somebody outside has answered for a call.
+
+    Raises:
+        Exception: so has he answered.
+    """
+    if place.fate is Fate.DENIED:
+        raise ToolFailed(place.outcome.message)
+    if isinstance(place.outcome, Exception):
+        raise place.outcome
+    return place.outcome
+
+
+async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:
+    return await run()
+
+
+__all__ = ["DEFERRAL", "Seat", "TimedOut"]

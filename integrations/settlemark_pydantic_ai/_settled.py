@@ -1,0 +1,234 @@
+"""A capability of an agent: its function tools settle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, cast
+
+from pydantic_ai import (
+    AbstractToolset,
+    CallToolsNode,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRequestNode,
+    RunContext,
+    UserPromptNode,
+)
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import ToolDefinition
+
+from settlemark import Settlement
+from settlemark._parking import Park
+from settlemark._runners import run_async
+from settlemark._sequencer import Order
+from settlemark.agents import Declared
+from settlemark_pydantic_ai._functions import is_journaled
+from settlemark_pydantic_ai._jobs import Jobs, Run, Settle
+from settlemark_pydantic_ai._places import Checked
+from settlemark_pydantic_ai._toolset import SettlingToolset
+from settlemark_pydantic_ai._turns import Turns
+
+
+class Settled(AbstractCapability[Any]):
+    """Settles what the function tools of an agent do: `Agent(…, capabilities=[Settled(settlement)])`.
+
+    The calls of one turn are one transaction. Their effects act in the order in which the model issued them; what is
+    irreversible leaves when all have succeeded; the first that fails stops the later ones and undoes the earlier ones,
+    and the model is told which. Reads run beside each other. A tool that is declared with `approve=` ends the run with
+    `DeferredToolRequests`, as one with `requires_approval=True` does, and calls issued behind it wait with it: they
+    run when `DeferredToolResults` answer it, and are in nobody's requests.
+
+    Output functions and the tools of model providers are none of its business, nor is a toolset whose calls a
+    durability capability has in its own journal.
+
+    Args:
+        settlement: settles what the tools do.
+        run: the caller's id for the job, or a function of the run's context that returns it; the same id in another
+            process is the same job begun again: what it did is not done twice. Without one a job is known again by its
+            message history, or by a durable workflow's id.
+        settle: what settles together: the calls of a `"turn"`, all of an `"agent"`'s run, or all of a `"run"`; the job
+            ends with the last of its agents, or with `async with Settled(…) as settled:` around them.
+        effects: what the tools do, where they do not say it themselves: by the names that the model knows.
+        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
+        may_touch: scopes that each transaction holds from its beginning.
+
+    Raises:
+        UsageError: `settlement` is no `Settlement`, or an option is none of those.
+        DeclarationError: `effects` contradicts itself.
+
+    >>> Settled(Settlement("memory:"), effects={"search": "read"}).get_ordering().position
+    'innermost'
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement,
+        *,
+        run: Run | None = None,
+        settle: Settle = "turn",
+        effects: Mapping[str, Declared] | None = None,
+        order: Order = "turn",
+        park: Park = "keep",
+        may_touch: str | Sequence[str] = (),
+    ) -> None:
+        self._jobs = Jobs(
+            settlement, run=run, settle=settle, effects=effects, order=order, park=park, may_touch=may_touch
+        )
+
+    async def __aenter__(self) -> Self:
+        """Keep the job open while several agents work in it, one after the other."""
+        self._jobs.hold()
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """End the job: what of it is open commits, or is undone after an error."""
+        await run_async(self._jobs.end(error))
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Say that it stands next to the tools: what others make of a call, it runs."""
+        return CapabilityOrdering(position="innermost")
+
+    async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
+        """Return what settles one run of an agent."""
+        return _OneRun(self._jobs, ctx)
+
+
+class _OneRun(AbstractCapability[Any]):
+    """Settles the tools in one run of an agent."""
+
+    def __init__(self, jobs: Jobs, ctx: RunContext[Any]) -> None:
+        self._turns = Turns(jobs, ctx, owns=lambda tool: not is_journaled(tool))
+        self._run_id = ctx.run_id
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(position="innermost")
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        return SettlingToolset(toolset, self._turns)
+
+    # ---- what the framework makes of a call before its tool runs
+
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,  # noqa: ARG002 - the framework gives it
+        args: Any,
+        handler: Any,
+    ) -> Any:
+        checked = Checked(call, approved=ctx.tool_call_approved)
+        self._turns.check(checked)
+        try:
+            found = await handler(args)
+        except Exception as error:
+            # What a validator raises to put a call aside, the framework carries out in an error of its own.
+            checked.deferral = getattr(error, "deferral", None)
+            raise
+        checked.arguments = found
+        return found
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - the framework gives it
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,  # noqa: ARG002 - the framework gives it
+        args: Any,
+        handler: Any,
+    ) -> Any:
+        try:
+            return await handler(args)
+        finally:
+            self._turns.over(call.tool_call_id)
+
+    async def handle_deferred_tool_calls(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - the framework gives it
+        *,
+        requests: DeferredToolRequests,
+    ) -> DeferredToolResults | None:
+        ids = {call.tool_call_id for call in (*requests.approvals, *requests.calls)}
+        ready = self._turns.unanswered(ids)
+        return DeferredToolResults(approvals=dict.fromkeys(ready, True)) if ready else None
+
+    # ---- boundaries
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> AgentRunResult[Any]:
+        self._turns.work_of(self._run_id)
+        try:
+            result: AgentRunResult[Any] = await handler()
+        except BaseException as error:
+            await self._turns.leave(error, is_over=True)
+            raise
+        is_over = not isinstance(result.output, DeferredToolRequests)
+        await self._turns.finish(ctx, going_on=None, waits=not is_over)
+        self._correct(ctx.messages)
+        await self._turns.leave(None, is_over=is_over)
+        return result
+
+    async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Any) -> Any:
+        try:
+            found: object = await handler(node)
+        except BaseException as error:
+            await self._turns.abandon(error)
+            raise
+        if isinstance(node, UserPromptNode) and isinstance(found, CallToolsNode):
+            self._answered(found)
+        elif isinstance(node, CallToolsNode):
+            waiting = _requests(found)
+            going_on = found.request if isinstance(found, ModelRequestNode) else None
+            if waiting is not None:
+                _take_out(waiting, self._turns.asked(node.model_response))
+            await self._turns.finish(ctx, going_on=going_on, waits=waiting is not None)
+        return cast("Any", found)
+
+    def _answered(self, node: Any) -> None:
+        if node.tool_call_results is not None:
+            self._turns.answered(node.model_response, node.tool_call_results)
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        told = self._turns.corrections()
+        if told:
+            _correct(ctx.messages, told)
+            _correct(request_context.messages, told)
+        return request_context
+
+    def _correct(self, messages: list[ModelMessage]) -> None:
+        _correct(messages, self._turns.corrections())
+
+
+def _requests(found: Any) -> DeferredToolRequests | None:
+    """Return what somebody is asked when a run ends with that, else None."""
+    output: object = getattr(getattr(found, "data", None), "output", None)
+    return output if isinstance(output, DeferredToolRequests) else None
+
+
+def _take_out(requests: DeferredToolRequests, ids: Collection[str]) -> None:
+    """Leave in what somebody is asked only what he is to answer."""
+    requests.approvals[:] = [call for call in requests.approvals if call.tool_call_id not in ids]
+    for call_id in ids:
+        requests.metadata.pop(call_id, None)
+
+
+def _correct(messages: list[ModelMessage], told: Mapping[str, str]) -> None:
+    """Put in the answers of these messages what has become of calls since."""
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelRequest) and any(_id(part) in told for part in message.parts):
+            messages[index] = replace(message, parts=[_corrected(part, told) for part in message.parts])
+
+
+def _corrected(part: Any, told: Mapping[str, str]) -> Any:
+    text = told.get(_id(part))
+    return part if text is None else replace(part, content=text, outcome="failed")
+
+
+def _id(part: object) -> str:
+    return part.tool_call_id if isinstance(part, ToolReturnPart) else ""

@@ -1,0 +1,371 @@
+"""The turns of one agent run: each call acts in its place, and is answered with what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+)
+from pydantic_ai.tools import ToolApproved, ToolDenied
+from pydantic_ai.toolsets import ToolsetTool
+
+from settlemark import InDoubt, PartialCommit, Queued, Refused, UsageError
+from settlemark._runners import run_async, uninterrupted
+from settlemark.agents import AgentTurn, Call, Work, words
+from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
+from settlemark_pydantic_ai._jobs import Jobs
+from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
+from settlemark_pydantic_ai._results import pack, unpack
+from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
+
+MARK = "settlemark"
+_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
+Results = Mapping[str, Any]
+"""What the framework was given for calls that it had put aside, by their ids."""
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """The calls of one response of the model, as they come.
+
+    Attributes:
+        key: tells which response it is.
+        settling: what settles them.
+        places: in issuance order.
+        aside: ids of calls that were put aside: they wait for somebody, or for one that does.
+        stand_ins: tasks for calls that come to no tool, but have their place in the order.
+        acting: the framework's tasks for calls that have come and have no answer yet.
+    """
+
+    key: tuple[int, Sequence[str]]
+    settling: AgentTurn
+    places: Sequence[Place]
+    aside: set[str] = field(default_factory=set[str])
+    stand_ins: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    acting: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+
+    def place_of(self, call_id: str | None) -> int:
+        """Return where the call with this id is: the first that has not come, for an output may stand between two."""
+        found = [n for n, place in enumerate(self.places) if place.part.tool_call_id == call_id]
+        return next((n for n in found if self.places[n].awaited), found[0])
+
+    def waits(self, place: int) -> bool:
+        """Whether the framework runs it beside all that are still to come, so that its answer may wait for them."""
+        last = max((one.segment for one in self.places if one.fate is Fate.COMES), default=0)
+        return self.places[place].segment >= last
+
+
+class Turns:
+    """The turns of one agent run. Its methods run in the event loop of that run.
+
+    Args:
+        jobs: has the job that the run is a part of.
+        ctx: of the run.
+        owns: whether a tool is one of those that are to settle.
+    """
+
+    def __init__(self, jobs: Jobs, ctx: RunContext[Any], *, owns: Callable[[ToolsetTool[Any]], bool]) -> None:
+        self._jobs = jobs
+        self._job = jobs.named(ctx)
+        self._agent = (ctx.agent.name if ctx.agent is not None else None) or ""
+        self._works: dict[str, Work] = {}
+        self._owns = owns
+        self._checked: dict[str, Checked] = {}
+        self._behind: set[str] = set()
+        self._again: set[str] = set()
+        self._unanswered: Collection[str] = ()
+        self._turn: Turn | None = None
+        self._results: tuple[ModelResponse, Results] | None = None
+
+    def work_of(self, run: str | None) -> Work:
+        """Return the work that the calls of a run belong to: after a resume it is that of the run that issued them."""
+        job = self._job or run or ""
+        found = self._works.get(job)
+        if found is None:
+            found = self._works[job] = self._jobs.enter(job, self._agent)
+        return found
+
+    async def leave(self, error: BaseException | None, *, is_over: bool) -> None:
+        """End what is left of its turns, and its part in its job.
+
+        Raises:
+            Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
+        """
+        if error is not None:
+            await self.abandon(error)
+        works, self._works = self._works, {}
+        for job in works:
+            ending = run_async(self._jobs.leave(job, self._agent, error, is_over=is_over))
+            await uninterrupted(asyncio.ensure_future(ending))
+
+    # ---- what the framework says
+
+    def check(self, checked: Checked) -> None:
+        """Take note of a call whose arguments were looked at; all that run together are, before one of them runs."""
+        self._checked[checked.part.tool_call_id] = checked
+
+    def over(self, call_id: str) -> None:
+        """Take note that a call is over; one that has not come to its tool was answered by somebody before it."""
+        if call_id in self._checked:
+            self._checked[call_id].over = True
+        for number, place in enumerate(() if self._turn is None else self._turn.places):
+            if self._turn is not None and place.part.tool_call_id == call_id and place.awaited:
+                place.fate = Fate.ABSENT
+                self._turn.settling.absent(number)
+
+    def unanswered(self, ids: Collection[str]) -> Collection[str]:
+        """Take note of calls that nobody has answered; return those of them that wait for no question of their own."""
+        self._unanswered = ids
+        return ids if set(ids) <= self._behind else ()
+
+    def answered(self, response: ModelResponse, results: dict[str, Any]) -> None:
+        """Take note of results for calls of a response that were put aside, and put in those that nobody was asked."""
+        found = (response.metadata or {}).get(MARK, {}).get("behind", ())
+        self._behind.update(found)
+        for call_id in found:
+            results.setdefault(call_id, ToolApproved())
+        self._results = response, results
+
+    def asked(self, response: ModelResponse) -> Collection[str]:
+        """Return the ids of a response's calls that wait only for another one, and leave in it that they do."""
+        ids = sorted(self._behind & {part.tool_call_id for part in response.tool_calls})
+        if ids:
+            response.metadata = {**(response.metadata or {}), MARK: {"behind": ids}}
+        return ids
+
+    # ---- calls
+
+    async def call(
+        self, ctx: RunContext[Any], tool: ToolsetTool[Any], run: Callable[[RunContext[Any]], Awaitable[Any]]
+    ) -> Any:
+        """Run a tool in its turn, and return what is to be told of it.
+
+        Raises:
+            ToolFailed: it did not run, or was undone, or nobody knows. ApprovalRequired: it waits. Else what it raised.
+        """
+        turn = self._of(ctx, tool)
+        number = turn.place_of(ctx.tool_call_id)
+        if turn.places[number].come and turn.settling.settled:
+            # Something around it tries it again, by itself: its turn is over, and has no say in its answer any more.
+            self._again.add(ctx.tool_call_id or "")
+            turn, number = self._alone(ctx, tool), 0
+        elif turn.places[number].fate is not Fate.COMES:
+            turn, number = self._alone(ctx, tool), 0  # it was not known to be one of ours
+        place = turn.places[number]
+        place.come = True
+        if place.part.tool_call_id in self._behind and ctx.tool_call_approved:
+            ctx = _unapproved(ctx)  # nobody has been asked about it
+        seat = Seat(place, lambda: run(ctx), approved=ctx.tool_call_approved, threaded=is_threaded(tool))
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in one"
+        turn.acting.add(task)
+        try:
+            found = await run_async(
+                turn.settling.perform(
+                    number, seat.run, pack=pack, unpack=unpack, ask=seat.ask, remake=seat.remake,
+                    waits=turn.waits(number),
+                )
+            )  # fmt: skip
+        except DEFERRAL as control:
+            turn.aside.add(place.part.tool_call_id)
+            if control is seat.own:
+                self._behind.discard(place.part.tool_call_id)
+                raise
+            self._behind.add(place.part.tool_call_id)
+            raise ApprovalRequired(metadata={MARK: "it waits for a call issued beside it"}) from control
+        except TimedOut as error:
+            raise error.error from None  # nothing of it happened
+        except _TOLD as error:
+            raise ToolFailed(words(error)) from error
+        finally:
+            turn.acting.discard(task)
+        return str(found) if isinstance(found, Queued) else found
+
+    def _of(self, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Turn:
+        index, response = _issuer(ctx.messages, ctx.tool_call_id)
+        turn = self._turn
+        if response is None:
+            return self._alone(ctx, tool)
+        key = index, _ids(response)
+        if turn is None or turn.key != key:
+            return self._begin(ctx, index, response, self._results_for(ctx, index, response))
+        if turn.aside and turn.settling.settled:
+            return self._begin(ctx, index, response, self._answers_in_the_run(turn))
+        return turn
+
+    def _alone(self, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Turn:
+        """Return the turn of a call that no response of the model has issued: another tool has."""
+        name, call_id = ctx.tool_name or tool.tool_def.name, ctx.tool_call_id or ""
+        checked = self._checked.get(call_id)
+        part = ToolCallPart(name, None, call_id) if checked is None else checked.part
+        self._learn({name: tool})
+        place = Place(part, tool, Fate.COMES, checked)
+        call = Call(name, part.args_as_dict(), place.declared(self._jobs.declarations.of(name)), call_id, place.given)
+        return Turn((-1, (call_id,)), self.work_of(ctx.run_id).single(call), (place,))
+
+    def _results_for(self, ctx: RunContext[Any], index: int, response: ModelResponse) -> Results | None:
+        given, self._results = self._results, None
+        if given is not None and _ids(given[0]) == _ids(response):
+            return given[1]
+        answered = _answered(ctx.messages[index + 1 :])
+        if not (answered or ctx.tool_call_approved):
+            return None
+        return {part.tool_call_id: ToolApproved() for part in response.tool_calls} | dict.fromkeys(answered, SKIP)
+
+    def _answers_in_the_run(self, turn: Turn) -> Results:
+        """Return what a handler has answered at once: whom it did not approve, it has denied."""
+        results: dict[str, Any] = {}
+        for place in turn.places:
+            call_id, checked = place.part.tool_call_id, self._checked.get(place.part.tool_call_id)
+            if call_id not in turn.aside:
+                results[call_id] = SKIP
+            elif checked is not None and checked.approved:
+                results[call_id] = ToolApproved()
+            elif call_id not in self._unanswered:
+                results[call_id] = ToolDenied()
+            else:
+                results[call_id] = place.outcome or ApprovalRequired()  # it waits on
+        return results
+
+    def _learn(self, tools: Mapping[str, ToolsetTool[Any]]) -> None:
+        for name, tool in tools.items():
+            self._jobs.declarations.learn(name, function_of(tool), arguments=arguments_of(tool))
+
+    def _begin(self, ctx: RunContext[Any], index: int, response: ModelResponse, results: Results | None) -> Turn:
+        known = None if ctx.tool_manager is None else ctx.tool_manager.tools
+        tools = {name: tool for name, tool in (known or {}).items() if self._owns(tool)}
+        self._learn(tools)
+        places = places_of(ctx, response.tool_calls, tools, self._checked, results)
+        calls = [
+            Call(
+                place.name, place.part.args_as_dict(), place.declared(self._jobs.declarations.of(place.name)),
+                place.part.tool_call_id, place.given,
+            )
+            for place in places
+        ]  # fmt: skip
+        work = self.work_of(response.run_id or ctx.run_id)
+        if results is not None:
+            work.begin()  # it was put aside: that is found again, and gone on with
+        settling = work.turn(calls, because=response.text or None, answered=_answered(ctx.messages[:index]))
+        self._turn = turn = Turn((index, _ids(response)), settling, places)
+        for number, place in enumerate(places):
+            if place.fate is Fate.ABSENT:
+                settling.absent(number)
+            elif place.fate is not Fate.COMES:
+                turn.stand_ins.append(asyncio.create_task(self._stand_in(turn, number)))
+        return turn
+
+    async def _stand_in(self, turn: Turn, number: int) -> None:
+        """Have the place in the order of a call that the framework does not run."""
+        place = turn.places[number]
+        seat = Seat(place, approved=False)
+        if place.fate is Fate.WAITS:
+            turn.aside.add(place.part.tool_call_id)
+        with suppress(Exception):  # the framework has its answer
+            await run_async(
+                turn.settling.perform(number, seat.run, pack=pack, unpack=unpack, ask=seat.ask, remake=seat.remake)
+            )
+
+    # ---- boundaries
+
+    async def finish(self, ctx: RunContext[Any], *, going_on: ModelRequest | None, waits: bool) -> None:
+        """Settle the turn, when the framework is done with its calls.
+
+        Args:
+            ctx: of the run.
+            going_on: what the model is told next, or None: the run is at its end.
+            waits: the run ends because calls of the turn wait.
+        """
+        if self._results is not None:
+            response, results = self._results
+            index, _ = _issuer(ctx.messages, next(iter(_ids(response)), None))
+            self._results = None
+            self._begin(ctx, index, response, results)
+        await self._settle()
+        turn = self._turn
+        if turn is None or not turn.aside or waits:
+            return
+        told: Results = {} if going_on is None else _answers(going_on.parts)
+        index, issuer = _issuer(ctx.messages, turn.places[0].part.tool_call_id)
+        if issuer is not None:
+            results = {call_id: told.get(call_id, ToolDenied("the run went on without it")) for call_id in turn.aside}
+            self._begin(ctx, index, issuer, results)
+            await self._settle()
+
+    async def _settle(self) -> None:
+        turn = self._turn
+        if turn is None:
+            return
+        for number, place in enumerate(turn.places):
+            if place.awaited:
+                turn.settling.absent(number)
+        await asyncio.gather(*turn.stand_ins)
+        if not turn.settling.settled:
+            await run_async(turn.settling.finish())
+
+    async def abandon(self, error: BaseException) -> None:
+        """End what the framework has left unsettled; nothing of it acts any more."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        # The framework cuts its tasks short, too, but not before whoever is told that the run has ended returns.
+        tasks = {*turn.acting, *turn.stand_ins} - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        ending = asyncio.gather(*tasks, return_exceptions=True)
+        await uninterrupted(ending)
+        await uninterrupted(asyncio.ensure_future(run_async(turn.settling.abandon(error))))
+
+    def corrections(self) -> dict[str, str]:
+        """Return what the model is to be told of calls whose answers are not true any more, by their ids."""
+        found = (told for work in self._works.values() for told in work.corrections())
+        return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
+
+
+def _unapproved(ctx: RunContext[Any]) -> RunContext[Any]:
+    return replace(ctx, tool_call_approved=False)
+
+
+def _issuer(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[int, ModelResponse | None]:
+    """Return the last response of the model and where it is, if it has issued this call."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, ModelResponse):
+            return (index, message) if call_id in _ids(message) else (-1, None)
+    return -1, None
+
+
+def _ids(response: ModelResponse) -> Sequence[str]:
+    return tuple(part.tool_call_id for part in response.tool_calls)
+
+
+def _answered(messages: Sequence[ModelMessage]) -> set[str]:
+    """Return the ids of the calls whose answers are in these messages."""
+    requests = (message for message in messages if isinstance(message, ModelRequest))
+    return {part.tool_call_id for request in requests for part in request.parts if isinstance(part, ToolReturnPart)}
+
+
+def _answers(parts: Sequence[ModelRequestPart]) -> Results:
+    """Return what a framework has answered for calls, as results it was given for them."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, ToolReturnPart):
+            text = part.model_response_str()
+            given = {"denied": ToolDenied(text), "success": ToolReturn(part.content)}
+            found[part.tool_call_id] = given.get(part.outcome, ToolFailed(text))
+    return found
+
+
+__all__ = ["Turn", "Turns"]

@@ -1,0 +1,383 @@
+"""What waits for somebody outside ends the run with `DeferredToolRequests`; issuance order is kept until he answers."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic_ai import (
+    ApprovalRequired,
+    CallDeferred,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ExternalToolset,
+    FunctionToolset,
+    ModelRetry,
+    RunContext,
+    ToolApproved,
+    ToolDenied,
+    ToolFailed,
+)
+from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.tools import ToolDefinition
+from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
+from tests.integrations.pydantic_ai.driver import told
+from tests.integrations.pydantic_ai.world import agent, answers, texts
+
+from settlemark import Settlement, effect
+from settlemark_pydantic_ai import Settled
+
+SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
+IN_ORDER = ["book Ada", "pay hotel", "mail ada"]
+HAPPENED = ["book Ada: number 1", "pay hotel: number 2", "mail ada: number 3"]
+
+
+def clean(world, settlement):
+    return unaccounted(world, settlement) == [] and unfinished(settlement) == []
+
+
+def asked(result):
+    """What somebody outside is asked: tools, by the kind of the question."""
+    requests = result.output
+    assert isinstance(requests, DeferredToolRequests)
+    return [call.tool_name for call in requests.approvals], [call.tool_name for call in requests.calls]
+
+
+def answered(**answers):
+    """An answer for the calls with these ids of the first turn, by tool and place: `pay_1=True`."""
+    ids = {f"call-0-{name.rpartition('_')[2]}": answer for name, answer in answers.items()}
+    return DeferredToolResults(approvals=ids)
+
+
+async def again(clerk, result, results):
+    return await clerk.run(message_history=result.all_messages(), deferred_tool_results=results)
+
+
+# ---- the ways in which a call comes to wait
+
+
+def declared(world):
+    return desk(world)
+
+
+def required(world):
+    """`requires_approval=True`: the framework puts it aside itself, and runs the others first."""
+
+    @effect("irreversible", scope="bill:/{what}")
+    def pay(what: str) -> str:
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    toolset = FunctionToolset([tool for tool in desk(world) if tool.__name__ != "pay"])
+    toolset.add_function(pay, requires_approval=True)
+    return toolset
+
+
+def by_a_toolset(world):
+    plain = FunctionToolset([tool for tool in desk(world) if tool.__name__ != "pay"])
+
+    @plain.tool_plain
+    @effect("reversible", scope="bill:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    def pay(what: str) -> str:
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    return plain.approval_required(lambda ctx, tool_def, args: tool_def.name == "pay")
+
+
+def in_its_body(world):
+    @effect("reversible", scope="bill:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    def pay(ctx: RunContext, what: str) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"why": "dear"})
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    return [*(tool for tool in desk(world) if tool.__name__ != "pay"), pay]
+
+
+def by_its_arguments(world):
+    """A validator asks: the framework never comes to the tool."""
+
+    def check(ctx: RunContext, what: str) -> None:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    @effect("irreversible", scope="bill:/{what}")
+    def pay(ctx: RunContext, what: str) -> str:
+        return f"pay {what}: number {world.act(f'pay {what}')}"
+
+    toolset = FunctionToolset([tool for tool in desk(world) if tool.__name__ != "pay"])
+    toolset.add_function(pay, args_validator=check)
+    return toolset
+
+
+WAYS = pytest.mark.parametrize(
+    "way", [declared, required, by_a_toolset, in_its_body, by_its_arguments], ids=lambda way: way.__name__
+)
+
+
+def clerk_with(way, world, settlement, script=SCRIPT, **options):
+    found = way(world)
+    given = {"tools": found} if isinstance(found, list) else {"toolsets": [found]}
+    more = options.pop("capabilities", ())
+    return agent(script, **given, capabilities=[Settled(settlement, **options), *more])
+
+
+@WAYS
+async def test_no_call_behind_one_that_waits_acts_before_it_is_answered_and_then_all_do_in_order(
+    world, settlement, way
+):
+    clerk = clerk_with(way, world, settlement)
+
+    first = await clerk.run("go")
+
+    assert asked(first) == (["pay"], [])
+    assert world.log == ["book Ada"]
+    assert texts(first) == ["book Ada: number 1"]
+
+    last = await again(clerk, first, answered(pay_1=True))
+
+    assert (last.output, texts(last), world.log) == ("done", HAPPENED, IN_ORDER)
+    assert clean(world, settlement)
+
+
+@WAYS
+async def test_a_no_undoes_the_turn_and_the_model_is_told_so_of_each_call(world, settlement, way):
+    clerk = clerk_with(way, world, settlement)
+    first = await clerk.run("go")
+
+    last = await again(clerk, first, answered(pay_1=ToolDenied("too dear")))
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    booked, paid, mailed = answers(last)
+    assert booked[0] == "failed"
+    assert booked[1].startswith("undone: book had succeeded, and was undone because pay")
+    assert paid == ("denied", "too dear")
+    assert mailed[0] == "failed"
+    assert "mail was not run" in mailed[1]
+    assert clean(world, settlement)
+
+
+@WAYS
+async def test_with_other_arguments_the_call_happens_with_these(world, settlement, way):
+    clerk = clerk_with(way, world, settlement)
+    first = await clerk.run("go")
+
+    last = await again(clerk, first, answered(pay_1=ToolApproved(override_args={"what": "half"})))
+
+    assert world.log == ["book Ada", "pay half", "mail ada"]
+    assert texts(last) == ["book Ada: number 1", "pay half: number 2", "mail ada: number 3"]
+    assert clean(world, settlement)
+    (paid,) = [e for found in settlement.transactions() for e in found.effects if e.result and "pay half" in e.result]
+    assert paid.row.arguments == '{"what":"half"}'
+
+
+@WAYS
+async def test_in_a_new_process_the_message_history_is_all_that_is_needed(world, tmp_path, way):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url, wait=600) as settlement:
+        first = await clerk_with(way, world, settlement).run("go")
+        history = first.all_messages_json()
+        assert asked(first) == (["pay"], [])
+    with Settlement(url, wait=600) as settlement:
+        clerk = clerk_with(way, world, settlement)
+        last = await clerk.run(
+            message_history=ModelMessagesTypeAdapter.validate_json(history), deferred_tool_results=answered(pay_1=True)
+        )
+        assert (texts(last), world.log) == (HAPPENED, IN_ORDER)
+        assert clean(world, settlement)
+
+
+@WAYS
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_handler_may_answer_during_the_run(world, settlement, way, yes):
+    requested = []
+
+    def handle(ctx, requests):
+        requested.append(sorted(call.tool_name for call in requests.approvals))
+        answer = True if yes else ToolDenied("too dear")
+        return requests.build_results(
+            approvals={c.tool_call_id: answer for c in requests.approvals if c.tool_name == "pay"}
+        )
+
+    clerk = clerk_with(way, world, settlement, capabilities=[HandleDeferredToolCalls(handle)])
+    result = await clerk.run("go")
+
+    assert requested == [["mail", "pay"]]  # it is shown what waits behind, and need not say anything of it
+    assert result.output == "done"
+    assert world.log == (IN_ORDER if yes else ["book Ada", "cancel Ada"])
+    outcomes = sorted(outcome for outcome, _ in answers(result))
+    assert outcomes == (["success"] * 3 if yes else ["denied", "failed", "failed"])
+    assert clean(world, settlement)
+
+
+# ---- who is asked, and about what
+
+
+async def test_what_is_asked_says_what_the_call_would_do(world, settlement):
+    first = await clerk_with(declared, world, settlement, run="trip-42").run("go")
+
+    metadata = first.output.metadata["call-0-1"]
+    assert (
+        metadata["would"]
+        == 'pay would act on bill:/hotel with what="hotel" when its step settles; that cannot be undone'
+    )
+    assert (metadata["rationale"], metadata["transaction"]) == ("I act.", "trip-42/clerk/0")
+    assert list(first.output.metadata) == ["call-0-1"]
+
+
+async def test_the_metadata_of_a_tools_own_question_is_its_own(world, settlement):
+    first = await clerk_with(in_its_body, world, settlement).run("go")
+
+    assert first.output.metadata == {"call-0-1": {"why": "dear"}}
+
+
+async def test_an_answer_that_is_missing_is_an_error_as_with_stock_and_nothing_acts(world, settlement):
+    clerk = clerk_with(declared, world, settlement)
+    first = await clerk.run("go")
+
+    with pytest.raises(UserError, match="need to be provided for all deferred tool calls"):
+        await again(clerk, first, answered(mail_2=True))
+
+    assert world.log == ["book Ada"]
+
+
+async def test_a_yes_to_one_call_is_none_to_another_that_waited_behind_it_and_asks_in_its_own_body(world, settlement):
+    """It runs when the gated call before it has left: too late for its turn, which is named for what it is."""
+
+    @effect("reversible", scope="tip:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    def tip(ctx: RunContext, what: str) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+        return str(world.act(f"tip {what}"))
+
+    clerk = agent(
+        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tip],
+        capabilities=[Settled(settlement)],
+    )  # fmt: skip
+
+    first = await clerk.run("go")
+    assert (asked(first), world.log) == ((["pay"], []), [])
+    second = await again(clerk, first, answered(pay_0=True))
+    assert (asked(second), world.log) == ((["tip"], []), ["pay hotel"])
+    assert [found.tag.value for found in settlement.residue()] == ["partial_commit", "partial_commit"]
+    last = await again(clerk, second, answered(tip_1=True))
+
+    assert world.log == ["pay hotel", "tip porter"]
+    assert "not run: tip, before it, failed" in dict(told(last))["call-0-2"]
+    assert unfinished(settlement) == []
+
+
+async def test_a_second_question_of_one_turn_is_asked_when_the_first_is_answered_and_a_no_to_it_undoes_all(
+    world, settlement
+):
+    clerk = agent(turns([("book", "Ada"), ("pay", "a"), ("pay", "b")]), desk(world), capabilities=[Settled(settlement)])
+
+    first = await clerk.run("go")
+    assert [call.tool_call_id for call in first.output.approvals] == ["call-0-1"]
+    second = await again(clerk, first, answered(pay_1=True))
+    assert [call.tool_call_id for call in second.output.approvals] == ["call-0-2"]
+    last = await again(clerk, second, answered(pay_2=False))
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert last.output == "done"
+    assert [outcome for outcome, _ in answers(last)] == ["failed", "failed", "denied"]
+    assert clean(world, settlement)
+
+
+async def test_a_read_does_not_wait_for_an_answer(world, settlement):
+    clerk = agent(turns([("pay", "hotel"), ("look", "Ada")]), desk(world), capabilities=[Settled(settlement)])
+
+    first = await clerk.run("go")
+
+    assert texts(first) == ["look Ada: number 1"]
+    assert asked(first) == (["pay"], [])
+
+
+async def test_with_the_order_of_scopes_what_overlaps_no_question_acts_at_once(world, settlement):
+    clerk = agent(
+        turns([("pay", "hotel"), ("book", "Ada")]), desk(world), capabilities=[Settled(settlement, order="scopes")]
+    )
+
+    first = await clerk.run("go")
+    assert (world.log, texts(first)) == (["book Ada"], ["book Ada: number 1"])
+    last = await again(clerk, first, answered(pay_0=True))
+
+    assert world.log == ["book Ada", "pay hotel"]
+    assert texts(last) == ["book Ada: number 1", "pay hotel: number 2"]
+    assert clean(world, settlement)
+
+
+async def test_what_is_settled_before_an_answer_may_be_split_off(world, settlement):
+    clerk = clerk_with(declared, world, settlement, park="split")
+
+    first = await clerk.run("go")
+    committed = [found.state.value for found in settlement.transactions() if found.row.name.endswith("/0")]
+    last = await again(clerk, first, answered(pay_1=True))
+
+    assert committed == ["committed"]
+    assert (texts(last), world.log) == (HAPPENED, IN_ORDER)
+    assert clean(world, settlement)
+
+
+# ---- calls that somebody outside carries out
+
+
+def with_external(world, settlement):
+    schema = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
+    elsewhere = ExternalToolset([ToolDefinition(name="sign", parameters_json_schema=schema)])
+    return agent(
+        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]), desk(world), toolsets=[elsewhere],
+        capabilities=[Settled(settlement)],
+    )  # fmt: skip
+
+
+def with_deferred(world, settlement):
+    @effect("idempotent", scope="form:/{what}")
+    def sign(what: str) -> str:
+        raise CallDeferred(metadata={"task": 7})
+
+    return agent(
+        turns([("book", "Ada"), ("sign", "form"), ("mail", "ada")]), [*desk(world), sign],
+        capabilities=[Settled(settlement)],
+    )  # fmt: skip
+
+
+ELSEWHERE = pytest.mark.parametrize("made", [with_external, with_deferred], ids=lambda made: made.__name__)
+
+
+@ELSEWHERE
+async def test_a_call_that_is_carried_out_elsewhere_keeps_its_place_in_the_order(world, settlement, made):
+    clerk = made(world, settlement)
+
+    first = await clerk.run("go")
+    assert asked(first) == ([], ["sign"])
+    assert world.log == ["book Ada"]
+    last = await again(clerk, first, DeferredToolResults(calls={"call-0-1": "signed"}))
+
+    assert texts(last) == ["book Ada: number 1", "signed", "mail ada: number 2"]
+    assert world.log == ["book Ada", "mail ada"]
+    assert clean(world, settlement)
+
+
+@ELSEWHERE
+@pytest.mark.parametrize("failure", [ToolFailed("no ink"), ModelRetry("which form?")])
+async def test_one_that_failed_elsewhere_undoes_its_turn(world, settlement, made, failure):
+    clerk = made(world, settlement)
+    first = await clerk.run("go")
+
+    last = await again(clerk, first, DeferredToolResults(calls={"call-0-1": failure}))
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    booked, signed, mailed = answers(last)
+    assert "undone: book had succeeded" in booked[1]
+    assert failure.message in signed[1]
+    assert "mail was not run" in mailed[1]
+    assert clean(world, settlement)
+
+
+async def test_with_stock_what_was_issued_behind_a_question_happens_before_it_is_answered(world):
+    clerk = agent(SCRIPT, toolsets=[required(world)])
+
+    first = await clerk.run("go")
+
+    assert asked(first) == (["pay"], [])
+    assert sorted(world.log) == ["book Ada", "mail ada"]

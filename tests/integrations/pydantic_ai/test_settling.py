@@ -1,0 +1,436 @@
+"""What fails stops the later calls of its turn and undoes the earlier ones; the model is told so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import BinaryContent, FunctionToolset, ModelRetry, RunContext, ToolFailed, ToolReturn
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import SkipToolExecution, UnexpectedModelBehavior
+from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.tool_manager import ToolManager
+from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
+from tests.integrations.pydantic_ai.world import agent, answers, texts
+
+from settlemark import effect
+from settlemark_pydantic_ai import Settled
+
+NOTHING = {}
+
+
+def outcomes(result):
+    return [outcome for outcome, _ in answers(result)]
+
+
+def clean(world, settlement):
+    return unaccounted(world, settlement) == [] and unfinished(settlement) == []
+
+
+# ---- a call fails
+
+
+@pytest.mark.parametrize(("failure", "outcome"), [(ModelRetry("use IATA"), "retried"), (ToolFailed("full"), "failed")])
+async def test_what_a_tool_tells_its_model_reaches_it_as_it_is_and_its_turn_is_undone(
+    world, settlement, failure, outcome
+):
+    def fly(what: str) -> str:
+        raise failure
+
+    script = turns([("book", "Ada"), ("fly", "X"), ("mail", "ada"), ("look", "Ada")])
+    result = await agent(script, [*desk(world), fly], capabilities=[Settled(settlement)]).run("go")
+
+    (booked, undone), (failed, said), (mailed, never), looked = answers(result)
+    assert (booked, failed, mailed) == ("failed", outcome, "failed")
+    assert undone.startswith("undone: book had succeeded, and was undone because fly failed")
+    assert failure.message in said
+    assert "mail" in never
+    assert looked[0] == "success"
+    assert [entry for entry in world.log if not entry.startswith("look")] == ["book Ada", "cancel Ada"]
+    assert clean(world, settlement)
+
+
+async def test_a_retry_of_the_model_is_a_turn_of_its_own_and_counts_as_with_stock(world, settlement):
+    tried = []
+
+    @effect("reversible", scope="flight:/{to}", undo=lambda to: world.act(f"cancel {to}"))
+    def fly(ctx: RunContext, to: str) -> str:
+        tried.append(ctx.retry)
+        if len(to) > 3:
+            raise ModelRetry("use IATA")
+        world.act(f"fly {to}")
+        return "flying"
+
+    script = turns([("fly", {"to": "Lisbon"})], [("fly", {"to": "LIS"})])
+    result = await agent(script, [fly], capabilities=[Settled(settlement)]).run("go")
+
+    assert outcomes(result) == ["retried", "success"]
+    assert (tried, world.log) == ([0, 1], ["fly LIS"])
+
+
+async def test_when_retries_are_used_up_the_run_fails_as_with_stock_and_nothing_of_the_turn_stays(world, settlement):
+    def fly(what: str) -> str:
+        raise ModelRetry("no")
+
+    script = turns([("book", "Ada"), ("fly", "X"), ("mail", "ada")], [("fly", "X")], [("fly", "X")])
+    with pytest.raises(UnexpectedModelBehavior):
+        await agent(script, [*desk(world), fly], capabilities=[Settled(settlement)]).run("go")
+
+    assert world.standing() == NOTHING
+    assert clean(world, settlement)
+
+
+@pytest.mark.parametrize("sort", ["sync", "async"])
+async def test_what_a_tool_raises_ends_the_run_and_nothing_of_the_turn_stays_or_comes_later(world, settlement, sort):
+    async def fly(what: str) -> str:
+        raise ValueError("down")
+
+    script = turns([("book", "Ada"), ("fly", "X"), ("book", "Bo"), ("mail", "ada")])
+    with pytest.raises(ValueError, match="down"):
+        await agent(script, [*desk(world, sort), fly], capabilities=[Settled(settlement)]).run("go")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert clean(world, settlement)
+
+
+async def test_a_turn_that_was_undone_is_no_part_of_what_follows(world, settlement):
+    def fly(what: str) -> str:
+        raise ToolFailed("full")
+
+    script = turns([("book", "Ada"), ("fly", "X")], [("book", "Ada"), ("mail", "ada")])
+    result = await agent(script, [*desk(world), fly], capabilities=[Settled(settlement, run="trip")]).run("go")
+
+    assert outcomes(result) == ["failed", "failed", "success", "success"]
+    assert world.log == ["book Ada", "cancel Ada", "book Ada", "mail ada"]
+
+
+# ---- calls that never come to their tools; the settlement would wait ten minutes for one it did not know of
+
+
+async def test_a_call_of_no_tool_and_one_with_bad_arguments_hold_nobody_up(world, settlement):
+    script = turns([("nothing", "x"), ("book", {"where": 1}), ("book", "Ada"), ("mail", {}), ("mail", "ada")])
+
+    result = await agent(script, desk(world), capabilities=[Settled(settlement)]).run("go")
+
+    assert outcomes(result) == ["retried", "retried", "success", "retried", "success"]
+    assert world.log == ["book Ada", "mail ada"]
+
+
+class Meddler(AbstractCapability):
+    """Does something to the calls of one tool, before the tool."""
+
+    def __init__(self, tool, do):
+        self.tool = tool
+        self.do = do
+
+    async def before_tool_execute(self, ctx, *, call, tool_def, args):
+        return self.do(args) if call.tool_name == self.tool else args
+
+
+def skip(args):
+    raise SkipToolExecution("from the cache")
+
+
+def refuse(args):
+    raise ModelRetry("not today")
+
+
+@pytest.mark.parametrize(("do", "outcome"), [(skip, "success"), (refuse, "retried")])
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("place", [0, 1])
+async def test_a_call_that_another_capability_answers_holds_nobody_up(
+    world, settlement, do, outcome, ours_first, place
+):
+    both = [Settled(settlement), Meddler("book", do)]
+    calls = [("mail", "ada")]
+    calls.insert(place, ("book", "Ada"))
+
+    clerk = agent(turns(calls), desk(world), capabilities=both if ours_first else both[::-1])
+    result = await clerk.run("go")
+
+    expected = ["success"]
+    expected.insert(place, outcome)
+    assert outcomes(result) == expected
+    assert world.log == ["mail ada"]
+
+
+async def test_a_tool_gets_the_arguments_that_another_capability_made_of_the_models(world, settlement):
+    script = turns([("book", "Ada")])
+
+    result = await agent(
+        script, desk(world), capabilities=[Settled(settlement), Meddler("book", lambda args: {"what": "Bo"})]
+    ).run("go")
+
+    assert texts(result) == ["book Bo: number 1"]
+    assert world.log == ["book Bo"]
+
+
+class Again(AbstractCapability):
+    """Tries a tool again when it fails."""
+
+    async def wrap_tool_execute(self, ctx, *, call, tool_def, args, handler):
+        try:
+            return await handler(args)
+        except ValueError:
+            return await handler(args)
+
+
+async def test_a_retry_around_the_tool_finds_its_turn_undone_and_is_made_by_itself(world, settlement):
+    failures = iter([True, False])
+
+    @effect("reversible", scope="flight:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    def fly(what: str) -> str:
+        if next(failures):
+            raise ValueError("down")
+        world.act(f"fly {what}")
+        return "flying"
+
+    script = turns([("book", "Ada"), ("fly", "X")])
+    result = await agent(script, [*desk(world), fly], capabilities=[Settled(settlement), Again()]).run("go")
+
+    assert outcomes(result) == ["failed", "success"]
+    assert world.log == ["book Ada", "cancel Ada", "fly X"]
+    assert clean(world, settlement)
+
+
+# ---- what was answered before the turn had settled
+
+
+async def test_an_answer_that_is_not_true_any_more_is_corrected_before_the_model_is_asked_again(world, settlement):
+    told = []
+
+    def fly(what: str) -> str:
+        raise ToolFailed("full")
+
+    script = turns([("book", "Ada"), ("fly", "X"), ("mail", "ada")])
+    clerk = agent(script, [*desk(world), fly], capabilities=[Settled(settlement)])
+    answer = clerk.model.function
+
+    def listening(messages, info):
+        told.extend(part.content for m in messages for part in m.parts if isinstance(part, ToolReturnPart))
+        return answer(messages, info)
+
+    clerk.model.function = listening
+    with ToolManager.parallel_execution_mode("sequential"):
+        result = await clerk.run("go")
+
+    assert outcomes(result) == ["failed"] * 3
+    assert told == texts(result)
+    undone, full, never = told
+    assert undone.startswith("undone: book had succeeded, and was undone because fly failed")
+    assert full == "full"
+    assert "mail was not run" in never
+    assert world.standing() == NOTHING
+
+
+# ---- results
+
+
+class Room(BaseModel):
+    number: int
+
+
+RESULTS = [
+    Room(number=7), [Room(number=1), Room(number=2)], {"a": [1, None, 2.5]}, None, "text", 3.5, b"\x00\xff",
+    BinaryContent(b"\x89PNG", media_type="image/png"), ToolReturn("done", content=["look", "here"], metadata={"n": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", RESULTS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("kind", ["idempotent", "irreversible"])
+async def test_the_model_is_told_the_same_of_a_result_from_the_record_as_of_the_one_that_stock_tells(
+    settlement, value, kind
+):
+    ran = []
+
+    def book(what: str):
+        ran.append(what)
+        return value
+
+    script = turns([("book", "Ada")])
+    tool = effect(kind, scope="room:/{what}")(book)
+
+    def seen(result):
+        parts = [part for m in result.all_messages() if isinstance(m, ModelRequest) for part in m.parts]
+        return [
+            (part.model_response_str(), part.metadata) if isinstance(part, ToolReturnPart) else part.content
+            for part in parts
+            if isinstance(part, ToolReturnPart | UserPromptPart)
+        ]
+
+    stock = seen(await agent(script, [book]).run("go"))
+    first = seen(await agent(script, [tool], capabilities=[Settled(settlement, run="trip")]).run("go"))
+    again = seen(await agent(script, [tool], capabilities=[Settled(settlement, run="trip")]).run("go"))
+
+    assert stock == first == again
+    assert ran == ["Ada", "Ada"]  # once with stock, and once with ours
+
+
+# ---- what settles together
+
+
+async def test_all_of_an_agents_run_may_settle_together(world, settlement):
+    before = []
+
+    def note(what: str) -> str:
+        before.append(list(world.log))
+        return "noted"
+
+    script = turns([("book", "Ada"), ("mail", "ada")], [("note", "x")])
+    settled = Settled(settlement, settle="agent", effects={"note": "read"})
+    result = await agent(script, [*desk(world), note], capabilities=[settled]).run("go")
+
+    assert before == [["book Ada"]]
+    assert "will run when" in texts(result)[1]
+    assert world.log == ["book Ada", "mail ada"]
+    assert clean(world, settlement)
+
+
+async def test_what_settles_with_an_agents_run_is_undone_when_the_run_fails(world, settlement):
+    def fly(what: str) -> str:
+        raise ValueError("down")
+
+    script = turns([("book", "Ada"), ("mail", "ada")], [("fly", "X")])
+    settled = Settled(settlement, settle="agent")
+    with pytest.raises(ValueError, match="down"):
+        await agent(script, [*desk(world), fly], capabilities=[settled]).run("go")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert clean(world, settlement)
+
+
+async def test_agents_of_one_job_may_settle_together(world, settlement):
+    async with Settled(settlement, run="trip", settle="run") as settled:
+        first = agent(turns([("book", "Ada"), ("mail", "ada")]), desk(world), name="first", capabilities=[settled])
+        second = agent(turns([("book", "Bo")]), desk(world), name="second", capabilities=[settled])
+        await first.run("go")
+        await second.run("go")
+        assert world.log == ["book Ada", "book Bo"]
+
+    assert world.log == ["book Ada", "book Bo", "mail ada"]
+    assert clean(world, settlement)
+
+
+async def test_a_job_that_fails_between_its_agents_is_undone(world, settlement):
+    with pytest.raises(RuntimeError, match="no budget"):
+        async with Settled(settlement, run="trip", settle="run") as settled:
+            await agent(turns([("book", "Ada"), ("mail", "ada")]), desk(world), capabilities=[settled]).run("go")
+            raise RuntimeError("no budget")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert clean(world, settlement)
+
+
+async def test_an_agent_that_another_ones_tool_runs_is_a_part_of_that_call(world, settlement):
+    inner = agent(
+        turns([("book", "Ada"), ("mail", "ada")]), desk(world), name="inner", capabilities=[Settled(settlement)]
+    )
+
+    async def delegate(what: str) -> str:
+        result = await inner.run(what)
+        return result.output
+
+    async def fly(what: str) -> str:
+        raise ToolFailed("full")
+
+    outer = agent(
+        turns([("delegate", "go"), ("fly", "X")]), [delegate, fly], name="outer", capabilities=[Settled(settlement)]
+    )
+    result = await outer.run("go")
+
+    assert outcomes(result) == ["failed", "failed"]
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert unfinished(settlement) == []
+
+
+async def test_one_agent_may_be_run_twice_at_a_time_in_one_job_and_neither_run_waits_for_the_other(world, settlement):
+    met = asyncio.Barrier(2)
+
+    @effect("reversible", scope="flight:/{what}", undo=lambda what: world.act(f"cancel {what}"))
+    async def fly(what: str) -> str:
+        await met.wait()
+        return str(world.act(f"fly {what}"))
+
+    settled = Settled(settlement, run="trip")
+    both = [agent(turns([("fly", what), ("mail", what)]), [*desk(world), fly], capabilities=[settled]) for what in "XY"]
+
+    await asyncio.gather(*(clerk.run("go") for clerk in both))
+
+    assert world.standing() == {"fly X": 1, "mail X": 1, "fly Y": 1, "mail Y": 1}
+    assert clean(world, settlement)
+
+
+# ---- toolsets
+
+
+async def test_a_tool_that_another_tool_calls_is_a_part_of_that_call(world, settlement):
+    from pydantic_ai.messages import ToolCallPart
+
+    clerk = agent(turns([("program", {})]), desk(world), capabilities=[Settled(settlement)])
+
+    @clerk.tool
+    async def program(ctx: RunContext) -> str:
+        manager = ctx.tool_manager
+        found = [
+            await manager.handle_call(ToolCallPart(n, {"what": w}, f"in-{n}"))
+            for n, w in (("book", "Ada"), ("mail", "ada"))
+        ]
+        return "; ".join(found)
+
+    result = await clerk.run("go")
+
+    (text,) = texts(result)
+    assert text == "book Ada: number 1; queued: will run when this step settles"
+    assert world.log == ["book Ada", "mail ada"]
+    assert clean(world, settlement)
+
+
+async def test_with_stock_nothing_is_undone(world):
+    def fly(what: str) -> str:
+        raise ToolFailed("full")
+
+    await agent(turns([("book", "Ada"), ("fly", "X"), ("mail", "ada")]), [*desk(world), fly]).run("go")
+
+    assert sorted(world.log) == ["book Ada", "mail ada"]
+
+
+# ---- a tool that takes too long
+
+
+@pytest.mark.parametrize("happens", [True, False])
+async def test_what_took_too_long_may_have_happened_its_counterparty_is_asked_and_the_model_is_not_told_to_try_again(
+    world, settlement, happens
+):
+    @effect("reversible", scope="flight:/{what}", undo=lambda what: world.act(f"cancel {what}"), probe=lambda: probed())
+    async def fly(what: str) -> str:
+        if happens:
+            world.act(f"fly {what}")
+        await asyncio.Event().wait()
+
+    def probed():
+        return "flying" if "fly X" in world.log else None
+
+    toolset = FunctionToolset([fly], timeout=0.05)
+    clerk = agent(turns([("fly", "X")]), toolsets=[toolset], capabilities=[Settled(settlement)])
+    result = await clerk.run("go")
+
+    expected = ("success", "flying") if happens else ("retried", "Timed out after 0.05 seconds.")
+    assert answers(result) == [expected]
+    assert world.standing() == ({"fly X": 1} if happens else {})
+    assert (settlement.in_doubt(), unfinished(settlement)) == ([], [])
+
+
+async def test_what_took_too_long_and_cannot_be_asked_about_is_in_doubt_and_the_model_is_told_so(world, settlement):
+    @effect("irreversible", scope="mail:/{what}")
+    async def fly(what: str) -> str:
+        world.act(f"fly {what}")
+        await asyncio.Event().wait()
+
+    toolset = FunctionToolset([fly], timeout=0.05)
+    clerk = agent(turns([("fly", "X")]), toolsets=[toolset], capabilities=[Settled(settlement)])
+    ((outcome, text),) = answers(await clerk.run("go"))
+
+    assert (outcome, world.log) == ("failed", ["fly X"])
+    assert "the outcome of fly on mail:/X is unknown: do not repeat it" in text
+    assert [doubt.tool for doubt in settlement.in_doubt()] == ["fly"]
