@@ -16,6 +16,7 @@ from settlemark import _codec
 from settlemark._acting import Program, in_doubt
 from settlemark._attempt import path_of
 from settlemark._effect import Declaration, Effect, Outcome
+from settlemark._errors import InDoubt, Refused, SettlemarkError
 from settlemark._gates import REJECTED, because_in, rejection
 from settlemark._nesting import Path
 from settlemark._parking import follow
@@ -56,6 +57,14 @@ class Decision:
     answer: Callable[[Call, Callable[[Any], Any] | None], Any]
     claimed: bool = False
     shown_once: bool = False
+
+    def refusal(self, call: Call) -> SettlemarkError | None:
+        """Return why a call that repeats it fails, and with it its turn: nobody knows what came of it, or it was no."""
+        try:
+            self.answer(call, None)
+        except (InDoubt, Refused) as error:
+            return error
+        return None
 
     def is_like(self, declaration: Declaration, scopes: Iterable[Scope]) -> bool:
         """Whether a call of this tool on these scopes may be the same act in other words."""
@@ -108,13 +117,14 @@ class Recalled:
     left: list[Left] = field(default_factory=list[Left])
     names: set[str] = field(default_factory=set[str])
 
-    def claim(self, calls: Sequence[tuple[Call, Sequence[Scope]]]) -> list[Decision | DoneBefore | None]:
+    def claim(self, calls: Sequence[tuple[Call, Sequence[Scope]]]) -> list[Decision | SettlemarkError | None]:
         """Return for each call of a turn the decision that it repeats, or why it is refused, or None: it is new."""
-        found: list[Decision | DoneBefore | None] = [self._repeated(call) for call, _ in calls]
+        repeated = [self._repeated(call) for call, _ in calls]
         # What another call of the turn repeats is not taken for this one in other words.
-        for number, (call, scopes) in enumerate(calls):
-            found[number] = found[number] or self._alike(call, scopes)
-        return found
+        return [
+            self._alike(call, scopes) if decision is None else decision.refusal(call) or decision
+            for (call, scopes), decision in zip(calls, repeated, strict=True)
+        ]
 
     def repeats(self, calls: Iterable[Call]) -> bool:
         """Whether each of these calls was decided before, and none is new; nothing is claimed by asking."""

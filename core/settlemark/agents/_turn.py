@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall, Remake
 from settlemark._effect import Effect
-from settlemark._errors import Refused
+from settlemark._errors import Refused, SettlemarkError
 from settlemark._gates import Approver
 from settlemark._once import Once
 from settlemark._requests import Wait
@@ -19,7 +19,7 @@ from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
 from settlemark.agents._call import Call
 from settlemark.agents._recalled import Decision
-from settlemark.agents._words import DoneBefore, Undone, words
+from settlemark.agents._words import Undone, words
 
 if TYPE_CHECKING:
     from settlemark.agents._work import Plan, Work
@@ -167,7 +167,7 @@ class AgentTurn:
         self,
         opened: Opened,
         place: int,
-        known: DoneBefore | None,
+        known: SettlemarkError | None,
         run: Callable[[], Any],
         *,
         waits: bool,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall, open_batch
-from settlemark._errors import ScopeError
+from settlemark._errors import ScopeError, SettlemarkError
 from settlemark._nesting import Part
 from settlemark._scope import Scope, escape
 from settlemark._sequencer import Turn
@@ -17,7 +17,6 @@ from settlemark.agents._call import Call
 from settlemark.agents._recalled import Decision, Recalled, recall, standing
 from settlemark.agents._shared import Shared
 from settlemark.agents._turn import AgentTurn, Opened
-from settlemark.agents._words import DoneBefore
 
 if TYPE_CHECKING:
     from settlemark.agents._run import AgentRun
@@ -35,7 +34,7 @@ class Plan:
     """
 
     calls: Sequence[Call]
-    known: Mapping[int, Decision | DoneBefore]
+    known: Mapping[int, Decision | SettlemarkError]
     name: str | None
     order: Turn | None
 
@@ -155,7 +154,7 @@ class Work:
         """Return what is to become of a turn, when what was decided before is recalled."""
         calls = turn.calls
         acting = [place for place, call in enumerate(calls) if call.acts]
-        known: dict[int, Decision | DoneBefore] = {}
+        known: dict[int, Decision | SettlemarkError] = {}
         if not acting:
             return Plan(calls, known, None, self._common() if turn.alone else None)
         recalled: Recalled = yield from self._recollect()
@@ -164,7 +163,7 @@ class Work:
             with self._lock:
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
-            if any(place not in known or isinstance(known[place], DoneBefore) for place in acting):
+            if any(place not in known or isinstance(known[place], SettlemarkError) for place in acting):
                 name = None if self._shared is not None else (yield from self._named())
         return Plan(calls, known, name, self._common() if turn.alone else None)
 

@@ -135,8 +135,9 @@ async def test_nobody_repeats_what_may_have_happened(office, again):
     task.cancel()
     await asyncio.wait([task])
     settlement, work = again()
-    [told] = await office.play(work.turn(office.calls(settlement, POST)))
-    assert told.startswith("InDoubt: the outcome of post on post:/bank is unknown: do not repeat it")
+    posted, mailed = await office.play(work.turn(office.calls(settlement, POST, MAIL)))
+    assert posted.startswith("InDoubt: the outcome of post on post:/bank is unknown: do not repeat it")
+    assert mailed.startswith("Refused: mail was not run")  # nothing issued behind it leaves before somebody knows
     assert office.log == [("post", "bank", "hello")]
 
 
