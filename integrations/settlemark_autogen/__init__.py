@@ -1,0 +1,23 @@
+"""AutoGen agents whose tool calls settle: in issuance order, exactly once, and undone together.
+
+`SettledWorkbench` takes the place of an agent's tools, or of its workbench, and is the gate.
+`SettledChatCompletionClient` takes the place of its model client, and tells the gate which calls the model issued
+together. With both an agent has all that settlemark promises; each says what it can promise alone.
+"""
+
+from __future__ import annotations
+
+try:
+    import autogen_agentchat as _autogen_agentchat
+except ImportError as _error:
+    raise ImportError(
+        'settlemark_autogen needs AutoGen: pip install "settlemark[autogen]"', name="autogen_agentchat"
+    ) from _error
+
+from settlemark._gates import approve, edit, reject
+from settlemark_autogen._client import SettledChatCompletionClient
+from settlemark_autogen._workbench import SettledWorkbench
+
+del _autogen_agentchat
+
+__all__ = ["SettledChatCompletionClient", "SettledWorkbench", "approve", "edit", "reject"]

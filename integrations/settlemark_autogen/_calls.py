@@ -1,0 +1,198 @@
+"""The calls of one workbench, each settled in its place of the turn that it belongs to."""
+
+# AutoGen leaves the type parameters of its tools open.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, cast
+
+from autogen_core.tools import ToolResult, ToolSchema, Workbench
+
+from settlemark import Declaration, EffectClass, Settlement, UsageError
+from settlemark._gates import Approver
+from settlemark._runners import run_async
+from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work
+from settlemark_autogen._asking import Desk, Waits
+from settlemark_autogen._calling import Calling
+from settlemark_autogen._identity import acting_agent
+from settlemark_autogen._issued import Issued, issued_here
+from settlemark_autogen._results import text_result
+from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
+
+
+class Calls:
+    """Settles the calls of a workbench.
+
+    Args:
+        workbench: has the tools.
+        settlement: settles them.
+        run, agent, effects, approver: as for `SettledWorkbench`.
+        options: of the job.
+
+    Raises:
+        UsageError: what is put aside could not be found again. DeclarationError: `effects` contradicts itself.
+    """
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        settlement: Settlement,
+        run: str | AgentRun | None,
+        *,
+        agent: str | None,
+        effects: Mapping[str, Declared] | None,
+        approver: Approver | Literal["handoff"] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.workbench = workbench
+        self.settlement = settlement
+        self.desk = Desk()
+        self._ask = self.desk if approver == "handoff" else approver
+        self._agent = agent
+        self._options = options
+        self._run = run
+        if self._ask is self.desk:
+            _refuse_to_put_aside(run)
+        static = tools_of(workbench)
+        self._declarations = Declarations(
+            settlement, effects, names=static or None, owner="this workbench",
+            example='SettledWorkbench(…, effects={{"{name}": "read"}})',
+        )  # fmt: skip
+        self._arguments: dict[str, list[str]] = {}
+        self._expected: list[Issued] = []
+        self.learn([tool.schema for tool in static.values()])
+
+    @property
+    def run(self) -> str | None:
+        """The caller's id for the job, if there is one."""
+        return self._run.name if isinstance(self._run, AgentRun) else self._run
+
+    @property
+    def job(self) -> AgentRun:
+        """The job that they belong to."""
+        if not isinstance(self._run, AgentRun):
+            self._run = AgentRun(self.settlement, self._run, let_through=(Waits,), **self._options)
+        return self._run
+
+    def go_on_with(self, run: str) -> None:
+        """Have what follows belong to this job, begun again here."""
+        self._run = run
+
+    def work(self) -> Work:
+        """Return the work of the agent that acts here."""
+        return self.job.work(acting_agent(self._agent))
+
+    def learn(self, schemas: Sequence[ToolSchema]) -> None:
+        """Take in which tools there are."""
+        tools = tools_of(self.workbench)
+        self._arguments = names_of(cast("Sequence[Mapping[str, Any]]", schemas))
+        for name, arguments in self._arguments.items():
+            tool = tools.get(name)
+            self._declarations.learn(name, function_of(tool), declared_on=(tool, type(tool)), arguments=arguments)
+
+    def call(self, name: str, arguments: Any, call_id: str | None) -> Call:
+        """Return a call as it is settled; one that the tool cannot take has no effect, and fails."""
+        named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
+        try:
+            given = as_given(tools_of(self.workbench).get(name), arguments)
+        except ValueError:
+            return Call(name, named, Declaration(name, EffectClass.READ), call_id)
+        return Call(name, named, self._declarations.of(name), call_id, given)
+
+    def expect(self, issued: Issued) -> None:
+        """Take in a turn whose calls are to come."""
+        self._expected = [turn for turn in self._expected if not turn.is_over]
+        self._expected.append(issued)
+
+    @property
+    def are_coming(self) -> bool:
+        """Whether this task belongs to a call of a turn that is not complete yet."""
+        here = issued_here.get()
+        return here is not None and here.job is self.job and not here.is_over
+
+    # ---- one call
+
+    def started(self, calling: Calling) -> asyncio.Task[ToolResult]:
+        """Begin a call in a task of its own, which a cancellation of the token reaches wherever it waits."""
+        turn, place, issued = self._seat(calling)
+        job = asyncio.create_task(self._settled(calling, turn, place))
+        job.add_done_callback(lambda job: turn.absent(place) if job.cancelled() else None)  # before it began
+        if calling.token is not None:
+            calling.token.link_future(job)
+        if issued is not None:
+            issued.watch(job)
+        return job
+
+    def _seat(self, calling: Calling) -> tuple[AgentTurn, int, Issued | None]:
+        """Return the turn that a call belongs to, and its place there; one that nobody announced has its own."""
+        here = issued_here.get()
+        for issued in (*([here] if here is not None and here.job is self.job else []), *self._expected):
+            place = issued.take(calling.name, calling.arguments, calling.call_id)
+            if place is not None:
+                return issued.turn, place, issued
+        call = self.call(calling.name, calling.arguments, calling.call_id)
+        return self.work().single(call), 0, None
+
+    async def _settled(self, calling: Calling, turn: AgentTurn, place: int) -> ToolResult:
+        program = turn.perform(
+            place, calling.run, pack=calling.pack, unpack=calling.unpack, ask=self._ask,
+            remake=partial(self._remade, calling),
+        )  # fmt: skip
+        try:
+            return calling.told(await run_async(program))
+        except Exception as error:
+            return calling.refused(error)
+
+    def _remade(
+        self, calling: Calling, arguments: Mapping[str, Any]
+    ) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
+        """Return what runs a call with other arguments, and these as its tool gets them.
+
+        Raises:
+            UsageError: it does not take them.
+        """
+        allowed = self._arguments.get(calling.name, [])
+        unknown = sorted(arguments.keys() - set(allowed)) if allowed else []
+        try:
+            given = as_given(tools_of(self.workbench).get(calling.name), arguments)
+        except ValueError as error:
+            raise _not_taken(calling.name, arguments, str(error)) from error
+        if unknown:
+            raise _not_taken(calling.name, arguments, f"it has no {', '.join(map(repr, unknown))}")
+        return calling.with_arguments(arguments).run, given
+
+
+async def finished(job: asyncio.Task[ToolResult], name: str) -> ToolResult:
+    """Return a call's answer, also when whoever waits for it is cancelled: the call is then, and says so."""
+    while not job.done():
+        try:
+            await asyncio.wait([job])
+        except asyncio.CancelledError:
+            job.cancel()
+    return _cancelled(name) if job.cancelled() else job.result()
+
+
+def _cancelled(name: str) -> ToolResult:
+    return text_result(
+        name,
+        f"{name} was cancelled: what had happened of its turn was undone, or is on record (settlement.residue())",
+        is_error=True,
+    )
+
+
+def _not_taken(name: str, arguments: Mapping[str, Any], why: str) -> UsageError:
+    return UsageError(f"{name} does not take {dict(arguments)!r}: {why}; nothing was run", tool=name)
+
+
+def _refuse_to_put_aside(run: str | AgentRun | None) -> None:
+    if run is None or (isinstance(run, AgentRun) and Waits not in run.let_through):
+        raise UsageError(
+            'approver="handoff" needs run=, your id for the job: what is put aside could not be found again without'
+        )
+
+
+__all__ = ["Calls", "finished"]

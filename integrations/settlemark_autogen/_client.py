@@ -1,0 +1,240 @@
+"""A chat completion client that sees which calls a model issued together, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, cast
+
+from autogen_core import CancellationToken, Component, FunctionCall
+from autogen_core.models import (
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    ModelCapabilities,  # pyright: ignore[reportDeprecated] - the contract has it
+    ModelInfo,
+    RequestUsage,
+)
+from autogen_core.tools import Tool, ToolSchema
+from pydantic import BaseModel
+
+from settlemark import Settlement, UsageError
+from settlemark.agents import AgentRun, Declarations, Declared, refuse_bad_options
+from settlemark_autogen._alone import Alone, Ask, handed
+from settlemark_autogen._calls import Calls
+from settlemark_autogen._config import ClientConfig, plain_effects, settlement_of_process
+from settlemark_autogen._identity import acting_agent
+from settlemark_autogen._issued import Issued, issued_here
+from settlemark_autogen._messages import NO_JSON, answered_in, arguments_of
+from settlemark_autogen._offered import owners
+
+Choice = Tool | Literal["auto", "required", "none"]
+
+
+class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig]):
+    """A model client that has the calls of a turn settled together, in the order in which the model issued them.
+
+    With a `SettledWorkbench` among the agent's tools, which is the gate, it opens a transaction for each answer that
+    has calls. Calls that never reach the gate (unknown tools, arguments that are no JSON, handoffs, other workbenches)
+    are no part of it. The turn is settled when the agent has the answers to its calls, whether or not it asks again.
+
+    Alone it cannot keep a tool from running once its agent has heard of the call. So it hands the calls of a turn to
+    the agent one at a time, each when its place has come; what is irreversible when all others have succeeded. What a
+    call did it learns from the agent's next request, so the agent has to come back: `max_tool_iterations` must be as
+    many as a turn may have calls. When the agent asks for something else first (with `tool_choice="none"`, which it
+    does to reflect, or with a new message) the rest of the turn is not run, and what was done of it is undone. It
+    sees no `@effect` on the agent's functions: say in `effects=` what they do.
+
+    What a client has besides this class is the wrapped one's. Loaded from a configuration it settles with the process's
+    own `Settlement()`, at `$SETTLEMARK_URL`.
+
+    Args:
+        client: any chat completion client.
+        settlement: settles the turns; with a `SettledWorkbench`, the same one.
+        run: your id for the job, where there is no `SettledWorkbench` to have it.
+        agent: who uses it; as for `SettledWorkbench`.
+        effects: what tools do, where there is no `SettledWorkbench` to say it.
+
+    Raises:
+        UsageError: `settlement` is no `Settlement`, or `run` is no id.
+    """
+
+    component_type = "model"
+    component_provider_override = "settlemark_autogen.SettledChatCompletionClient"
+    component_config_schema = ClientConfig
+
+    def __init__(
+        self,
+        client: ChatCompletionClient,
+        settlement: Settlement,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        effects: Mapping[str, Declared] | None = None,
+    ) -> None:
+        refuse_bad_options(settlement, settle="turn", order="turn", park="keep", run=run)
+        self.client = client
+        self.settlement = settlement
+        self._run = run
+        self._agent = agent
+        self._effects = effects
+        declarations = Declarations(
+            settlement, effects, example='SettledChatCompletionClient(…, effects={{"{name}": "read"}})'
+        )
+        self._alone = Alone(lambda: AgentRun(settlement, run), declarations)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "client":
+            raise AttributeError(name)
+        return getattr(self.client, name)
+
+    # ---- a model's answer
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Choice = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> CreateResult:
+        """Ask the model, and open a turn for the calls it issues."""
+        how: dict[str, Any] = {
+            "tools": tools, "tool_choice": tool_choice, "json_output": json_output,
+            "extra_create_args": extra_create_args or {}, "cancellation_token": cancellation_token,
+        }  # fmt: skip
+
+        async def ask(told: Sequence[LLMMessage]) -> AsyncGenerator[str | CreateResult, None]:
+            yield await self.client.create(told, **how)
+
+        async for answer in self._answers(ask, messages, tools, tool_choice):
+            if isinstance(answer, CreateResult):
+                return answer
+        raise AssertionError
+
+    async def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Choice = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """Ask the model, hand on what it streams, and open a turn for the calls it issues."""
+        how: dict[str, Any] = {
+            "tools": tools, "tool_choice": tool_choice, "json_output": json_output,
+            "extra_create_args": extra_create_args or {}, "cancellation_token": cancellation_token,
+        }  # fmt: skip
+
+        def ask(told: Sequence[LLMMessage]) -> AsyncGenerator[str | CreateResult, None]:
+            return self.client.create_stream(told, **how)
+
+        async for answer in self._answers(ask, messages, tools, tool_choice):
+            yield answer
+
+    async def _answers(
+        self, ask: Ask, messages: Sequence[LLMMessage], tools: Sequence[Tool | ToolSchema], choice: Choice
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        owned = owners(tools)
+        ours = {id(calls): calls for calls in owned.values() if calls is not None}
+        self._refuse_strangers(ours.values())
+        if not ours and (owned or self._alone.has_any):
+            async for answer in self._alone.answers(ask, messages, tools, choice, acting_agent(self._agent)):
+                yield answer
+            return
+        put_aside = next((calls for calls in ours.values() if calls.desk.answered(messages)), None)
+        if put_aside is not None and choice != "none":
+            put_aside.work().begin()  # so that its turn is found on record, and gone on with
+            answer = handed(put_aside.desk.answered(messages))
+            self._open(answer, owned, messages)
+            yield answer
+            return
+        async for answer in ask(messages):
+            if isinstance(answer, CreateResult) and not isinstance(answer.content, str):
+                self._open(answer, owned, messages)
+            yield answer
+
+    def _open(self, answer: CreateResult, owned: Mapping[str, Calls | None], messages: Sequence[LLMMessage]) -> None:
+        """Open a turn for those of its calls that will come to a workbench of ours, and leave it in this context."""
+        coming = [
+            (ours, ours.call(call.name, arguments or {}, call.id))
+            for call in cast("list[FunctionCall]", answer.content)
+            if (ours := owned.get(call.name)) is not None and (arguments := arguments_of(call)) is not NO_JSON
+        ]
+        if not coming:
+            return
+        first = coming[0][0]
+        calls = [call for _, call in coming]
+        turn = first.work().turn(calls, because=answer.thought, answered=answered_in(messages))
+        issued = Issued(first.job, turn, asyncio.current_task())
+        for ours in {id(ours): ours for ours, _ in coming}.values():
+            ours.expect(issued)
+        issued_here.set(issued)
+
+    def _refuse_strangers(self, ours: Iterable[Calls]) -> None:
+        """Return when all workbenches of an agent settle the same job as this client.
+
+        Raises:
+            UsageError: they do not; the model was not asked.
+        """
+        jobs = {id(calls.job): calls for calls in ours}
+        if any(calls.settlement is not self.settlement for calls in jobs.values()):
+            raise UsageError(
+                "this client and the agent's SettledWorkbench have different settlements: give both the same one; the"
+                " model was not asked"
+            )
+        if len(jobs) > 1:
+            raise UsageError(
+                f"the agent's workbenches belong to {len(jobs)} jobs, so their calls cannot settle together: make one"
+                " job = AgentRun(settlement, run) and give each run=job; the model was not asked"
+            )
+
+    # ---- the rest of a client
+
+    async def close(self) -> None:
+        """Close the wrapped client; what was handed out, and not answered, is given up."""
+        await self._alone.close()
+        await self.client.close()
+
+    def actual_usage(self) -> RequestUsage:
+        """Return the wrapped client's."""
+        return self.client.actual_usage()
+
+    def total_usage(self) -> RequestUsage:
+        """Return the wrapped client's."""
+        return self.client.total_usage()
+
+    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """Return the wrapped client's count."""
+        return self.client.count_tokens(messages, tools=tools)
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """Return the wrapped client's count."""
+        return self.client.remaining_tokens(messages, tools=tools)
+
+    @property
+    def capabilities(self) -> ModelCapabilities:  # pyright: ignore[reportDeprecated] - the contract has it
+        """The wrapped client's."""
+        return self.client.capabilities
+
+    @property
+    def model_info(self) -> ModelInfo:
+        """The wrapped client's."""
+        return self.client.model_info
+
+    def _to_config(self) -> ClientConfig:
+        return ClientConfig(
+            client=self.client.dump_component(), run=self._run, agent=self._agent, effects=plain_effects(self._effects)
+        )
+
+    @classmethod
+    def _from_config(cls, config: ClientConfig) -> Self:
+        given: dict[str, Any] = config.model_dump(exclude={"client"})
+        return cls(ChatCompletionClient.load_component(config.client), settlement_of_process(), **given)
+
+
+__all__ = ["SettledChatCompletionClient"]

@@ -1,0 +1,35 @@
+"""Which agent it is that acts, as far as AutoGen tells."""
+
+from __future__ import annotations
+
+from autogen_core import MessageHandlerContext
+
+from settlemark import current_call
+
+
+def acting_agent(name: str | None = None) -> str:
+    """Return a name for the agent that is acting here, the same one when its job is begun again; "" where nobody knows.
+
+    In a team it is the agent's own, unless another was given. What an agent does inside another's tool call is no
+    part of that one's own work, so it is named after the call, too.
+
+    >>> acting_agent("clerk"), acting_agent()
+    ('clerk', '')
+    """
+    agent = _in_team() if name is None else name
+    call = current_call()
+    if call is None:
+        return agent
+    place = call.key.removeprefix(call.transaction).partition("/")[2]
+    return f"{agent}@{call.transaction}/{place}"
+
+
+def _in_team() -> str:
+    try:
+        who = MessageHandlerContext.agent_id()
+    except RuntimeError:
+        return ""
+    return who.type.removesuffix(f"_{who.key}")  # a team adds its own id, which is another one in each process
+
+
+__all__ = ["acting_agent"]

@@ -1,0 +1,66 @@
+"""The calls of one turn, as a client saw them issued and a workbench sees them come.
+
+AutoGen tells a workbench of one call at a time. So the client that saw the model's answer leaves its turn in the
+context of the agent, where the tasks of its calls find it; and with the workbench, for whoever asks a model elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from settlemark.agents import AgentRun, AgentTurn, Call
+
+
+@dataclass(slots=True, eq=False)
+class Issued:
+    """One turn, and which of its calls have come.
+
+    Attributes:
+        job: what it belongs to.
+        turn: settles it.
+        agent: the task that asked the model; when it is gone, nobody waits for the answers.
+    """
+
+    job: AgentRun
+    turn: AgentTurn
+    agent: asyncio.Task[Any] | None
+    taken: set[int] = field(default_factory=set[int])
+
+    def take(self, name: str, arguments: object, call_id: str | None) -> int | None:
+        """Return the place of a call that comes, or None: it is none of this turn's."""
+        free = [(place, call) for place, call in enumerate(self.turn.calls) if place not in self.taken]
+        for place, call in free:
+            if _is(call, name, arguments) and call.call_id == call_id:
+                self.taken.add(place)
+                return place
+        return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether none of its calls is to come any more."""
+        return len(self.taken) == len(self.turn.calls) or self.turn.settled
+
+    def watch(self, work: asyncio.Task[Any]) -> None:
+        """Cancel what works for a call when the agent that issued it is gone."""
+        agent = self.agent
+        if agent is None or agent.done():
+            return
+
+        def gone(_agent: asyncio.Task[Any]) -> None:
+            work.cancel()
+
+        agent.add_done_callback(gone)
+        work.add_done_callback(lambda _work: agent.remove_done_callback(gone))
+
+
+def _is(call: Call, name: str, arguments: object) -> bool:
+    return call.tool == name and call.arguments == (arguments if isinstance(arguments, Mapping) else {})
+
+
+issued_here: ContextVar[Issued | None] = ContextVar("settlemark_autogen_issued", default=None)
+
+__all__ = ["Issued", "issued_here"]

@@ -1,0 +1,103 @@
+"""What a tool returned: as AutoGen answers it, and as the ledger and undo handlers get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from autogen_core.tools import TextResultContent, ToolResult
+from pydantic import BaseModel
+
+from settlemark import PayloadError, _codec
+
+_WHOLE = "$result"
+_VALUE = "$value"
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a tool itself returned or raised, before a workbench made words of it.
+
+    Attributes:
+        returned: whether it has.
+        value: what.
+        error: what it raised, or None.
+    """
+
+    returned: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Answered(Exception):
+    """A workbench answered with an error. Attribute `result`: the answer."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(result.to_text())
+        self.result = result
+
+
+def text_result(name: str, text: str, *, is_error: bool = False) -> ToolResult:
+    """Return an answer of this text.
+
+    >>> text_result("book", "booked").to_text()
+    'booked'
+    """
+    return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=is_error)
+
+
+def packed(result: ToolResult, seen: Seen | None = None) -> Any:
+    """Return what is recorded of an answer, from which `unpacked` makes an equal one.
+
+    It is the tool's own result, for its undo, and beside it the answer where that does not follow from it. What a
+    tool said in JSON is taken for its result where nobody saw the result itself.
+
+    >>> packed(text_result("book", "R7")), packed(text_result("book", '{"id": "R7"}'))["id"]
+    ('R7', 'R7')
+    """
+    value: Any = _plain(seen.value) if seen is not None and seen.returned else _said(result)
+    if not _has_fields(value) and text_result(result.name, str(value)) == result:
+        return value
+    whole = result.model_dump(mode="json")
+    if isinstance(value, dict) and _WHOLE not in value:
+        return {**cast("dict[str, Any]", value), _WHOLE: whole}
+    return {_VALUE: cast("object", value), _WHOLE: whole}
+
+
+def unpacked(value: Any, name: str) -> ToolResult:
+    """Return the answer that `packed` was given; what a release handler returned in the tool's place is made one.
+
+    >>> unpacked(packed(text_result("book", '{"id": "R7"}')), "book").to_text()
+    '{"id": "R7"}'
+    """
+    whole = cast("Mapping[str, Any]", value).get(_WHOLE) if isinstance(value, Mapping) else None
+    return text_result(name, str(cast("object", value))) if whole is None else ToolResult.model_validate(whole)
+
+
+def _has_fields(value: Any) -> bool:
+    """Whether there are mappings in it: the ledger does not keep their order, which their text shows."""
+    if isinstance(value, list | tuple):
+        return any(_has_fields(item) for item in cast("list[Any]", value))
+    return isinstance(value, Mapping)
+
+
+def _plain(value: Any) -> Any:
+    found = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    try:
+        _codec.check(found)
+    except PayloadError:
+        return str(found)
+    return found
+
+
+def _said(result: ToolResult) -> Any:
+    text = "\n".join(part.content for part in result.result if isinstance(part, TextResultContent))
+    with suppress(ValueError):
+        return _plain(json.loads(text))
+    return text
+
+
+__all__ = ["Answered", "Seen", "packed", "text_result", "unpacked"]

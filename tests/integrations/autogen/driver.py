@@ -1,0 +1,89 @@
+"""AutoGen as the contract suite plays it: one `AssistantAgent`, with its state kept in a file where it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from autogen_agentchat.messages import ToolCallExecutionEvent
+from tests.integrations.autogen.world import Scripted, agent, told, turn
+from tests.integrations.contract.driver import Answers, Tool, Turns
+
+from settlemark import Settlement
+
+
+class Driver:
+    """An agent asks its model until that has said all; without a file it begins each job anew."""
+
+    name = "autogen"
+    folder: Path | None = None
+    cannot_resume: str | None = None
+
+    def run(
+        self,
+        tools: Sequence[Tool],
+        turns: Turns,
+        *,
+        settlement: Settlement | None,
+        run: str = "run-1",
+        effects: Mapping[str, Any] = {},
+        final: str = "done",
+    ) -> Answers:
+        """Play it in a loop of its own."""
+        return asyncio.run(self.arun(tools, turns, settlement=settlement, run=run, effects=effects, final=final))
+
+    async def arun(
+        self,
+        tools: Sequence[Tool],
+        turns: Turns,
+        *,
+        settlement: Settlement | None,
+        run: str = "run-1",
+        effects: Mapping[str, Any] = {},
+        final: str = "done",
+    ) -> Answers:
+        """Play it; who is cancelled waits until what the framework leaves behind is over."""
+        script = [
+            turn(*((call.tool, call.arguments) for call in calls), ids=[call.id for call in calls]) for calls in turns
+        ]
+        played = agent(
+            Scripted(*script, final=final), [_readable(tool) for tool in tools], settlement, run=run, effects=effects,
+            max_tool_iterations=len(turns) + 1,
+        )  # fmt: skip
+        kept = None if self.folder is None else self.folder / f"{run}.json"
+        task: str | None = "go"
+        if kept is not None and kept.exists():
+            await played.load_state(json.loads(kept.read_text(encoding="utf-8")))
+            task = None
+        before = asyncio.all_tasks()
+        job = asyncio.create_task(_play(played, task, kept))
+        try:
+            await job
+        except asyncio.CancelledError:
+            await _others_are_over(before)
+            raise
+        return [(call_id, text) for call_id, _, text in told(await played.model_context.get_messages())]
+
+
+def _readable(tool: Tool) -> Tool:
+    """Return a function whose annotations are no texts, which AutoGen looks up in the module of its wrapper."""
+    if hasattr(tool, "__wrapped__"):
+        tool.__annotations__ = get_type_hints(tool, include_extras=True)
+    return tool
+
+
+async def _play(played: Any, task: str | None, kept: Path | None) -> None:
+    async for event in played.run_stream(task=task):
+        if kept is not None and isinstance(event, ToolCallExecutionEvent):
+            fresh = kept.with_suffix(".new")
+            fresh.write_text(json.dumps(await played.save_state()), encoding="utf-8")
+            fresh.rename(kept)
+
+
+async def _others_are_over(before: set[asyncio.Task[Any]]) -> None:
+    left = asyncio.all_tasks() - before
+    if left:
+        await asyncio.wait(left)
