@@ -1,0 +1,22 @@
+"""CrewAI agents whose tool calls settle: in issuance order, exactly once, and undone together.
+
+`settled` makes a tool a settled one, above or below `@tool`. `settled_crew` does so with all tools of a crew, under an
+id of yours, so that a crew that was killed goes on where it was. `human_input` asks at the console whether a call may
+run, and `approve`, `reject` and `edit` are what another approver answers.
+"""
+
+from __future__ import annotations
+
+try:
+    import crewai as _crewai
+except ImportError as _error:
+    raise ImportError('settlemark_crewai needs CrewAI: pip install "settlemark[crewai]"', name="crewai") from _error
+
+from settlemark._gates import approve, edit, reject
+from settlemark_crewai._crew import settled_crew
+from settlemark_crewai._human import human_input
+from settlemark_crewai._settled import settled
+
+del _crewai
+
+__all__ = ["approve", "edit", "human_input", "reject", "settled", "settled_crew"]

@@ -1,0 +1,203 @@
+"""A call of a settled tool: where it has its place in a turn, and what it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from typing import Any
+
+from crewai.tools import BaseTool
+from crewai.tools.tool_failure import ToolFailure
+
+from settlemark import InDoubt, Outcome, PartialCommit, Queued, Refused, UsageError
+from settlemark._acting import Program
+from settlemark._current import carried_into
+from settlemark._runners import run_async, run_sync
+from settlemark.agents import AgentTurn, Call, Declarations, Work, words
+from settlemark_crewai._results import Reported, checked, pack, unpack
+from settlemark_crewai._tools import Mark, edited, given_to
+
+_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
+
+
+class Claim:
+    """One call that CrewAI is about to run, or has refused to.
+
+    Args:
+        mark: the tool's.
+        name: by which models call it.
+        tool: the tool as CrewAI has it; None where only its function is known.
+        work: whose call it is.
+        declarations: know what the tool does.
+        turn: its turn; None when nobody knows what else the model has issued.
+        place: its place there.
+        waits: it is answered when its turn has settled.
+        last: when it has succeeded CrewAI runs no later call of its turn.
+        tells: what settlement refuses is an answer for a model; else it is raised.
+
+    Attributes:
+        came: its tool was run, or asked for.
+        text: what the agent was told, when it was.
+    """
+
+    def __init__(
+        self,
+        mark: Mark,
+        name: str,
+        tool: BaseTool | None,
+        work: Work,
+        declarations: Declarations,
+        *,
+        turn: AgentTurn | None = None,
+        place: int = 0,
+        waits: bool = True,
+        last: bool = False,
+        tells: bool = True,
+    ) -> None:
+        self.mark = mark
+        self.name = name
+        self._tool = tool
+        self._work = work
+        self._declarations = declarations
+        self._turn = turn
+        self._place = place
+        self._waits = waits
+        self._last = last
+        self._tells = tells
+        self._ended: Callable[[], Any] | None = None
+        self._queued: Queued | None = None
+        self.came = False
+        self.text: str | None = None
+
+    def absent(self) -> None:
+        """Say that CrewAI has answered it without running the tool."""
+        if not self.came and self._turn is not None:
+            self._turn.absent(self._place)
+
+    def perform(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Run the tool in its turn, once, and return what the agent is told; asked again it says the same.
+
+        Raises:
+            Exception: the tool's own; of settlement, where it is nobody's answer.
+        """
+        if self._ended is None:
+            self._ended = _ended(lambda: run_sync(self._program(function, arguments)))
+        return self._ended()
+
+    async def aperform(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Do the same for an async tool."""
+        if self._ended is None:
+            try:
+                found = await run_async(self._program(function, arguments))
+            except Exception as error:
+                self._ended = partial(_raise, error)
+            else:
+                self._ended = lambda: found
+        return self._ended()
+
+    def _program(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Program:
+        self.came = True
+        turn, place, waits = self._turn, self._place, self._waits
+        if turn is not None and turn.calls[place].given != arguments:
+            # A hook has changed what the model asked for: what runs is another call.
+            turn.absent(place)
+            turn = None
+        if turn is None:
+            call = Call(self.name, dict(arguments), self._declarations.of(self.name), given=dict(arguments))
+            turn, place, waits = self._work.single(call), 0, True
+        elif self._last:
+            for later in range(place + 1, len(turn.calls)):
+                turn.absent(later)
+        run = partial(acting, function)
+        try:
+            found = yield from turn.perform(
+                place, run(arguments), pack=pack, unpack=partial(unpack, tool=self._tool), waits=waits,
+                remake=partial(self._remade, run),
+            )  # fmt: skip
+        except Reported as reported:
+            return reported.failure
+        except _TOLD as error:
+            if not self._tells:
+                raise
+            # Not raised: CrewAI runs a tool that raised again.
+            return ToolFailure(message=words(error))
+        if isinstance(found, Queued):
+            self._queued = found
+            return str(found)
+        return found
+
+    def answered_since(self) -> str | None:
+        """Return what the agent would have been told had the call not been answered before it was made, or None."""
+        queued, self._queued = self._queued, None
+        if queued is None or queued.outcome != Outcome.CONFIRMED:
+            self._queued = queued
+            return None
+        result = queued.result()
+        return str(result) if self._tool is None else self._tool.format_output_for_agent(result)
+
+    def _remade(
+        self, run: Callable[[Mapping[str, Any]], Callable[[], Any]], arguments: Mapping[str, Any]
+    ) -> tuple[Callable[[], Any], Mapping[str, Any]]:
+        given = dict(arguments) if self._tool is None else edited(self._tool, arguments)
+        return run(given), given
+
+
+claimed: ContextVar[Claim | None] = ContextVar("settlemark_crewai_claim", default=None)
+"""The call that CrewAI is running in this context."""
+
+
+def claim_of(mark: Mark) -> Claim | None:
+    """Return the call that a settled tool is being run for, or None: somebody calls it outside of an agent's turn."""
+    found = claimed.get()
+    return found if found is not None and found.mark is mark else None
+
+
+def call_of(
+    name: str, tool: BaseTool, arguments: Mapping[str, Any], call_id: str | None, declarations: Declarations
+) -> Call | None:
+    """Return a call of a settled tool, or None: the tool cannot take these arguments, and CrewAI will say so."""
+    with suppress(Exception):
+        return Call(name, dict(arguments), declarations.of(name), call_id, given_to(tool, arguments))
+    return None
+
+
+def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callable[[], Any]:
+    """Return what runs a tool in the context of this call, whoever runs it."""
+    context = copy_context()
+    context.run(claimed.set, None)  # what the tool calls in its turn is no call of this turn
+    if inspect.iscoroutinefunction(function):
+
+        async def awaited() -> Any:
+            return await _in(context, function(**arguments))
+
+        return awaited
+
+    def run() -> Any:
+        result = carried_into(context).run(partial(function, **arguments))
+        return _in(context, result) if inspect.isawaitable(result) else checked(result)
+
+    return run
+
+
+async def _in(context: Context, work: Any) -> Any:
+    """Await what a tool does, in a context."""
+    return checked(await asyncio.create_task(work, context=carried_into(context)))
+
+
+def _ended(run: Callable[[], Any]) -> Callable[[], Any]:
+    try:
+        found = run()
+    except Exception as error:
+        return partial(_raise, error)
+    return lambda: found
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+__all__ = ["Claim", "acting", "call_of", "claim_of", "claimed"]

@@ -1,0 +1,357 @@
+"""`settled_crew`: a crew whose tool calls settle, and which goes on after a crash where it was."""
+
+# CrewAI's signatures have open dictionaries.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cache
+from itertools import count
+from typing import Any, NoReturn, TypeVar, cast
+
+from crewai import Crew, Task, TaskOutput
+from crewai.agents.agent_builder.base_agent import BaseAgent
+from crewai.tools import BaseTool
+from pydantic import BaseModel, PrivateAttr
+
+from settlemark import Settlement, UsageError
+from settlemark._acting import Program
+from settlemark._parking import Park
+from settlemark._runners import run_async, run_sync, uninterrupted
+from settlemark._sequencer import Order
+from settlemark.agents import MISSING, AgentRun, Declared
+from settlemark_crewai._hooks import Part, attend, part
+from settlemark_crewai._job import Job, Settle
+from settlemark_crewai._outputs import kept_of, output_of, plain
+from settlemark_crewai._settled import copied
+from settlemark_crewai._tools import Mark, is_crews_own, mark_of
+
+_Crew = TypeVar("_Crew", bound=Crew)
+_INPUTS = "inputs"
+
+
+def settled_crew(
+    crew: _Crew,
+    settlement: Settlement,
+    *,
+    run: str | None = None,
+    settle: Settle = "turn",
+    effects: Mapping[str, Declared] | None = None,
+    order: Order = "turn",
+    park: Park = "keep",
+    may_touch: str | Sequence[str] = (),
+) -> _Crew:
+    """Return the crew, whose tools' effects now settle: in issuance order, once, and undone together.
+
+    It is the same object, and its agents have settled copies of their tools. Kicked off again under its `run`, also in
+    a new process, it does what is unfinished: a task that had ended returns its recorded output, and calls and writes
+    nothing; of one that had not no effect is repeated. A retry and a guardrail repeat none either.
+
+    What CrewAI does itself (delegating, remembering, reading files) is left as it is; the calls of whom is delegated
+    to settle as that agent's own.
+
+    Args:
+        crew: of any process, with any agents; do not share its tasks with a crew that is not settled.
+        settlement: settles it.
+        run: your id for the job; without one nothing can know it again after a crash.
+        settle: what settles together: the calls of a `"turn"`, of a `"task"`, or of the whole `"crew"`. What is
+            irreversible leaves at the end of that, and a failure undoes all of it.
+        effects: what tools do that do not say so themselves, by name.
+        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
+        may_touch: scopes that each transaction holds from its beginning.
+
+    Raises:
+        UsageError: an option is none of those. DeclarationError: `effects` contradicts itself. Nothing was changed.
+        From `kickoff`: Refused, InDoubt, PartialCommit where a task, or the crew, did not settle as a whole.
+    """
+    job = Job(settlement, run, settle=settle, effects=effects, order=order, park=park, may_touch=may_touch)
+    _bind(crew, job)
+    return crew
+
+
+def _bind(crew: Crew, job: Job) -> None:
+    """Have a crew's tools settled by a job."""
+    for agent in crew.agents:
+        agent.tools = _settled_tools(agent.tools)
+    for task, name in zip(crew.tasks, _names_of(crew.tasks), strict=True):
+        task.tools = _settled_tools(task.tools)
+        _become(task, SettledTask)
+        cast("SettledTask", task)._place = _Place(job, name)  # noqa: SLF001 - ours
+    _become(crew, SettledCrew)
+    settled = cast("SettledCrew", crew)
+    settled._job, settled._copies = job, count()  # noqa: SLF001 - ours
+
+
+def _settled_tools(tools: Sequence[BaseTool] | None) -> list[BaseTool]:
+    """Return settled copies of tools, but of those that are settled or are CrewAI's own."""
+    return [
+        tool if mark_of(tool) is not None or is_crews_own(tool) else copied(tool, Mark()) for tool in tools or ()
+    ]  # fmt: skip
+
+
+def _names_of(tasks: Sequence[Task]) -> list[str]:
+    """Return for each task a name that it has again in a new process: its own, or its number."""
+    named = [task.name for task in tasks]
+    return [
+        task.name if task.name and named.count(task.name) == 1 else f"{number}" for number, task in enumerate(tasks, 1)
+    ]
+
+
+def _become(thing: BaseModel, kind: type[BaseModel]) -> None:
+    """Give a thing of CrewAI's, whatever its class, what a class of ours adds to it."""
+    if not isinstance(thing, kind):
+        object.__setattr__(thing, "__class__", _both(type(thing), kind))
+
+
+@cache
+def _both(stock: type[BaseModel], ours: type[BaseModel]) -> type[BaseModel]:
+    if ours.__base__ is stock:
+        return ours
+    names = {"__module__": stock.__module__, "__qualname__": stock.__qualname__}
+    return types.new_class(stock.__name__, (ours, stock), exec_body=lambda made: made.update(names))
+
+
+class _Place:
+    """What a task is in a settled crew.
+
+    Attributes:
+        run: the job as it is under way, while the crew is.
+    """
+
+    def __init__(self, job: Job, name: str) -> None:
+        self.job = job
+        self.name = name
+        self.run: AgentRun | None = None
+
+    def begin(self, task: Task) -> Part:
+        """Return the task as it is about to be done."""
+        return Part(self.job, self.run or self.job.joined(), task, self.name)
+
+
+class SettledTask(Task):
+    """A task of a settled crew: done once, and what it came to is on record."""
+
+    _place: _Place | None = PrivateAttr(default=None)
+
+    def execute_sync(
+        self, agent: BaseAgent | None = None, context: str | None = None, tools: list[BaseTool] | None = None
+    ) -> TaskOutput:
+        """Do the task, unless it is on record what it came to."""
+        if self._place is None:
+            return super().execute_sync(agent, context, tools)
+        here = self._place.begin(self)
+        kept = run_sync(here.run.recorded(_result(here)))
+        if kept is not MISSING:
+            return self._remembered(kept)
+        token = part.set(here)
+        try:
+            output = super().execute_sync(agent, context, self._tools(agent, tools))
+        except BaseException as error:
+            run_sync(_ended(here, error))
+            raise
+        finally:
+            part.reset(token)
+        run_sync(_ended(here, None, output))
+        return output
+
+    def execute_async(
+        self, agent: BaseAgent | None = None, context: str | None = None, tools: list[BaseTool] | None = None
+    ) -> Future[TaskOutput]:
+        """Do the task in a thread of its own."""
+        future: Future[TaskOutput] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(self.execute_sync(agent, context, tools))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+        return future
+
+    async def aexecute_sync(
+        self, agent: BaseAgent | None = None, context: str | None = None, tools: list[BaseTool] | None = None
+    ) -> TaskOutput:
+        """Do the task, unless it is on record what it came to."""
+        if self._place is None:
+            return await super().aexecute_sync(agent, context, tools)
+        here = self._place.begin(self)
+        kept = await run_async(here.run.recorded(_result(here)))
+        if kept is not MISSING:
+            return self._remembered(kept)
+        token = part.set(here)
+        try:
+            output = await super().aexecute_sync(agent, context, self._tools(agent, tools))
+        except BaseException as error:
+            await uninterrupted(asyncio.ensure_future(run_async(_ended(here, error))))
+            raise
+        finally:
+            part.reset(token)
+        await run_async(_ended(here, None, output))
+        return output
+
+    def _tools(self, agent: BaseAgent | None, tools: list[BaseTool] | None) -> list[BaseTool]:
+        doer = agent or self.agent
+        return _settled_tools(tools or self.tools or (doer.tools if doer is not None else None))
+
+    def _remembered(self, kept: dict[str, Any]) -> TaskOutput:
+        self.output = output_of(kept, self)
+        return self.output
+
+
+class SettledCrew(Crew):
+    """A crew whose tools settle, under one id."""
+
+    _job: Job | None = PrivateAttr(default=None)
+    _copies: Iterator[int] = PrivateAttr(default_factory=count)
+
+    def kickoff(
+        self, inputs: dict[str, Any] | None = None, input_files: Any = None, from_checkpoint: Any = None
+    ) -> Any:
+        """Do what of the job is not done yet."""
+        _refuse_checkpoint(from_checkpoint)
+        if self.stream or self._job is None:  # a stream kicks it off again, in a thread of its own
+            return super().kickoff(inputs, input_files)
+        run = self._begin(self._job)
+        try:
+            inputs = run_sync(_inputs_of(run, inputs))
+            output = super().kickoff(inputs, input_files)
+        except BaseException as error:
+            run_sync(run.end(error))
+            raise
+        run_sync(run.end())
+        return output
+
+    async def kickoff_async(
+        self, inputs: dict[str, Any] | None = None, input_files: Any = None, from_checkpoint: Any = None
+    ) -> Any:
+        """Do the same in a thread."""
+        _refuse_checkpoint(from_checkpoint)
+        return await super().kickoff_async(inputs, input_files)
+
+    async def akickoff(
+        self, inputs: dict[str, Any] | None = None, input_files: Any = None, from_checkpoint: Any = None
+    ) -> Any:
+        """Do what of the job is not done yet."""
+        _refuse_checkpoint(from_checkpoint)
+        if self.stream or self._job is None:
+            return await super().akickoff(inputs, input_files)
+        run = self._begin(self._job)
+        try:
+            inputs = await run_async(_inputs_of(run, inputs))
+            output = await super().akickoff(inputs, input_files)
+        except BaseException as error:
+            await uninterrupted(asyncio.ensure_future(run_async(run.end(error))))
+            raise
+        await run_async(run.end())
+        return output
+
+    def _begin(self, job: Job) -> AgentRun:
+        attend(self.agents)
+        run = job.begin()
+        for task in self.tasks:
+            place = cast("SettledTask", task)._place  # noqa: SLF001 - ours
+            if place is not None:
+                place.run = run
+        return run
+
+    def copy(self) -> Crew:  # type: ignore[override] # as CrewAI's own
+        """Return a copy, a job of its own: as `kickoff_for_each` makes them, in their order."""
+        copy = super().copy()
+        if self._job is not None:
+            run = self._job.run
+            _bind(copy, self._job.named(None if run is None else f"{run}/{next(self._copies)}"))
+        return copy
+
+    def kickoff_for_each(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
+        """Do for each of the inputs what is not done yet; each has an id of its own, by its number."""
+        self._copies = count()
+        return super().kickoff_for_each(inputs, input_files)
+
+    async def kickoff_for_each_async(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
+        """Do the same beside each other."""
+        self._copies = count()
+        return await super().kickoff_for_each_async(inputs, input_files)
+
+    async def akickoff_for_each(self, inputs: list[dict[str, Any]], input_files: Any = None) -> Any:
+        """Do the same beside each other."""
+        self._copies = count()
+        return await super().akickoff_for_each(inputs, input_files)
+
+    def replay(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: what is replayed is done again."""
+        _refuse_to_repeat("replay")
+
+    def train(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: what one is trained on is done again and again."""
+        _refuse_to_repeat("train")
+
+    def test(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: what is tested is done again and again."""
+        _refuse_to_repeat("test")
+
+
+def _result(here: Part) -> str:
+    return f"task {here.name}"
+
+
+def _ended(here: Part, error: BaseException | None, output: TaskOutput | None = None) -> Program:
+    """End what a task has begun, and record what it came to."""
+    for name in (*here.others, here.name):
+        work = here.run.work(name)
+        left = work.unfinished
+        if left is not None and error is not None and not isinstance(error, Exception):
+            yield from left.abandon(error)
+        yield from work.end(error)
+    if output is not None:
+        yield from here.run.keep(_result(here), kept_of(output))
+
+
+def _inputs_of(run: AgentRun, inputs: dict[str, Any] | None) -> Program:
+    """Return what a job is done with: what it was begun with, if it is begun again without.
+
+    Raises:
+        UsageError: it was begun with something else.
+    """
+    if not run.resumable:
+        return inputs
+    known: Any = yield from run.recorded(_INPUTS)
+    given = plain(inputs)
+    if known is MISSING:
+        if inputs is not None:
+            yield from run.keep(_INPUTS, given)
+        return inputs
+    if inputs is None:
+        return known
+    if given != known:
+        raise UsageError(
+            f"the job {run.name} was begun with {known!r}, and is now to go on with {given!r}: nothing was run; give"
+            " it the same inputs, or none, or another run=",
+            run=run.name,
+        )
+    return inputs
+
+
+def _refuse_checkpoint(asked: Any) -> None:
+    if getattr(asked, "restore_from", None) is not None:
+        raise UsageError(
+            "a crew that CrewAI restores is another one, and not settled: nothing was run; restore it first, with"
+            " Crew.from_checkpoint(…), and kick off settled_crew(…) of that"
+        )
+
+
+def _refuse_to_repeat(what: str) -> NoReturn:
+    raise UsageError(
+        f"{what}() does again what a settled crew does once: nothing was run; {what} a crew that is not settled, or"
+        " kick off settled_crew(…, run=another_id)"
+    )
+
+
+__all__ = ["settled_crew"]

@@ -1,0 +1,183 @@
+"""What CrewAI says of its agents as they work: before a task, a request to a model, and a call, and after it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from crewai import Task
+from crewai.agents.agent_builder.base_agent import BaseAgent
+from crewai.agents.agent_executor import AgentExecutor
+from crewai.hooks import InterceptionPoint
+from crewai.hooks.dispatch import get_global_hook_list
+from crewai.hooks.tool_hooks import ToolCallHookContext
+from crewai.tools import BaseTool
+
+from settlemark.agents import AgentRun, Work
+from settlemark_crewai._beside import Beside
+from settlemark_crewai._claim import Claim, claimed
+from settlemark_crewai._job import Job
+from settlemark_crewai._session import Session, alone
+from settlemark_crewai._tools import Mark, mark_of
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A task of a settled crew that is being done.
+
+    Attributes:
+        job: the crew's.
+        run: as it is under way.
+        task: which one.
+        name: the task's, in the run.
+        begun: how often its agent has begun it.
+        others: how often it had been begun when another agent of the crew last worked for it.
+    """
+
+    job: Job
+    run: AgentRun
+    task: Task
+    name: str
+    begun: int = 0
+    others: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def work(self) -> Work:
+        """The work of the task itself."""
+        return self.run.work(self.name)
+
+    def begin(self, executor: AgentExecutor) -> Work:
+        """Return the work of an agent that begins, or begins again, to do something for this task."""
+        if executor.task is self.task:
+            self.begun += 1
+            self.work.begin()
+            return self.work
+        # To whom it is delegated: when the task is begun again, but not when more is delegated, this is, too.
+        name = f"{self.name}/{executor.agent.role if executor.agent else ''}"
+        work = self.run.work(name)
+        if self.others.get(name) != self.begun:
+            self.others[name] = self.begun
+            work.begin()
+        return work
+
+
+part: ContextVar[Part | None] = ContextVar("settlemark_crewai_part", default=None)
+"""The task of a settled crew that is being done in this context."""
+
+_sessions: Beside[Session] = Beside()  # of executors, and of the tools that these were given
+_begun: Beside[int] = Beside()  # how often a task was
+_runs: Beside[tuple[int, AgentRun]] = Beside()  # of executors, without an id of the user's
+
+
+def ensure_hooks() -> None:
+    """Have CrewAI say these things: first to us, so that no other hook keeps us from hearing them."""
+    for point, hook in _HOOKS.items():
+        hooks = get_global_hook_list(point)
+        if hook not in hooks:
+            hooks.insert(0, hook)
+
+
+def attend(agents: Iterable[BaseAgent]) -> None:
+    """Have CrewAI say these things of agents, also of those that have asked a model before we listened."""
+    ensure_hooks()
+    for agent in agents:
+        executor = agent.agent_executor
+        if isinstance(executor, AgentExecutor) and _before_model not in executor.before_llm_call_hooks:
+            executor.before_llm_call_hooks.insert(0, _before_model)
+
+
+def _before_step(context: Any) -> None:
+    if context.kind == "task":
+        _begun.put(context.task, (_begun.get(context.task) or 0) + 1)
+
+
+def _before_model(context: Any) -> None:
+    executor = context.executor
+    if not isinstance(executor, AgentExecutor):
+        return
+    session = _sessions.get(executor)
+    if session is None or not session.goes_on(executor):
+        session = _session_of(executor)
+    if session is not None:
+        session.tell(executor)
+
+
+def _session_of(executor: AgentExecutor) -> Session | None:
+    """Return what is known of an invocation that begins, or None: nothing of it is settled."""
+    here = part.get()
+    own = [mark.job for mark in map(mark_of, executor.original_tools) if mark is not None and mark.job is not None]
+    if here is None and not own:
+        return None
+    job = here.job if here is not None else own[0]
+    work = here.begin(executor) if here is not None else _work_of(executor, job)
+    session = Session(executor, work, job)
+    for thing in (executor, *executor.tools):
+        _sessions.put(thing, session)
+    return session
+
+
+def _work_of(executor: AgentExecutor, job: Job) -> Work:
+    """Return the work of an agent whose tools are settled, and whose crew is not."""
+    role, task = executor.agent.role if executor.agent else "", executor.task
+    if job.run is not None:
+        run, asked = job.joined(), task.key if task is not None else _request(executor)
+    else:
+        # Nothing can know it again but its own retries.
+        times = 0 if task is None else _begun.get(task) or 0
+        known = _runs.get(executor)
+        run = known[1] if known is not None and known[0] == times else job.begin()
+        _runs.put(executor, (times, run))
+        asked = ""
+    work = run.work(f"{role}/{asked}" if asked else role)
+    work.begin()
+    return work
+
+
+def _request(executor: AgentExecutor) -> str:
+    """Return what tells one request to an agent from another."""
+    messages = cast("list[dict[str, Any]]", executor.messages)
+    said = [str(message.get("content")) for message in messages if message.get("role") != "system"]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
+
+
+def _before_call(context: ToolCallHookContext) -> None:
+    claimed.set(None)
+    session = _sessions.get(context.tool)
+    claim = None if session is None else session.claim(context.tool_name, context.tool_input)
+    if claim is not None:
+        claimed.set(claim)
+        return
+    # What is planned, and then done step by step, is done outside of its executor's turns.
+    tool: BaseTool | None = getattr(context.tool, "_original_tool", None)
+    mark = None if tool is None else mark_of(tool)
+    if tool is not None and mark is not None:
+        claimed.set(outside(mark, context.tool_name, tool, tells=True))
+
+
+def outside(mark: Mark, name: str, tool: BaseTool, *, tells: bool) -> Claim | None:
+    """Return a call that is in no turn of a model, or None: it is not settled here."""
+    here = part.get()
+    if here is not None and mark.is_of(here.job):
+        return alone(mark, name, tool, here.work, here.job, tells=tells)
+    return None if mark.job is None else alone(mark, name, tool, mark.job.loose(), mark.job, tells=tells)
+
+
+def _after_call(context: ToolCallHookContext) -> None:
+    claim = claimed.get()
+    if claim is not None:
+        claim.text = context.tool_result
+        claim.absent()
+        claimed.set(None)
+
+
+_HOOKS: dict[InterceptionPoint, Callable[[Any], None]] = {
+    InterceptionPoint.PRE_STEP: _before_step,
+    InterceptionPoint.PRE_MODEL_CALL: _before_model,
+    InterceptionPoint.PRE_TOOL_CALL: _before_call,
+    InterceptionPoint.POST_TOOL_CALL: _after_call,
+}
+
+__all__ = ["Part", "attend", "ensure_hooks", "outside", "part"]

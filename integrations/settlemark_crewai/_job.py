@@ -1,0 +1,121 @@
+"""What settles the tools of a crew, or of an agent: a settlement, under an id of the user's."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+from crewai.tools import BaseTool
+from crewai.utilities.string_utils import sanitize_tool_name
+
+from settlemark import Settlement, UsageError
+from settlemark._parking import Park
+from settlemark._sequencer import Order
+from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
+
+Settle = Literal["turn", "task", "crew"]
+"""What settles together: the calls of a turn, all of a task's, or all of a crew's."""
+
+_OURS: Mapping[str, Settles] = {"turn": "turn", "task": "part", "crew": "run"}
+_default: list[Settlement] = []
+_defaulting = threading.Lock()
+_runs: weakref.WeakValueDictionary[tuple[int, str], AgentRun] = weakref.WeakValueDictionary()
+
+
+class Job:
+    """The settlement of some tools, and the id they are settled under.
+
+    Attributes:
+        given: a settlement was given; else it is that of the crew, or the default one.
+        run: the user's id, or None.
+    """
+
+    def __init__(
+        self,
+        settlement: Settlement | None,
+        run: str | None = None,
+        *,
+        settle: Settle = "turn",
+        effects: Mapping[str, Declared] | None = None,
+        order: Order = "turn",
+        park: Park = "keep",
+        may_touch: str | Sequence[str] = (),
+    ) -> None:
+        if settle not in _OURS:
+            raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, _OURS))}")
+        if settlement is not None:
+            refuse_bad_options(settlement, settle=_OURS[settle], order=order, park=park, run=run)
+        self.given = settlement is not None
+        self.run = run
+        self._settlement = settlement
+        self._settle: Settles = _OURS[settle]
+        self._effects = {sanitize_tool_name(name): declared for name, declared in (effects or {}).items()}
+        self._order: Order = order
+        self._park: Park = park
+        self._may_touch = may_touch
+        self._declarations: Declarations | None = None
+        self._loose: AgentRun | None = None
+        self._options = {"settle": settle, "effects": effects, "order": order, "park": park, "may_touch": may_touch}
+        self._lock = threading.Lock()
+        if settlement is not None:
+            _ = self.declarations  # what is declared badly is said now, not to a model
+
+    @property
+    def settlement(self) -> Settlement:
+        """The one that was given, or `Settlement()`, one for all tools that were given none."""
+        if self._settlement is None:
+            with _defaulting:
+                if not _default:
+                    _default.append(Settlement())
+                self._settlement = _default[0]
+        return self._settlement
+
+    @property
+    def declarations(self) -> Declarations:
+        """What its tools do."""
+        settlement = self.settlement
+        with self._lock:
+            if self._declarations is None:
+                self._declarations = Declarations(settlement, self._effects, owner="this crew")
+            return self._declarations
+
+    def named(self, run: str | None) -> Job:
+        """Return the same under another id."""
+        return Job(self._settlement, run, **cast("Any", self._options))
+
+    def learn(self, name: str, tool: BaseTool, effect: Declared | None = None) -> None:
+        """Take in a tool under the name by which models call it; `effect` says what it does, if that was said."""
+        function = getattr(tool, "func", None)
+        places = (type(tool), type(tool)._run)  # noqa: SLF001 - where `@effect` may stand on a class
+        if effect is not None and name not in self._effects:
+            Declarations(self.settlement, {name: effect}).learn(name, function)
+        self.declarations.learn(name, function, declared_on=places, arguments=list(tool.args_schema.model_fields))
+
+    def begin(self) -> AgentRun:
+        """Return a beginning of the job."""
+        return AgentRun(
+            self.settlement, self.run, settle=self._settle, order=self._order, park=self._park,
+            may_touch=self._may_touch,
+        )  # fmt: skip
+
+    def loose(self) -> Work:
+        """Return the work that calls belong to which no agent makes."""
+        if self._loose is None:
+            self._loose = self.joined()
+        return self._loose.work()
+
+    def joined(self) -> AgentRun:
+        """Return the job as it is under way in this process, or a beginning of it."""
+        if self.run is None:
+            return self.begin()
+        key = (id(self.settlement), self.run)
+        with _defaulting:
+            found = _runs.get(key)
+            if found is None or found.settlement is not self.settlement:
+                found = _runs[key] = self.begin()
+            return found
+
+
+__all__ = ["Job", "Settle"]

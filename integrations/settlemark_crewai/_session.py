@@ -1,0 +1,231 @@
+"""One invocation of an agent: whose work it is, and which of its model's calls is which.
+
+CrewAI tells a tool nothing of the call it runs for. Its hooks see the executor before each request to a model, and
+each call before it is run; the answer that the model gave is in the executor's messages.
+"""
+
+# The messages of CrewAI are open dictionaries.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from crewai.agents.agent_executor import AgentExecutor
+from crewai.agents.parser import AgentAction
+from crewai.tools import BaseTool
+from crewai.utilities.string_utils import sanitize_tool_name
+
+from settlemark import EffectClass
+from settlemark.agents import AgentTurn, Call, Work
+from settlemark_crewai._claim import Claim, call_of
+from settlemark_crewai._job import Job
+from settlemark_crewai._tools import Mark, mark_of
+
+_THREADS = 8
+"""So many calls of a turn CrewAI runs beside each other; the others when one of these has ended."""
+
+
+@dataclass(slots=True, eq=False)
+class Issued:
+    """One call in a model's answer, and its place in the turn if it has one."""
+
+    name: str
+    arguments: Any
+    call_id: str | None
+    place: int | None
+    taken: bool = False
+    claim: Claim | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """A model's answer with calls.
+
+    Attributes:
+        source: what CrewAI keeps of it.
+        issued: all of its calls.
+        turn: those of them that are settled; None when none is.
+        waits: CrewAI runs all of them beside each other, so that one can wait for the others.
+    """
+
+    source: object
+    issued: list[Issued] = field(default_factory=list[Issued])
+    turn: AgentTurn | None = None
+    waits: bool = True
+
+    def take(self, name: str, arguments: object) -> Issued | None:
+        """Return the first of its calls that is this one and was not taken yet, or has at least its name."""
+        named = [issued for issued in self.issued if issued.name == name and not issued.taken]
+        found = next((issued for issued in named if issued.arguments == arguments), next(iter(named), None))
+        if found is not None:
+            found.taken = True
+        return found
+
+    def put_right(self, messages: Sequence[Any]) -> None:
+        """Give equal calls their own answers, and those that were told "queued" what has come of them since.
+
+        CrewAI's threads do not tell which of two equal calls they run.
+        """
+        told = {message.get("tool_call_id"): message for message in messages if message.get("role") == "tool"}
+        for first in self.issued:
+            alike = [other for other in self.issued if (other.name, other.arguments) == (first.name, first.arguments)]
+            if len(alike) == 1 or alike[0] is not first or any(other.call_id not in told for other in alike):
+                continue
+            texts = [None if other.claim is None else other.claim.text for other in alike]
+            shown = [told[other.call_id] for other in alike]
+            if Counter(texts) == Counter(message["content"] for message in shown):
+                for message, text in zip(shown, texts, strict=True):
+                    message["content"] = text
+        for issued in self.issued:
+            text = None if issued.claim is None else issued.claim.answered_since()
+            if text is not None and issued.call_id in told:
+                told[issued.call_id]["content"] = text
+
+
+class Session:
+    """One invocation of an agent's executor."""
+
+    def __init__(self, executor: AgentExecutor, work: Work, job: Job) -> None:
+        self._executor = weakref.ref(executor)
+        self._work = work
+        self._job = job
+        self._tools = {sanitize_tool_name(tool.name): tool for tool in executor.original_tools}
+        self._answer: Answer | None = None
+        self._anchor: object = None
+        self._lock = threading.Lock()
+        for name, tool in self._tools.items():
+            mark = self._mark(tool)
+            if mark is not None:
+                job.learn(name, tool, mark.effect)
+                self._keep_out_of_the_cache(name, tool)
+
+    def _mark(self, tool: BaseTool | None) -> Mark | None:
+        """Return the mark of a tool whose calls have their places in these turns, or None."""
+        mark = None if tool is None else mark_of(tool)
+        return mark if mark is not None and mark.is_of(self._job) else None
+
+    def _keep_out_of_the_cache(self, name: str, tool: BaseTool) -> None:
+        if self._job.declarations.of(name).kind is not EffectClass.READ:
+            tool.cache_function = _never  # else a second effect that is equal would silently not happen
+
+    # ---- before a request to the model
+
+    def goes_on(self, executor: AgentExecutor) -> bool:
+        """Whether this request is of the same invocation as the last one: its messages are still there."""
+        return executor.iterations > 0 or any(message is self._anchor for message in executor.messages)
+
+    def tell(self, executor: AgentExecutor) -> None:
+        """Correct what the model was told of its calls and is not true any more, and remember where it stands."""
+        if self._answer is not None:
+            self._answer.put_right(executor.messages)
+        for call, text in self._work.corrections():
+            _correct(executor.messages, call, text)
+        self._anchor = executor.messages[-1] if executor.messages else None
+
+    # ---- before a call
+
+    def claim(self, name: str, arguments: Mapping[str, Any]) -> Claim | None:
+        """Return the call that is about to run, if its tool is settled."""
+        tool = self._tools.get(name)
+        mark = self._mark(tool)
+        executor = self._executor()
+        if tool is None or mark is None or executor is None:
+            return None
+        with self._lock:
+            answer = self._answer_of(executor, name, arguments)
+            issued = None if answer is None else answer.take(name, arguments)
+        if answer is None or issued is None or issued.place is None:
+            return Claim(mark, name, tool, self._work, self._job.declarations)
+        issued.claim = Claim(
+            mark, name, tool, self._work, self._job.declarations, turn=answer.turn, place=issued.place,
+            waits=answer.waits or tool.result_as_answer, last=tool.result_as_answer and not answer.waits,
+        )  # fmt: skip
+        return issued.claim
+
+    def _answer_of(self, executor: AgentExecutor, name: str, arguments: Mapping[str, Any]) -> Answer | None:
+        """Return the model's answer that a call is in, or None: it is in none that the executor shows."""
+        source, calls = _last_answer(executor, name, arguments)
+        if source is None:
+            return None
+        if self._answer is None or self._answer.source is not source:
+            self._answer = self._opened(executor, source, calls)
+        return self._answer
+
+    def _opened(self, executor: AgentExecutor, source: object, issued: list[tuple[str, Any, str | None]]) -> Answer:
+        answer, seated = Answer(source), list[Call]()
+        for name, arguments, call_id in issued:
+            call = self._call(name, arguments, call_id)
+            answer.issued.append(Issued(name, arguments, call_id, None if call is None else len(seated)))
+            if call is not None:
+                seated.append(call)
+        if seated:
+            answered = [str(m.get("tool_call_id")) for m in executor.messages if m.get("role") == "tool"]
+            because = getattr(source, "thought", None) or None
+            answer.turn = self._work.turn(seated, because=because, answered=answered)
+        serial = any(self._makes_serial(name) for name, _, _ in issued)
+        answer.waits = len(issued) == 1 or (len(issued) <= _THREADS and not serial)
+        return answer
+
+    def _call(self, name: str, arguments: Any, call_id: str | None) -> Call | None:
+        tool = self._tools.get(name)
+        if tool is None or self._mark(tool) is None or not isinstance(arguments, Mapping):
+            return None
+        return call_of(name, tool, arguments, call_id, self._job.declarations)
+
+    def _makes_serial(self, name: str) -> bool:
+        tool = self._tools.get(name)
+        return tool is not None and (tool.result_as_answer or tool.max_usage_count is not None)
+
+
+def alone(mark: Mark, name: str, tool: BaseTool, work: Work, job: Job, *, tells: bool) -> Claim:
+    """Return a call of which nobody knows what else its model has issued, if a model has."""
+    job.learn(name, tool, mark.effect)
+    return Claim(mark, name, tool, work, job.declarations, tells=tells)
+
+
+def _last_answer(
+    executor: AgentExecutor, name: str, arguments: Mapping[str, Any]
+) -> tuple[object | None, list[tuple[str, Any, str | None]]]:
+    """Return the model's last answer in an executor, and its calls: (name, arguments, id)."""
+    for message in reversed(executor.messages):
+        if message.get("tool_calls"):
+            return message, [_issued(call) for call in cast("list[Any]", message.get("tool_calls"))]
+        if message.get("role") != "tool":
+            break
+    action = executor.state.current_answer
+    if isinstance(action, AgentAction) and sanitize_tool_name(action.tool) == name:
+        return action, [(name, dict(arguments), None)]
+    return None, []
+
+
+def _issued(call: Any) -> tuple[str, Any, str | None]:
+    arguments: Any = call["function"]["arguments"]
+    with suppress(ValueError):
+        arguments = json.loads(arguments) or {}
+    return call["function"]["name"], arguments, call["id"]
+
+
+def _correct(messages: list[Any], call: Call, text: str) -> None:
+    """Have a correction read in the place of what a model was told of its call, or after all else."""
+    for message in messages:
+        if call.call_id is not None and message.get("tool_call_id") == call.call_id:
+            message["content"] = text
+            return
+    shown = json.dumps(dict(call.arguments), default=str)
+    told = f"What you were told of {call.tool} {shown} is not true any more: {text}"
+    messages.append({"role": "user", "content": told})
+
+
+def _never(_arguments: Any = None, _result: Any = None) -> bool:
+    return False
+
+
+__all__ = ["Session", "alone"]

@@ -1,0 +1,79 @@
+"""CrewAI's tools as they are seen from outside: their mark, their arguments, and which are CrewAI's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crewai.tools import BaseTool
+from pydantic import ValidationError
+
+from settlemark import UsageError
+from settlemark.agents import Declared
+from settlemark_crewai._job import Job
+
+MARK = "__settlemark__"
+_OWN = ("crewai.tools.agent_tools", "crewai.tools.memory_tools", "crewai.skills", "crewai.tools.skill")
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """Says that a tool, or a function, is settled.
+
+    Attributes:
+        job: by what, where it is in no settled crew; None for a tool that is settled only there.
+        effect: what it does, where that was said with it.
+    """
+
+    job: Job | None = None
+    effect: Declared | None = None
+
+    def is_of(self, job: Job) -> bool:
+        """Whether its calls have their places in the turns of this job."""
+        own = self.job
+        return own is None or own is job or not own.given or (own.settlement is job.settlement and own.run == job.run)
+
+
+def mark_of(tool: object) -> Mark | None:
+    """Return the mark of a settled tool or function, or None."""
+    for place in (tool, getattr(tool, "func", None), getattr(type(tool), "_run", None)):
+        found = getattr(place, "_settlemark" if place is tool and isinstance(tool, BaseTool) else MARK, None)
+        if isinstance(found, Mark):
+            return found
+    return None
+
+
+def is_crews_own(tool: BaseTool) -> bool:
+    """Whether a tool is of CrewAI's own machinery: it delegates, remembers, reads a file that was given."""
+    return type(tool).__module__.startswith(_OWN)
+
+
+def given_to(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's arguments as the tool will get them, its defaults included.
+
+    Raises:
+        ValidationError: the tool does not take them.
+    """
+    if not tool.args_schema.model_fields:
+        return dict(arguments)
+    return tool.args_schema.model_validate(dict(arguments)).model_dump()
+
+
+def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that a person gave in the place of a model's, as the tool will get them.
+
+    Raises:
+        UsageError: the tool does not take them.
+    """
+    unknown = sorted(arguments.keys() - tool.args_schema.model_fields.keys())
+    try:
+        if not unknown:
+            return given_to(tool, arguments)
+        wrong = "; ".join(f"it has no {name!r}" for name in unknown)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors())
+    raise UsageError(f"{tool.name} does not take {dict(arguments)!r}: {wrong}; nothing was run", tool=tool.name)
+
+
+__all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of"]
