@@ -160,6 +160,14 @@ class Declaration:
         return self.undo is not None and self.cost is None
 
     @property
+    def may_leave_again(self) -> bool:
+        """Whether a release that raised is tried again: it goes under its key, or a probe tells whether it happened.
+
+        Of another nobody knows whether it acted before it raised, and what cannot be undone must not act twice.
+        """
+        return self.keyed or self.probe is not None
+
+    @property
     def asks_by_key(self) -> bool:
         """Whether its probe looks for the key: where that is forgotten, finding nothing proves nothing."""
         return self.probe is not None and self.probe.takes("key")

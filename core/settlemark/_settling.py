@@ -321,7 +321,8 @@ class Settling(Aborting, Splitting):
             current = attempt.current(effect)
 
             def once() -> Program:
-                releasing = perform(effect, run, current, attempt.retries, self, retry_failures=True, final=True)
+                again = attempt.on_failure == "retry" or effect.declaration.may_leave_again
+                releasing = perform(effect, run, current, attempt.retries, self, retry_failures=again, final=True)
                 if self.observer is not None:
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing

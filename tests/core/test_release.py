@@ -24,7 +24,7 @@ def test_a_release_is_tried_three_times_under_one_key(open_settlement, url, worl
     settlement = open_settlement(url)
     keys = []
 
-    @effect("irreversible", scope="mail:/{to}")
+    @effect("irreversible", scope="mail:/{to}", keyed=True)
     def send(to):
         keys.append(current_call().key)
         world.act("send", to)
@@ -33,6 +33,44 @@ def test_a_release_is_tried_three_times_under_one_key(open_settlement, url, worl
     with settlement.transaction("trip") as tx:
         tx.call(send, to="ada")
     assert (keys, world.log) == (["trip#1/0"] * 3, [("send", "ada")])
+
+
+def test_a_release_without_a_key_or_a_probe_is_tried_once_for_it_may_have_acted_before_it_raised(
+    open_settlement, url, world
+):
+    settlement = open_settlement(url)
+
+    @effect("irreversible", scope="mail:/{to}")
+    def send(to):
+        world.act("send", to)
+        raise Refusal("what the server answered is no JSON")
+
+    with pytest.raises(Refused, match="send: what the server answered is no JSON"):
+        with settlement.transaction("trip") as tx:
+            tx.call(send, to="ada")
+    assert world.log == [("send", "ada")]
+
+
+def test_it_is_tried_again_where_that_was_asked_for_or_a_probe_finds_that_it_did_not_happen(
+    open_settlement, url, world
+):
+    settlement = open_settlement(url)
+
+    @effect("irreversible", scope="mail:/{to}")
+    def send(to):
+        world.act("send", to)
+
+    @effect("irreversible", scope="wire:/{to}", probe=lambda to: None)
+    def wire(to):
+        world.act("wire", to)
+
+    world.fail("send", Refusal(), Refusal())
+    world.fail("wire", Refusal(), Refusal())
+    with settlement.transaction("trip", on_failure="retry") as tx:
+        tx.call(send, to="ada")
+    with settlement.transaction("pay") as tx:
+        tx.call(wire, to="ada")
+    assert world.log == [("send", "ada"), ("wire", "ada")]
 
 
 def test_the_first_release_refused_for_good_undoes_everything(settlement, world, tools, recorded):

@@ -143,7 +143,7 @@ def test_the_errors_are_the_agents_own_when_it_says_so(office):
 
 def test_a_release_that_fails_once_is_tried_again(office, no_pauses):
     injector = FaultInjector(Fault(3, "before"))
-    with injector.settlement("memory:", **no_pauses) as settlement:
+    with injector.settlement("memory:", on_failure="retry", **no_pauses) as settlement:
         plain(office, settlement)
     assert office.log == ["book a", "mail x", "post y"]
     assert steps(injector) == ["1. book", "2. commit", "3. mail (release)", "4. mail (release)", "5. post (release)"]
@@ -151,7 +151,7 @@ def test_a_release_that_fails_once_is_tried_again(office, no_pauses):
 
 def test_a_release_that_is_refused_is_refused_for_good(office, no_pauses):
     injector = FaultInjector(Fault(3, "refused"))
-    with injector.settlement("memory:", **no_pauses) as settlement, pytest.raises(Refused):
+    with injector.settlement("memory:", on_failure="retry", **no_pauses) as settlement, pytest.raises(Refused):
         plain(office, settlement)
     assert office.log == ["book a", "cancel a"]
     assert steps(injector)[2:] == [*(f"{n}. mail (release)" for n in (3, 4, 5)), "6. book (undo)"]
