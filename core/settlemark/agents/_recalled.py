@@ -18,13 +18,13 @@ from settlemark._attempt import path_of
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._errors import InDoubt, Refused, SettlemarkError
 from settlemark._gates import REJECTED, because_in, rejection
-from settlemark._nesting import Path
+from settlemark._nesting import Part, Path
 from settlemark._parking import follow
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._settlement import Settlement
 from settlemark._splitting import rest_of
-from settlemark._states import State
+from settlemark._states import Reason, State
 from settlemark._transaction import Queued
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
@@ -89,18 +89,19 @@ class Left:
     payloads: Payloads
     open: str
 
-    def is_turn_of(self, calls: Sequence[Call]) -> bool:
-        """Whether these calls are what that turn had begun to do: then it is gone on with."""
-        acting = [call for call in calls if call.acts]
+    def rest_of(self, acting: Sequence[Call]) -> list[Call] | None:
+        """Return what of these calls that turn had not begun to do, or None: they are others, or it had begun none."""
+        begun: set[int] = set()
         for effect in self.effects:
             path = _path_of(effect)
             if len(path) != 1:  # made inside another call
                 continue
             if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
-                return False
+                return None
             if not _same(self.payloads, effect)(_codec.encode(dict(acting[path[0]].arguments))):
-                return False
-        return True
+                return None
+            begun.add(path[0])
+        return [call for number, call in enumerate(acting) if number not in begun] if begun else None
 
 
 @dataclass(slots=True)
@@ -125,6 +126,11 @@ class Recalled:
             self._alike(call, scopes) if decision is None else decision.refusal(call) or decision
             for (call, scopes), decision in zip(calls, repeated, strict=True)
         ]
+
+    def goes_on(self, left: Left, acting: Sequence[Call]) -> bool:
+        """Whether these calls go on with a turn that was left: none of the others in it was decided before."""
+        rest = left.rest_of(acting)
+        return rest is not None and not any(self._equal(call) for call in rest)
 
     def repeats(self, calls: Iterable[Call]) -> bool:
         """Whether each of these calls was decided before, and none is new; nothing is claimed by asking."""
@@ -199,6 +205,15 @@ def recall(
             if _stands(effect) and effect.row.call_id not in answered
         )
     return recalled
+
+
+def undo_left(settlement: Settlement, run: str, left: Left) -> Program:
+    """Undo a turn that was left open, whoever has left it: this process, or one that has ended."""
+    begin: Program = settlement.begin(left.open, run=run)
+    part: Part = yield from begin
+    if part.attempt.replay is None and not part.joined:
+        cause = "its job was begun again, and went on otherwise"
+        yield from settlement.driver.abort(part.attempt, Reason.ABANDONED, cause=cause)
 
 
 def _last_of(book: Book, recorded: RecordedTransaction) -> str:
@@ -277,4 +292,4 @@ def _unset() -> None:
     raise AssertionError
 
 
-__all__ = ["Decision", "Recalled", "recall", "standing"]
+__all__ = ["Decision", "Recalled", "recall", "standing", "undo_left"]

@@ -20,7 +20,7 @@ from settlemark._sequencer import Order
 from settlemark._settlement import Settlement
 from settlemark._states import State
 from settlemark._transaction import checked_park
-from settlemark.agents._recalled import Decision, Recalled, recall
+from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._work import Work
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -91,6 +91,7 @@ class AgentRun:
             )
         self.settlement = settlement
         self.name = uuid.uuid4().hex if run is None else run
+        self.path = escape(self.name)  # one segment, so that no two jobs have a transaction of one name
         self.resumable = run is not None
         self.settle: Settles = settle
         self.order: Order = order
@@ -173,7 +174,7 @@ class AgentRun:
             yield from batch.leave(seat)
 
     def _result_of(self, name: str) -> str:
-        return f"{self.name}/{escape(name)}/result" if name else f"{self.name}/result"
+        return f"{self.path}/{escape(name)}/result" if name else f"{self.path}/result"
 
     # ---- what all of it shares
 
@@ -186,7 +187,7 @@ class AgentRun:
 
     @property
     def _prefix(self) -> str:
-        return f"{self.name}/*/"
+        return f"{self.path}/*/"
 
     def earlier(self) -> Program:
         """Return what stands of the whole run from before it was begun here; what was left open of it is undone."""
@@ -197,17 +198,19 @@ class AgentRun:
             return list[Decision]()
         found: Recalled = yield from self._recall()
         for left in found.left:
-            yield from self.settlement.driver.ended(left.open, wait=self.patience)
+            yield from undo_left(self.settlement, self.name, left)
         if found.left:
             found = yield from self._recall()
-        self._begun = len(found.names)
+        self._begun = max((int(name.removeprefix(self._prefix)) for name in found.names), default=0)
         return found.decisions
 
     def _recall(self) -> Program:
         prefix = self._prefix
-        return recall(
-            self.settlement, self.name, lambda name: name.startswith(prefix), answered=(), wait=self.patience
-        )  # fmt: skip
+
+        def belongs(name: str) -> bool:
+            return name.startswith(prefix) and name.removeprefix(prefix).isdecimal()
+
+        return recall(self.settlement, self.name, belongs, answered=(), wait=self.patience)
 
 
 def refuse_bad_options(settlement: object, *, settle: object, order: object, park: Park, run: object) -> None:

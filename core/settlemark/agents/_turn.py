@@ -71,6 +71,7 @@ class AgentTurn:
         self._plan: Plan | None = None
         self._told: dict[int, str] = {}
         self._early = False
+        self._opening = False
         self._waiting: list[Ticket] = []
         self._lock = threading.Lock()
 
@@ -78,7 +79,17 @@ class AgentTurn:
     def settled(self) -> bool:
         """Whether nothing of it is open any more."""
         opened = self._opened
-        return self._once.failed is not None or (opened is not None and opened.batch.settled)
+        if opened is not None:
+            return opened.batch.settled
+        if self._once.failed is not None:
+            return True
+        behind = not self.alone and self._before is not None and not self._before.settled
+        return self._is_void and not self._opening and not behind
+
+    @property
+    def _is_void(self) -> bool:
+        """Whether none of its calls comes."""
+        return len(self._absent) == len(self.calls)
 
     @property
     def _opened(self) -> Opened | None:
@@ -142,12 +153,19 @@ class AgentTurn:
         run = self._counted(run)
         for tries in range(TRIES, 0, -1):
             once = self._once
-            opened: Opened = yield from once.get(self._open)
-            assert self._plan is not None, "it is opened"
-            known = self._plan.known.get(place)
-            if isinstance(known, Decision):
-                return known.answer(self.calls[place], unpack)
-            yield from self._until_come(place)
+            try:
+                opened: Opened = yield from once.get(self._open)
+                assert self._plan is not None, "it is opened"
+                known = self._plan.known.get(place)
+                if isinstance(known, Decision):
+                    return known.answer(self.calls[place], unpack)
+                yield from self._until_come(place)
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException as cut:
+                self._withdraw(place)
+                yield from self.abandon(cut)
+                raise
             ended = yield from self._performed(
                 opened, place, known, run, pack=pack, unpack=unpack, ask=ask, remake=remake, waits=waits
             )
@@ -227,10 +245,20 @@ class AgentTurn:
             _leave_out(opened.batch, opened.seats[place])
         self._wake()
 
+    def _withdraw(self, place: int) -> None:
+        """Take back that a call has come: it was cut short before it had its place."""
+        with self._lock:
+            self._come.discard(place)
+        self.absent(place)
+
     def finish(self) -> Program:
-        """Settle it, when the framework has gone on without the calls that have not come."""
+        """Settle it, when the framework has gone on without the calls that have not come; and what it came behind."""
         for place in range(len(self.calls)):
             self.absent(place)
+        before = self._before
+        if self._opened is None and before is not None and not self.alone:
+            yield from before.finish()
+            self._before = None
         opened = self._opened
         if opened is not None and not opened.batch.settled:
             for seat in opened.seats.values():
@@ -352,14 +380,22 @@ class AgentTurn:
     # ---- its beginning
 
     def _open(self) -> Program:
-        before, self._before = self._before, None
-        if before is not None:
-            yield from before.seated() if self.alone else before.finish()
-        plan: Plan = self._plan or (yield from self._work.plan(self))
-        self._plan = plan
-        opened: Opened = yield from self._work.open(plan)
+        self._opening = True
+        try:
+            before = self._before
+            if before is not None:
+                yield from before.seated() if self.alone else before.finish()
+            self._before = None
+            plan: Plan = self._plan or (yield from self._work.plan(self))
+            self._plan = plan
+            opened: Opened = yield from self._work.open(plan)
+        finally:
+            self._opening = False
         self._tell_absent(opened)
         opened.batch.look = self._look
+        if opened.batch.unattended:  # all of them were told to be absent meanwhile
+            for seat in opened.seats.values():
+                yield from opened.batch.finish(seat)
         return opened
 
     def _tell_absent(self, opened: Opened) -> None:
@@ -371,6 +407,8 @@ class AgentTurn:
 
     def seated(self) -> Program:
         """Wait until its calls have their places, or it turned out that they will not have any."""
+        if self._is_void and self._opened is None:
+            return
         try:
             yield from self._once.get(self._open)
         except Exception:

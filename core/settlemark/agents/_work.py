@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from settlemark._nesting import Part
 from settlemark._scope import Scope, escape
 from settlemark._sequencer import Turn
 from settlemark.agents._call import Call
-from settlemark.agents._recalled import Decision, Recalled, recall, standing
+from settlemark.agents._recalled import Decision, Recalled, recall, standing, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._turn import AgentTurn, Opened
 
@@ -51,7 +51,7 @@ class Work:
         self.run = run
         self.name = name or run.name
         self._number = number
-        self._prefix = f"{run.name}/{escape(name)}/" if name else f"{run.name}/"
+        self._prefix = f"{run.path}/{escape(name)}/" if name else f"{run.path}/"
         self._next = 0
         self._recalled: Recalled | None = None
         self._answered: Collection[str] = ()
@@ -158,7 +158,7 @@ class Work:
         if not acting:
             return Plan(calls, known, None, self._common() if turn.alone else None)
         recalled: Recalled = yield from self._recollect()
-        name: str | None = yield from self._gone_on_with(recalled, calls)
+        name: str | None = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
         if name is None:
             with self._lock:
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
@@ -225,13 +225,17 @@ class Work:
             here = None if part is None else part.attempt.name
             recalled.left = [left for left in recalled.left if left.name != here]
             earlier: list[Decision] = yield from run.earlier()
-            recalled.decisions.extend(earlier)
+            recalled.decisions.extend(self._unknown_to_the_model(earlier))
         with self._lock:
             effects = [effect for turn in self._turns for effect in turn.open_effects()]
-            recalled.decisions.extend(standing(effects, run.settlement.ledger.payloads))
+            known = standing(effects, run.settlement.ledger.payloads)
+            recalled.decisions.extend(self._unknown_to_the_model(known))
             self._recalled = recalled
             self._next = max([self._next, *(self._number_of(name) + 1 for name in recalled.names)])
             return recalled
+
+    def _unknown_to_the_model(self, decisions: Iterable[Decision]) -> Iterable[Decision]:
+        return (decision for decision in decisions if decision.call_id not in self._answered)
 
     def _is_own(self, name: str) -> bool:
         return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
@@ -239,20 +243,20 @@ class Work:
     def _number_of(self, name: str) -> int:
         return int(name.removeprefix(self._prefix))
 
-    def _gone_on_with(self, recalled: Recalled, calls: Sequence[Call]) -> Program:
+    def _gone_on_with(self, recalled: Recalled, acting: Sequence[Call]) -> Program:
         """Return the name of a turn that was left open, if these are its calls; what is new has it undone first."""
         run = self.run
         with self._lock:
-            is_left = self._shared is None and any(turn.is_turn_of(calls) for turn in recalled.left)
-            if not is_left and recalled.repeats(call for call in calls if call.acts):
+            is_left = self._shared is None and any(recalled.goes_on(turn, acting) for turn in recalled.left)
+            if not is_left and recalled.repeats(acting):
                 return None  # a framework that plays its journal again has not come to it yet
             left, recalled.left = recalled.left, []
         for number, turn in enumerate(left):
-            if self._shared is None and turn.is_turn_of(calls):
+            if self._shared is None and recalled.goes_on(turn, acting):
                 with self._lock:
                     recalled.left = left[number + 1 :]
                 return turn.name
-            yield from run.settlement.driver.ended(turn.open, wait=run.patience)
+            yield from undo_left(run.settlement, run.name, turn)
             stays: Recalled = yield from recall(
                 run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
             )

@@ -243,3 +243,68 @@ def test_what_failed_is_not_kept(office, settlement):
 
 
 __all__ = ["Office"]
+
+
+class Pause(Exception):
+    """A framework's way to put a turn aside."""
+
+
+async def paused(office, settlement, *issued):
+    """Play a turn of which the last call puts it aside."""
+
+    async def pause():
+        raise Pause
+
+    work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
+    turn = work.turn(office.calls(settlement, *issued))
+    last = len(issued) - 1
+    await asyncio.gather(
+        *(office.answer(turn, place) for place in range(last)),
+        run_async(turn.perform(last, pause)),
+        return_exceptions=True,
+    )
+
+
+async def test_a_turn_put_aside_is_not_gone_on_with_by_calls_that_another_turn_had_made(office, settlement):
+    work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    await paused(office, settlement, BOOK, POST)
+    work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
+    assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
+    assert office.log == [("mail", "ada"), ("book", "1"), ("unbook", "1"), ("book", "1")]
+    assert settlement.protocol.live == {}
+
+
+@pytest.mark.parametrize("settle", ["turn", "part", "run"])
+async def test_what_the_model_was_told_is_done_once_more_when_it_asks_for_it_however_turns_settle(
+    office, settlement, settle
+):
+    work = AgentRun(settlement, "trip", settle=settle).work("clerk")
+    await office.play(work.turn(office.calls(settlement, BOOK, ids=["a"])))
+    work.begin()  # with its history, in which call a is answered
+    await office.play(work.turn(office.calls(settlement, BOOK, ids=["b"]), answered={"a"}))
+    assert office.log == [("book", "1"), ("book", "1")]
+
+
+async def test_jobs_whose_names_join_to_the_same_text_keep_apart(office, settlement):
+    first = AgentRun(settlement, "trip").work("hotel")
+    second = AgentRun(settlement, "trip/hotel").work()
+    for work in (first, second):
+        await office.play(work.turn(office.calls(settlement, MAIL)))
+    assert office.log == [("mail", "ada"), ("mail", "ada")]
+    assert len({recorded.row.name for recorded in settlement.transactions()}) == 2
+
+
+async def test_a_run_of_which_the_first_transaction_left_no_trace_goes_on_numbering_behind_the_last(office, tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with office.settlement(url) as settlement:
+        job = AgentRun(settlement, "trip", settle="run")
+        await run_async(job.earlier())
+        job._begun = 1  # as if one had been given up before it recorded anything
+        await office.play(job.work().turn(office.calls(settlement, BOOK)))
+        await run_async(job.end())
+    with office.settlement(url) as settlement:
+        job = AgentRun(settlement, "trip", settle="run")
+        assert await office.play(job.work().turn(office.calls(settlement, ("book", {"room": "2"})))) == ["book 2"]
+        await run_async(job.end())
+    assert office.log == [("book", "1"), ("book", "2")]

@@ -271,3 +271,41 @@ def test_a_run_without_an_id_says_once_that_nothing_can_know_it_again(settlement
 def test_a_call_of_a_read_does_not_act(settlement):
     assert not Call("look", {"room": "1"}, settlement.declared("look")).acts
     assert Call("book", {"room": "1"}, settlement.declared("book")).acts
+
+
+async def test_a_turn_of_which_no_call_came_does_not_hide_the_one_before_it(office, settlement, job):
+    work = job.work()
+    first = work.turn(office.calls(settlement, MAIL, ("mail", {"to": "bob"})))
+    assert (await office.play(first, order=[0], waits=False))[0].startswith("queued")
+    second = work.turn(office.calls(settlement, BOOK))
+    second.absent(0)
+    await office.play(work.turn(office.calls(settlement, ("mail", {"to": "eve"}))))
+    assert (office.log, first.settled) == ([("mail", "ada"), ("mail", "eve")], True)
+
+
+async def test_the_end_settles_what_a_turn_of_which_no_call_came_has_left_behind(office, settlement, job):
+    work = job.work()
+    await office.play(work.turn(office.calls(settlement, MAIL, BOOK)), order=[0], waits=False)
+    work.turn(office.calls(settlement, BOOK)).absent(0)
+    await run_async(job.end())
+    assert (office.log, settlement.protocol.live) == ([("mail", "ada")], {})
+
+
+async def test_a_call_that_is_cancelled_before_its_place_has_come_holds_nobody_up(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
+    early = asyncio.create_task(run_async(turn.perform(1, lambda: office.mail("ada"))))
+    while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
+        await asyncio.sleep(0)
+    early.cancel()
+    await asyncio.wait([early])
+    told = await asyncio.wait_for(office.answer(turn, 0), 20)
+    assert told.startswith("Refused: book was called after its turn had gone on without it: nothing was run")
+    assert (early.cancelled(), office.log, settlement.protocol.live) == (True, [], {})
+
+
+async def test_a_single_call_that_never_began_holds_nothing(office, settlement):
+    work = AgentRun(settlement, "trip", may_touch="room:/**").work()
+    first, second = (work.single(call) for call in office.calls(settlement, BOOK, BOOK))
+    first.absent(0)
+    assert await asyncio.wait_for(office.answer(second, 0), 20) == "book 1"
+    assert (first.settled, settlement.protocol.live) == (True, {})
