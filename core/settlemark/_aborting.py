@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from settlemark._acting import NOBODY_KNOWS, Program, no_undo, undo
+from settlemark._acting import NOBODY_KNOWS, TO_UNDO, Program, no_undo, undo
 from settlemark._asking import Asking, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
@@ -19,9 +19,6 @@ from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
 Beside = Callable[[Program, Callable[[], None]], None]
 """Runs a program beside the one that gives it; calls the function when it will not be begun any more."""
-
-TO_UNDO = "it happened after its transaction was undone, and is to be undone"
-"""How the note of such an effect begins, until that is done."""
 
 
 class Aborting(Asking, Freshening):

@@ -22,6 +22,8 @@ _NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
 
 CUT_OFF = "its process ended before the answer was recorded"
+TO_UNDO = "it happened after its transaction was undone, and is to be undone"
+"""How the note of such an effect begins, until that is done."""
 NOBODY_KNOWS = "nobody can tell whether it happened: ask the counterparty"
 
 
@@ -188,6 +190,11 @@ def _ask_first(effect: Effect, current: CurrentCall, retries: Retries, inquiry: 
     if forgotten:
         raise _too_late(effect, current)
     return doubt
+
+
+def is_to_be_undone(note: str | None) -> bool:
+    """Whether a note says that its effect happened after all, and will be undone: nobody is to rely on it."""
+    return (note or "").startswith(TO_UNDO)
 
 
 def in_doubt(effect: Effect) -> InDoubt:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
-from settlemark._acting import Retries
+from settlemark._acting import Retries, is_to_be_undone
 from settlemark._current import CurrentCall
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
@@ -231,7 +231,7 @@ class Attempt:
         """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
         for recorded in earlier:
             for effect in recorded.effects:
-                if recorded.state is State.ABORTED and effect.outcome in HAPPENED:
+                if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not is_to_be_undone(effect.note):
                     self.stays[path_of(effect.row.key, self.prefix, self.name, recorded.row.attempt)] = effect
 
     def stayed(self, effect: Effect) -> RecordedEffect | None:

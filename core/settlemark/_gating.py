@@ -40,6 +40,10 @@ from settlemark.ledger._contract import Book
 Control = tuple[type[BaseException], ...]
 
 
+TRIES = 3
+"""How often somebody is asked whose answer is none."""
+
+
 class Gating(Calling):
     """The part of a driver that asks."""
 
@@ -154,10 +158,14 @@ class Gating(Calling):
     def _ask_person(self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control) -> Program:
         """Return what was answered, and the likeness of the effect with other arguments where those were given.
 
-        A framework's question is asked again, with what was wrong, when the answer is none.
+        A framework's question is asked again, with what was wrong, when the answer is none; a few times, for it may
+        be a function that answers.
+
+        Raises:
+            UsageError: the answer is none, however often it was asked.
         """
         gate = Gate.of(attempt, effect)
-        while True:
+        for tries in range(TRIES, 0, -1):
             try:
                 answer = yield Act(partial(ask, gate), {}, None)
                 approval = approval_of(answer)
@@ -169,7 +177,7 @@ class Gating(Calling):
                 yield from self._record_outcome(attempt, effect)
                 raise
             except UsageError as error:
-                if effect.ask is None:
+                if effect.ask is None or tries == 1:
                     yield from self._withdraw_question(attempt, effect, None)
                     raise
                 gate.error = str(error)
@@ -178,6 +186,7 @@ class Gating(Calling):
                 raise
             else:
                 return approval, likeness
+        raise AssertionError
 
     def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program:
         told = attempt.outcome(effect, self._clock())

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from settlemark import _verdicts
-from settlemark._aborting import TO_UNDO, Beside
-from settlemark._acting import CUT_OFF, Program, Retries, undo
+from settlemark._aborting import Beside
+from settlemark._acting import CUT_OFF, TO_UNDO, Program, Retries, undo
 from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
 from settlemark._calling import returned

@@ -147,7 +147,7 @@ class Tender:
         try:
             self._run(program)
         except BaseException as error:  # a handler may raise anything; the next look tries again
-            if not self._stopped.is_set():
+            if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
                     "what was left could not be tended: %s: %s", type(error).__name__, error,
                     extra=about(error=type(error).__name__),

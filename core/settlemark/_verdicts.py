@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from settlemark import _codec
-from settlemark._aborting import TO_UNDO
+from settlemark._acting import TO_UNDO
 from settlemark._effect import Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage
 
-from settlemark import Gate
+from settlemark import Gate, LedgerError, UsageError
 from settlemark._gates import approval_of
+from settlemark._runners import run_async, run_sync
+from settlemark_autogen._standing import Standing, Stands
 
 
 class Waits(Exception):
@@ -26,9 +29,17 @@ class Waits(Exception):
 
 
 class Desk:
-    """The questions that wait for an answer, and the answers that wait to be asked for."""
+    """The questions that wait for an answer, and the answers that wait to be asked for.
 
-    def __init__(self) -> None:
+    What it remembers is worth as much as the record says: a question that does not stand any more takes no answer, and
+    an answer whose question has settled, or was asked anew by another attempt of its turn, is let go of.
+
+    Args:
+        stands: finds which questions stand.
+    """
+
+    def __init__(self, stands: Stands) -> None:
+        self._stands = stands
         self._asked: dict[str, Gate] = {}
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -48,41 +59,68 @@ class Desk:
 
     @property
     def questions(self) -> list[Gate]:
-        """What is asked, oldest first."""
+        """What is asked, oldest first, each with the key that it has now."""
         with self._lock:
-            return list(self._asked.values())
+            asked = dict(self._asked)
+        try:
+            found: dict[str, Standing] = run_sync(self._stands(asked)) if asked else {}
+        except LedgerError:  # closed, or out of reach: what was asked last is all that is known
+            return list(asked.values())
+        with self._lock:
+            for key in asked.keys() - found.keys():
+                if self._asked.get(key) is asked[key]:
+                    del self._asked[key]
+        now = {
+            found[key].key: replace(gate, key=found[key].key, transaction=found[key].transaction)
+            for key, gate in asked.items()
+            if key in found
+        }
+        return list(now.values())
 
     def answer(self, key: str, answer: Any) -> None:
         """Take in an answer to the question about the call with this key.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is none, or nobody asks about such a call; nothing changed.
         """
         approval_of(answer)
         with self._lock:
-            self._asked.pop(key, None)
-            self._answers[key] = answer
-
-    def answered(self, messages: Sequence[LLMMessage]) -> list[FunctionCall]:
-        """Return the calls of the latest turn that waits for an answer which is there by now."""
+            asked = {key, *self._asked}
+        found: dict[str, Standing] = run_sync(self._stands(asked))
+        if key not in found:
+            raise UsageError(
+                f"nobody asks about {key!r}: it was answered and has gone on, or its turn was undone, or it is another"
+                " job's; nothing changed. Answer what questions has: its keys are those of what waits",
+                key=key,
+            )
+        now = found[key].key
         with self._lock:
-            ids = set(map(_call_id_in, self._answers))
-        turns = (calls for calls in _turns_in(reversed(messages)) if any(call.id in ids for call in calls))
-        return next(turns, list[FunctionCall]())
+            for other in asked:
+                if other in found and found[other].key == now:
+                    self._asked.pop(other, None)
+            self._answers[now] = answer
+
+    async def answered(self, messages: Sequence[LLMMessage], run: str, agent: str) -> list[FunctionCall]:
+        """Return the calls of the latest turn of an agent that waits for an answer which is there by now."""
+        with self._lock:
+            answers = dict(self._answers)
+        if not answers:
+            return []
+        found: dict[str, Standing] = await run_async(self._stands(answers))
+        waiting = [standing for key, standing in found.items() if standing.key == key]
+        with self._lock:
+            for key in answers.keys() - {standing.key for standing in waiting}:
+                if self._answers.get(key) is answers[key]:
+                    del self._answers[key]
+        own = [standing for standing in waiting if standing.is_of(run, agent)]
+        turns = _turns_in(reversed(messages))
+        answered = (calls for calls in turns if any(ours.is_about(call) for ours in own for call in calls))
+        return next(answered, list[FunctionCall]())
 
 
 def _turns_in(messages: Iterable[LLMMessage]) -> Iterable[list[FunctionCall]]:
     contents = (message.content for message in messages if isinstance(message, AssistantMessage))
     return (content for content in contents if not isinstance(content, str))
-
-
-def _call_id_in(key: str) -> str:
-    """Return the id of the call that a key was made for.
-
-    >>> _call_id_in("trip-42/agent/0#1/2:call-9")
-    'call-9'
-    """
-    return key.rpartition("#")[2].partition(":")[2]
 
 
 __all__ = ["Desk", "Waits"]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
+from autogen_core import FunctionCall
+from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
@@ -21,6 +23,7 @@ from settlemark_autogen._calling import Calling
 from settlemark_autogen._identity import acting_agent
 from settlemark_autogen._issued import Issued, issued_here
 from settlemark_autogen._results import text_result
+from settlemark_autogen._standing import standing
 from settlemark_autogen._tools import as_given, function_of, names_of, tools_of
 
 
@@ -50,7 +53,7 @@ class Calls:
     ) -> None:
         self.workbench = workbench
         self.settlement = settlement
-        self.desk = Desk()
+        self.desk = Desk(lambda keys: standing(settlement, self.job.name, keys))
         self._ask = self.desk if approver == "handoff" else approver
         self._agent = agent
         self._options = options
@@ -85,6 +88,10 @@ class Calls:
     def work(self) -> Work:
         """Return the work of the agent that acts here."""
         return self.job.work(acting_agent(self._agent))
+
+    async def answered(self, messages: Sequence[LLMMessage]) -> list[FunctionCall]:
+        """Return the calls of this agent's latest turn that was put aside, and can go on: a person has answered."""
+        return await self.desk.answered(messages, self.job.name, acting_agent(self._agent))
 
     def learn(self, schemas: Sequence[ToolSchema]) -> None:
         """Take in which tools there are."""

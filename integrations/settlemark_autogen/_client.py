@@ -146,13 +146,14 @@ class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig])
             async for answer in self._alone.answers(ask, messages, tools, choice, acting_agent(self._agent)):
                 yield answer
             return
-        put_aside = next((calls for calls in ours.values() if calls.desk.answered(messages)), None)
-        if put_aside is not None and choice != "none":
-            put_aside.work().begin()  # so that its turn is found on record, and gone on with
-            answer = handed(put_aside.desk.answered(messages))
-            self._open(answer, owned, messages)
-            yield answer
-            return
+        for calls in ours.values() if choice != "none" else ():
+            put_aside = await calls.answered(messages)
+            if put_aside:
+                calls.work().begin()  # so that its turn is found on record, and gone on with
+                answer = handed(put_aside)
+                self._open(answer, owned, messages)
+                yield answer
+                return
         async for answer in ask(messages):
             if isinstance(answer, CreateResult) and not isinstance(answer.content, str):
                 self._open(answer, owned, messages)

@@ -111,7 +111,7 @@ class SettledWorkbench(StaticStreamWorkbench):
         """Give the answer to a question: `approve()`, `reject(…)` or `edit(…)`; also one of a process that has ended.
 
         Raises:
-            UsageError: it is none; the question stands.
+            UsageError: it is none, and the question stands; or nobody asks about such a call (any more).
         """
         self._calls.desk.answer(key, answer)
 

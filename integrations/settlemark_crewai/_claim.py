@@ -19,7 +19,7 @@ from settlemark._current import carried_into
 from settlemark._runners import run_async, run_sync
 from settlemark.agents import AgentTurn, Call, Declarations, Work, words
 from settlemark_crewai._results import Reported, checked, pack, unpack
-from settlemark_crewai._tools import Mark, edited, given_to
+from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
 
 _TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 
@@ -35,6 +35,7 @@ class Claim:
         declarations: know what the tool does.
         turn: its turn; None when nobody knows what else the model has issued.
         place: its place there.
+        asked: what CrewAI shows of its arguments; a hook that changes them changes this.
         waits: it is answered when its turn has settled.
         last: when it has succeeded CrewAI runs no later call of its turn.
         tells: what settlement refuses is an answer for a model; else it is raised.
@@ -54,6 +55,7 @@ class Claim:
         *,
         turn: AgentTurn | None = None,
         place: int = 0,
+        asked: Mapping[str, Any] | None = None,
         waits: bool = True,
         last: bool = False,
         tells: bool = True,
@@ -65,6 +67,7 @@ class Claim:
         self._declarations = declarations
         self._turn = turn
         self._place = place
+        self._asked: Mapping[str, Any] = {} if asked is None else asked
         self._waits = waits
         self._last = last
         self._tells = tells
@@ -102,10 +105,14 @@ class Claim:
     def _program(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Program:
         self.came = True
         turn, place, waits = self._turn, self._place, self._waits
-        if turn is not None and turn.calls[place].given != arguments:
-            # A hook has changed what the model asked for: what runs is another call.
-            turn.absent(place)
-            turn = None
+        if turn is not None:
+            planned = self._planned(turn.calls[place], arguments)
+            if planned is None:
+                # A hook has changed what the model asked for: what runs is another call.
+                turn.absent(place)
+                turn = None
+            else:
+                arguments = planned
         if turn is None:
             call = Call(self.name, dict(arguments), self._declarations.of(self.name), given=dict(arguments))
             turn, place, waits = self._work.single(call), 0, True
@@ -129,6 +136,16 @@ class Claim:
             self._queued = found
             return str(found)
         return found
+
+    def _planned(self, call: Call, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return what the tool gets of a call in a turn, or None: these arguments are not what the model asked for."""
+        given = call.arguments if call.given is None else call.given
+        if given == arguments:
+            return arguments
+        if self._asked != call.arguments or not same_but_defaults(call.arguments, given, arguments):
+            return None
+        # CrewAI has drawn a default again. Its scopes, its undo and the question to a person have the first one.
+        return {name: value if value == given[name] else given[name] for name, value in arguments.items()}
 
     def answered_since(self) -> str | None:
         """Return what the agent would have been told had the call not been answered before it was made, or None."""

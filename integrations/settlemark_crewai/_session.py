@@ -15,6 +15,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -146,7 +147,8 @@ class Session:
             return Claim(mark, name, tool, self._work, self._job.declarations)
         issued.claim = Claim(
             mark, name, tool, self._work, self._job.declarations, turn=answer.turn, place=issued.place,
-            waits=answer.waits or tool.result_as_answer, last=tool.result_as_answer and not answer.waits,
+            asked=arguments, waits=answer.waits or tool.result_as_answer,
+            last=tool.result_as_answer and not answer.waits,
         )  # fmt: skip
         return issued.claim
 
@@ -202,7 +204,7 @@ def _last_answer(
             break
     action = executor.state.current_answer
     if isinstance(action, AgentAction) and sanitize_tool_name(action.tool) == name:
-        return action, [(name, dict(arguments), None)]
+        return action, [(name, deepcopy(dict(arguments)), None)]  # a hook may change what is in them
     return None, []
 
 

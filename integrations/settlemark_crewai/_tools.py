@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from crewai.tools import BaseTool
 from pydantic import ValidationError
@@ -60,6 +60,28 @@ def given_to(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return tool.args_schema.model_validate(dict(arguments)).model_dump()
 
 
+def same_but_defaults(asked: Any, first: Any, again: Any) -> bool:
+    """Whether what was made twice of a model's arguments differs at most in what the model did not name.
+
+    >>> same_but_defaults({"to": "7"}, {"to": 7, "ref": "a1"}, {"to": 7, "ref": "b2"})
+    True
+    >>> same_but_defaults({"to": "7"}, {"to": 7, "ref": "a1"}, {"to": 8, "ref": "a1"})
+    False
+    """
+    match asked, first, again:
+        case dict(), dict(), dict():
+            made, remade = cast("dict[str, Any]", first), cast("dict[str, Any]", again)
+            named = cast("dict[str, Any]", asked).keys() & made.keys()
+            return made.keys() == remade.keys() and all(
+                same_but_defaults(asked[name], made[name], remade[name]) for name in named
+            )
+        case list(), list(), list():
+            rows = cast("list[list[Any]]", [asked, first, again])
+            return len({len(row) for row in rows}) == 1 and all(map(same_but_defaults, *rows))
+        case _:
+            return bool(first == again)
+
+
 def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that a person gave in the place of a model's, as the tool will get them.
 
@@ -76,4 +98,4 @@ def edited(tool: BaseTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     raise UsageError(f"{tool.name} does not take {dict(arguments)!r}: {wrong}; nothing was run", tool=tool.name)
 
 
-__all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of"]
+__all__ = ["MARK", "Mark", "edited", "given_to", "is_crews_own", "mark_of", "same_but_defaults"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settlemark import _codec
-from settlemark._acting import Program, in_doubt
+from settlemark._acting import Program, in_doubt, is_to_be_undone
 from settlemark._attempt import path_of
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._errors import InDoubt, Refused, SettlemarkError
@@ -235,7 +235,7 @@ def _names(call: Call, decision: Decision) -> bool:
 def _stands(effect: RecordedEffect) -> bool:
     if effect.outcome is Outcome.DROPPED:
         return (effect.note or "").startswith(REJECTED)
-    return effect.outcome in _STANDS
+    return effect.outcome in _STANDS and not is_to_be_undone(effect.note)
 
 
 def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:

@@ -218,7 +218,9 @@ class SqlLedger:
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
         if not self._closed.alive:
-            raise LedgerError(f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url))
+            raise LedgerError(
+                f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
+            )
         if writing and self._readonly:
             raise LedgerError(
                 f"the ledger {shown(self.url)} was opened to be read: nothing was written", url=shown(self.url)

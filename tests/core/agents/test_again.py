@@ -8,7 +8,7 @@ import json
 import pytest
 from tests.core.agents.conftest import Office
 
-from settlemark import Settlement
+from settlemark import InDoubt, Settlement
 from settlemark._runners import run_async, run_sync
 from settlemark.agents import MISSING, AgentRun
 
@@ -308,3 +308,25 @@ async def test_a_run_of_which_the_first_transaction_left_no_trace_goes_on_number
         assert await office.play(job.work().turn(office.calls(settlement, ("book", {"room": "2"})))) == ["book 2"]
         await run_async(job.end())
     assert office.log == [("book", "1"), ("book", "2")]
+
+
+async def test_what_an_operator_found_to_have_happened_and_is_undone_now_is_nobodys_answer(office, tmp_path):
+    """The job acts anew: else it would go on with what is taken back behind it."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with office.settlement(url) as settlement:
+        settlement.declare(
+            "post", "reversible", scope="post:/{to}", undo=lambda to, text: office.log.append(("unpost", to))
+        )
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, POST))
+        with pytest.raises(InDoubt):
+            await run_async(turn.perform(0, timing_out))
+        [doubt] = settlement.in_doubt()
+        settlement.resolve(doubt.key, "confirmed", by="ada", note="their log has it")
+        settlement.recover()
+        again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, POST))
+        assert await office.play(again) == ["post bank hello"]
+        assert office.log == [("unpost", "bank"), ("post", "bank", "hello")]
+
+
+def timing_out():
+    raise TimeoutError("no answer")

@@ -221,6 +221,106 @@ async def test_an_answer_that_is_none_is_refused_and_the_question_stands(world, 
     assert world.log == ["book Ada"]
 
 
+def alone(world, settlement, *, kind="irreversible", message=PAY, run="trip-42", **options):
+    """An agent that hands off, outside of a team; its workbench, and its model."""
+    workbench = SettledWorkbench(desk(world, kind=kind), settlement, run=run, approver="handoff", **options)
+    model = Scripted(message)
+    client = SettledChatCompletionClient(model, settlement)
+    return workbench, model, AssistantAgent("booker", client, workbench=workbench, max_tool_iterations=4)
+
+
+async def test_a_question_that_was_answered_takes_no_second_answer_and_nothing_acts_twice(world, settlement):
+    workbench, model, booker = alone(world, settlement)
+    await booker.run(task="go")
+    (question,) = workbench.questions
+    workbench.answer(question.key, approve())
+    await booker.run(task="answered")
+    done, asked = list(world.log), len(model.requests)
+
+    with pytest.raises(UsageError, match="nobody asks about") as refused:
+        workbench.answer(question.key, approve())
+    result = await booker.run(task="something new")
+
+    assert refused.value.key == question.key
+    assert world.log == done == ["book Ada", "pay 800 deposit", "mail a"]
+    assert (answers(result), workbench.questions, len(model.requests) - asked) == ([], [], 1)
+
+
+@pytest.mark.parametrize("run", ["trips/42", "trip 42!1"])
+@pytest.mark.parametrize("agent", [None, "the clerk/2"])
+async def test_an_answer_finds_its_turn_whatever_the_job_and_the_agent_are_called(world, settlement, run, agent):
+    workbench, _, booker = alone(world, settlement, run=run, agent=agent)
+    await booker.run(task="go")
+    workbench.answer(workbench.questions[0].key, approve())
+    await booker.run(task="answered")
+
+    assert (world.log, workbench.questions) == (["book Ada", "pay 800 deposit", "mail a"], [])
+
+
+async def test_the_last_answer_before_the_turn_goes_on_is_the_one_that_counts(world, settlement):
+    workbench, _, booker = alone(world, settlement)
+    await booker.run(task="go")
+    (question,) = workbench.questions
+    workbench.answer(question.key, approve())
+    workbench.answer(question.key, reject("too much"))
+    await booker.run(task="answered")
+
+    assert (world.log, workbench.questions) == (["book Ada", "cancel Ada"], [])
+
+
+@pytest.mark.parametrize("key", ["trip-42/0#1/0:call-0", "trip-42/0#2/1:call-1", "trip-43/0#1/1:call-1", "pay"])
+async def test_an_answer_that_nobody_asked_for_is_refused_and_the_question_stands(world, settlement, key):
+    workbench, model, booker = alone(world, settlement)
+    await booker.run(task="go")
+    questions, asked = workbench.questions, len(model.requests)
+
+    with pytest.raises(UsageError, match="nobody asks about"):
+        workbench.answer(key, approve())
+    result = await booker.run(task="well?")
+
+    assert (answers(result), world.log, len(model.requests) - asked) == ([], ["book Ada"], 1)
+    assert workbench.questions == questions
+
+
+async def test_an_answer_whose_turn_was_undone_meanwhile_is_let_go_of_and_the_model_is_asked_as_ever(world, settlement):
+    workbench, model, booker = alone(world, settlement)
+    await booker.run(task="go")
+    (question,) = workbench.questions
+    workbench.answer(question.key, approve())
+    settlement.cancel("trip-42")
+    asked = len(model.requests)
+    result = await booker.run(task="answered")
+
+    assert (answers(result), workbench.questions, len(model.requests) - asked) == ([], [], 1)
+    assert "pay 800 deposit" not in world.log
+    assert "mail a" not in world.log
+
+
+@pytest.mark.parametrize("park", ["keep", "split"])
+@pytest.mark.parametrize("kind", ["irreversible", "idempotent"])
+async def test_several_questions_of_one_turn_are_asked_one_after_the_other_and_the_turn_acts_in_its_order(
+    world, settlement, kind, park
+):
+    message = turn(
+        ("book", {"hotel": "Ada"}), ("pay", {"amount": 800}), ("pay", {"amount": 900, "purpose": "rent"}),
+        ("mail", {"to": "a"}),
+    )  # fmt: skip
+    workbench, model, booker = alone(world, settlement, kind=kind, message=message, park=park)
+    result = await booker.run(task="go")
+    asked = []
+    for _ in range(2):
+        (question,) = workbench.questions
+        asked.append(question.arguments["amount"])
+        workbench.answer(question.key, approve())
+        result = await booker.run(task="answered")
+
+    assert asked == [800, 900]
+    assert workbench.questions == []
+    assert world.log == ["book Ada", "pay 800 deposit", "pay 900 rent", "mail a"]
+    assert answers(result) == [(False, "booked"), (False, "paid 800"), (False, "paid 900"), (False, "sent")]
+    assert len(model.requests) == 4
+
+
 def test_to_hand_off_takes_an_id_for_the_job(world, settlement):
     with pytest.raises(UsageError, match='approver="handoff" needs run='):
         SettledWorkbench(desk(world), settlement, approver="handoff")

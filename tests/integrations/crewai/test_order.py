@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from uuid import uuid4
 
 import pytest
 from crewai.flow.flow import Flow, start
 from crewai.hooks import InterceptionPoint, on, unregister_hook
 from crewai.hooks.dispatch import get_global_hook_list
 from crewai.tools import BaseTool, tool
+from pydantic import BaseModel, Field
 from tests.integrations.crewai.scripted import Scripted, answers
 from tests.integrations.crewai.world import World, agent_of, call, crew_of, five
 
@@ -381,6 +383,75 @@ def test_a_model_that_writes_its_calls_has_them_settled_one_by_one(world, settle
 
     assert world.log == ["0", "1"]
     assert [text.split("\n")[0] for text in texts(llm)] == ["acted 0", "acted 1"]
+
+
+# ---- arguments that the model leaves out
+
+
+class Night(BaseModel):
+    date: str
+    ref: str = Field(default_factory=lambda: uuid4().hex)
+
+
+class Stay(BaseModel):
+    hotel: str
+    night: Night
+    ref: str = Field(default_factory=lambda: uuid4().hex)
+
+
+BOOK_AND_FAIL = [call("book", hotel="Ada", night={"date": "May 1"}), call("act_on", number=0)]
+
+
+def booking(world, rooms):
+    """A tool that books under references which are drawn anew whenever its arguments are validated."""
+
+    def cancel(hotel, night, ref):
+        rooms.remove((hotel, night["ref"], ref))
+
+    class Book(BaseTool):
+        name: str = "book"
+        description: str = "Book a room."
+        args_schema: type[BaseModel] = Stay
+
+        @effect("reversible", scope="room:/{ref}", undo=cancel)
+        def _run(self, hotel: str, night: dict[str, str], ref: str) -> str:
+            rooms.append((hotel, night["ref"], ref))
+            world.act(f"book {hotel} {ref}")
+            return "booked"
+
+    return Book()
+
+
+def test_a_call_whose_defaults_are_drawn_anew_keeps_its_turn_and_is_undone_as_it_was_made(world, settlement):
+    rooms, llm = [], Scripted(BOOK_AND_FAIL)
+    crew = crew_of(llm, [booking(world, rooms), tool(numbered(world, broken={0}))])
+
+    settled_crew(crew, settlement, run="r").kickoff()
+
+    (booked,) = world.log
+    done = [done for found in settlement.transactions() for done in found.effects if done.row.tool == "book"]
+    assert rooms == []
+    assert texts(llm)[0].startswith("undone: book had succeeded")
+    assert [found.row.scopes for found in done] == [f'["room:/{booked.split()[-1]}"]']
+
+
+def test_a_hook_that_fills_such_a_default_in_has_changed_the_call(world, settlement):
+    rooms, llm = [], Scripted(BOOK_AND_FAIL)
+    crew = crew_of(llm, [booking(world, rooms), tool(numbered(world, broken={0}))])
+
+    @on(InterceptionPoint.PRE_TOOL_CALL)
+    def fill_in(context):
+        if context.tool_name == "book":
+            context.tool_input["ref"] = "mine"
+
+    try:
+        settled_crew(crew, settlement, run="r").kickoff()
+    finally:
+        unregister_hook(InterceptionPoint.PRE_TOOL_CALL, fill_in)
+
+    assert world.log == ["book Ada mine"]
+    assert [(hotel, ref) for hotel, _, ref in rooms] == [("Ada", "mine")]
+    assert texts(llm)[0] == "booked"
 
 
 # ---- outside of an agent's turns

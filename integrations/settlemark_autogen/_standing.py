@@ -1,0 +1,104 @@
+"""Which question stands: its call has not acted, its turn is open, and somebody's yes is all that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from autogen_core import FunctionCall
+
+from settlemark import PayloadError, Settlement, _codec
+from settlemark._acting import Program
+from settlemark._asking import effect_of_key
+from settlemark._effect import Outcome
+from settlemark._protocol import Protocol
+from settlemark._scope import escape
+from settlemark._splitting import WAITS
+from settlemark._states import State
+from settlemark.ledger._contract import Book, RecordedEffect
+from settlemark.ledger._payloads import Payloads
+from settlemark_autogen._messages import NO_JSON, arguments_of
+
+Stands = Callable[[Iterable[str]], Program]
+"""Finds, by the key that a question had when it was asked, what stands of it: a `dict[str, Standing]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A question that stands.
+
+    Attributes:
+        effect: what is asked about, as it is on record now: under another key where its turn was split.
+        payloads: tells whether arguments are those on record.
+    """
+
+    effect: RecordedEffect
+    payloads: Payloads
+
+    @property
+    def key(self) -> str:
+        """The key under which the call will be asked about again."""
+        return self.effect.row.key
+
+    @property
+    def transaction(self) -> str:
+        """The name of the transaction that it keeps open."""
+        return self.effect.row.name
+
+    def is_of(self, run: str, agent: str) -> bool:
+        """Whether an agent of this name asked it."""
+        prefix = "".join(f"{escape(name)}/" for name in (run, agent) if name)
+        number = self.transaction.removeprefix(prefix).partition("!")[0]
+        return self.transaction.startswith(prefix) and number.isdecimal()
+
+    def is_about(self, call: FunctionCall) -> bool:
+        """Whether it is this call that is asked about; ids alone may come again in a later turn."""
+        row, given = self.effect.row, arguments_of(call)
+        if (call.id, call.name) != (row.call_id, row.tool) or given is NO_JSON:
+            return False
+        try:
+            payload = _codec.encode(dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {})
+        except PayloadError:  # it could not have been recorded
+            return False
+        return self.payloads.same(payload, row.fingerprint, effect_key=row.key)
+
+
+def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program:
+    """Return those of these questions of a run that stand, by the keys that were given."""
+    asked = list(keys)
+
+    def look(protocol: Protocol, book: Book) -> dict[str, Standing]:
+        found = {key: _now(book, effect_of_key(book, key)) for key in asked}
+        payloads = settlement.ledger.payloads
+        return {
+            key: Standing(effect, payloads)
+            for key, effect in found.items()
+            if effect is not None and _is_open(protocol, book, effect, run)
+        }
+
+    return settlement.driver.look(look)
+
+
+def _now(book: Book, effect: RecordedEffect | None) -> RecordedEffect | None:
+    """Return what is asked about where it is now: it may have been split off from its turn."""
+    if effect is None or not (effect.note or "").startswith(WAITS):
+        return effect
+    part = book.load((effect.note or "").removeprefix(WAITS))
+    same = (effect.row.call_id, effect.row.tool)
+    moved = [] if part is None else [e for e in part.effects if (e.row.call_id, e.row.tool) == same]
+    return _now(book, moved[0]) if moved else None
+
+
+def _is_open(protocol: Protocol, book: Book, effect: RecordedEffect, run: str) -> bool:
+    live, recorded = protocol.named.get(effect.row.name), book.load(effect.row.name)
+    return (
+        effect.outcome is Outcome.SUSPENDED
+        and live is not None
+        and live.state is State.OPEN
+        and recorded is not None
+        and (recorded.row.run, recorded.row.attempt) == (run, effect.row.attempt)
+    )
+
+
+__all__ = ["Standing", "Stands", "standing"]
