@@ -303,14 +303,16 @@ def _result(here: Part) -> str:
 
 
 def _ended(here: Part, error: BaseException | None, output: TaskOutput | None = None) -> Program:
-    """End what a task has begun, and record what it came to."""
+    """End what a task has begun, and record what it came to, unless what it did last was undone: so it can go on."""
+    undone = False
     for name in (*here.others, here.name):
         work = here.run.work(name)
         left = work.unfinished
         if left is not None and error is not None and not isinstance(error, Exception):
             yield from left.abandon(error)
         yield from work.end(error)
-    if output is not None:
+        undone = undone or work.is_undone
+    if output is not None and not undone:
         yield from here.run.keep(_result(here), kept_of(output))
 
 

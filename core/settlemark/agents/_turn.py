@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall, Remake
 from settlemark._effect import Effect
-from settlemark._errors import Refused, SettlemarkError
+from settlemark._errors import Cancelled, Refused, SettlemarkError
 from settlemark._gates import Approver
 from settlemark._once import Once
 from settlemark._requests import Wait
+from settlemark._states import State
 from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
 from settlemark.agents._call import Call
@@ -106,6 +107,18 @@ class AgentTurn:
             return False
         untold = (seat for place, seat in opened.seats.items() if place not in self._told)
         return any(self._correction(opened.batch, seat) is not None for seat in untold)
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it acted, and that was undone, or nobody knows what came of it; or it could not begin.
+
+        Of a run that was cancelled nothing is ever to go on.
+        """
+        opened, failed = self._opened, self._once.failed
+        if opened is None:
+            return failed is not None and not isinstance(failed, Cancelled)
+        txn = opened.batch.attempt.txn
+        return opened.batch.refusal is not None or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
 
     def open_effects(self) -> list[Effect]:
         """Return what it has done in a transaction that is still open."""

@@ -57,6 +57,7 @@ class Work:
         self._answered: Collection[str] = ()
         self._again = False
         self._last: AgentTurn | None = None
+        self._acted: AgentTurn | None = None
         self._turns: list[AgentTurn] = []
         self._singles: list[AgentTurn] = []
         self._order: Turn | None = None
@@ -87,6 +88,11 @@ class Work:
         last = self._last
         return None if last is None or last.settled else last
 
+    @property
+    def is_undone(self) -> bool:
+        """Whether what it did last was undone, or is in doubt: what it came to is no result to be kept."""
+        return self._acted is not None and self._acted.is_undone
+
     def turn(self, calls: Sequence[Call], *, because: str | None = None, answered: Collection[str] = ()) -> AgentTurn:
         """Return the next turn: the calls of one answer of the model, in the order in which it issued them.
 
@@ -101,6 +107,8 @@ class Work:
             self._answered = answered
             turn = AgentTurn(self, calls, because=because, before=self._last)
             self._last = turn
+            if any(call.acts for call in calls):
+                self._acted = turn
             self._keep(turn)
         return turn
 
@@ -117,6 +125,8 @@ class Work:
             before = self._singles[-1] if self._singles else None
             turn = AgentTurn(self, [call], because=because, before=before, alone=True)
             self._singles.append(turn)
+            if call.acts:
+                self._acted = turn
             self._keep(turn)
         return turn
 

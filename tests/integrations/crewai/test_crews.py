@@ -68,6 +68,19 @@ def test_a_crew_that_failed_in_its_second_task_goes_on_with_it_and_the_first_is_
 
 
 @KICKOFFS
+def test_a_task_whose_last_turn_was_undone_is_unfinished_whatever_its_agent_made_of_it(world, settlement, kickoff):
+    crew, _, _ = crew_of_two(world, broken={"book"})
+    assert [done.raw for done in kickoff(settled_crew(crew, settlement, run="r")).tasks_output] == ["booked", "mailed"]
+    assert world.log == ["mail ada"]
+
+    crew, clerk, writer = crew_of_two(world)
+    kickoff(settled_crew(crew, settlement, run="r"))
+
+    assert world.log == ["mail ada", "book Ada"]
+    assert ([text for _, text in answers(clerk)], writer.seen) == (["book done"], [])
+
+
+@KICKOFFS
 def test_with_stock_it_begins_from_the_start(world, kickoff):
     crew, _, _ = crew_of_two(world, fails={"writer"})
     with pytest.raises(Down):
