@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, get_args
 
 from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
@@ -23,6 +24,50 @@ Settle = Literal["turn", "agent", "run"]
 """What settles together: the calls of a turn, all of one agent's run, or all of a job."""
 
 _AS_CORE_SAYS: Mapping[str, Settles] = {"turn": "turn", "agent": "part", "run": "run"}
+
+
+Who = tuple[str, int]
+"""An agent in a job, and which one of those of its name that are at work in it at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """An agent at work in a job.
+
+    Attributes:
+        job: the caller's id.
+        who: no other one at work in it.
+        work: what its calls belong to.
+        asked: somebody was asked in it before, and what waits for the answer is open here.
+        answers: the run that asked is the one that this run goes on with.
+    """
+
+    job: str
+    who: Who
+    work: Work
+    asked: bool
+    answers: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job that is open here.
+
+    Attributes:
+        run: what settles it.
+        at_work: agents whose runs have not ended.
+        waiting: agents that go on when somebody answers, by the run whose response asks.
+        failed: what stopped an agent that has not been run again since, the first one first.
+    """
+
+    run: AgentRun
+    at_work: set[Who] = field(default_factory=set[Who])
+    waiting: dict[str | None, Who] = field(default_factory=dict[str | None, Who])
+    failed: dict[Who, BaseException] = field(default_factory=dict[Who, BaseException])
+
+    @property
+    def error(self) -> BaseException | None:
+        return next(iter(self.failed.values()), None)
 
 
 class Jobs:
@@ -62,9 +107,7 @@ class Jobs:
         self._order: Order = order
         self._park: Park = park
         self._may_touch = may_touch
-        self._jobs: dict[str, AgentRun] = {}
-        self._works: Counter[tuple[str, str]] = Counter()
-        self._users: Counter[str] = Counter()
+        self._jobs: dict[str, _Job] = {}
         self._held = False
         self._lock = threading.Lock()
 
@@ -78,52 +121,85 @@ class Jobs:
             )
         return self._run(ctx) if callable(self._run) else self._run
 
-    def enter(self, job: str, agent: str) -> Work:
-        """Return the work of an agent in a job; of one that is at work in it already, it is another."""
+    def waiting(self, run: str | None) -> str | None:
+        """Return the job that is open here because a response of this run asks somebody, or None: there is none."""
+        with self._lock:
+            return next((name for name, job in self._jobs.items() if run in job.waiting), None)
+
+    def enter(self, job: str, agent: str, *, after: str | None) -> Seated:
+        """Seat an agent in a job, beside those of its name that are at work in it already.
+
+        Args:
+            job: the caller's id.
+            agent: its name.
+            after: the run whose response its history ends with; when that asked somebody, its work is gone on with.
+        """
         with self._lock:
             found = self._jobs.get(job)
             if found is None:
-                found = self._jobs[job] = AgentRun(
+                found = self._jobs[job] = _Job(AgentRun(
                     self.settlement, job, settle=self.settles, order=self._order, park=self._park,
                     may_touch=self._may_touch, let_through=(ApprovalRequired, CallDeferred),
-                )  # fmt: skip
-            number = self._works[job, agent] = self._works[job, agent] + 1
-            self._users[job] += 1
-        work = found.work(agent if number == 1 else f"{agent}~{number}")
+                ))  # fmt: skip
+            who = found.waiting.get(after)
+            answers = who is not None and who not in found.at_work
+            if who is None or not answers:
+                who = next((agent, number) for number in count(1) if (agent, number) not in found.at_work)
+            asked = who in found.waiting.values()
+            found.waiting = {run: one for run, one in found.waiting.items() if one != who}
+            found.failed.pop(who, None)
+            found.at_work.add(who)
+        name, number = who
+        work = found.run.work(name if number == 1 else f"{name}~{number}")
         work.begin()
-        return work
+        return Seated(job, who, work, asked, answers)
 
-    def leave(self, job: str, agent: str, error: BaseException | None, *, is_over: bool) -> Program:
+    def leave(self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None) -> Program:
         """Say that an agent's run in a job has come to its end; the last one ends the job.
 
-        `is_over` is false of a run that waits for somebody, and will be gone on with.
+        `is_over` is false of a run that waits for somebody, and will be gone on with: what settles with it stays open.
+        `asked_by` is the run whose response asks him.
 
         Raises:
             Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
         """
+        try:
+            if is_over and self.settles == "part":
+                yield from seated.work.end(error)
+        finally:
+            found = self._release(seated, error, is_over=is_over, asked_by=asked_by)
+        if found is not None and is_over:
+            yield from found.run.end(found.error)
+
+    def _release(
+        self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None
+    ) -> _Job | None:
+        """Free an agent's seat; return its job when nobody is left in it."""
         with self._lock:
-            self._works[job, agent] -= 1
-            self._users[job] -= 1
-            if not self._works[job, agent]:
-                del self._works[job, agent]
-            if self._users[job] or self._held:
-                return
-            del self._users[job]
-            found = self._jobs.pop(job)
-        if is_over:
-            yield from found.end(error)
+            found = self._jobs[seated.job]
+            found.at_work.discard(seated.who)
+            if not is_over and self.settles != "turn":
+                found.waiting[asked_by] = seated.who
+            elif error is not None:
+                found.failed[seated.who] = error
+            if found.at_work or found.waiting or self._held:
+                return None
+            return self._jobs.pop(seated.job)
 
     def hold(self) -> None:
         """Keep jobs open when no agent works in them."""
         self._held = True
 
     def end(self, error: BaseException | None) -> Program:
-        """End all jobs."""
+        """End all jobs; one that waits for somebody stays open for his answer, unless there was an error."""
         self._held = False
         with self._lock:
-            found = [self._jobs.pop(job) for job in list(self._jobs) if not self._users[job]]
+            over = [
+                name for name, job in self._jobs.items() if not job.at_work and (error is not None or not job.waiting)
+            ]
+            found = [self._jobs.pop(name) for name in over]
         for job in found:
-            yield from job.end(error)
+            yield from job.run.end(error or job.error)
 
 
 def _is_fresh(run_id: str | None) -> bool:
@@ -138,4 +214,4 @@ def _is_fresh(run_id: str | None) -> bool:
         return False
 
 
-__all__ = ["Jobs", "Run", "Settle"]
+__all__ = ["Jobs", "Run", "Seated", "Settle"]

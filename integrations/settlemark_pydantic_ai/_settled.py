@@ -30,7 +30,7 @@ from settlemark_pydantic_ai._functions import is_journaled
 from settlemark_pydantic_ai._jobs import Jobs, Run, Settle
 from settlemark_pydantic_ai._places import Checked
 from settlemark_pydantic_ai._toolset import SettlingToolset
-from settlemark_pydantic_ai._turns import Turns
+from settlemark_pydantic_ai._turns import Turns, asker
 
 
 class Settled(AbstractCapability[Any]):
@@ -51,7 +51,9 @@ class Settled(AbstractCapability[Any]):
             process is the same job begun again: what it did is not done twice. Without one a job is known again by its
             message history, or by a durable workflow's id.
         settle: what settles together: the calls of a `"turn"`, all of an `"agent"`'s run, or all of a `"run"`; the job
-            ends with the last of its agents, or with `async with Settled(…) as settled:` around them.
+            ends with the last of its agents, or with `async with Settled(…) as settled:` around them. All of a run is
+            undone when one of its agents has failed, and was not run again. What waits for a person's yes stays open,
+            with all that settles with it, in this process: only with `"turn"` can he answer in another one.
         effects: what the tools do, where they do not say it themselves: by the names that the model knows.
         order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
@@ -86,7 +88,7 @@ class Settled(AbstractCapability[Any]):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """End the job: what of it is open commits, or is undone after an error."""
+        """End the job: it commits, or is undone after an error; one that waits for an answer stays open for it."""
         await run_async(self._jobs.end(error))
 
     def get_ordering(self) -> CapabilityOrdering:
@@ -169,7 +171,7 @@ class _OneRun(AbstractCapability[Any]):
         is_over = not isinstance(result.output, DeferredToolRequests)
         await self._turns.finish(ctx, going_on=None, waits=not is_over)
         self._correct(ctx.messages)
-        await self._turns.leave(None, is_over=is_over)
+        await self._turns.leave(None, is_over=is_over, asked_by=asker(result.all_messages()))
         return result
 
     async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +25,7 @@ from settlemark import InDoubt, PartialCommit, Queued, Refused, UsageError
 from settlemark._runners import run_async, uninterrupted
 from settlemark.agents import AgentTurn, Call, Work, words
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
-from settlemark_pydantic_ai._jobs import Jobs
+from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
 from settlemark_pydantic_ai._results import pack, unpack
 from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
@@ -80,7 +80,11 @@ class Turns:
         self._jobs = jobs
         self._job = jobs.named(ctx)
         self._agent = (ctx.agent.name if ctx.agent is not None else None) or ""
-        self._works: dict[str, Work] = {}
+        self._after = asker(ctx.messages)
+        self._open = jobs.waiting(self._after)
+        self._seats: dict[str, Seated] = {}
+        self._outside: Sequence[str] | None = None
+        self._begun = False
         self._owns = owns
         self._checked: dict[str, Checked] = {}
         self._behind: set[str] = set()
@@ -91,13 +95,16 @@ class Turns:
 
     def work_of(self, run: str | None) -> Work:
         """Return the work that the calls of a run belong to: after a resume it is that of the run that issued them."""
-        job = self._job or run or ""
-        found = self._works.get(job)
+        return self._seat_of(run).work
+
+    def _seat_of(self, run: str | None) -> Seated:
+        job = self._open or self._job or run or ""
+        found = self._seats.get(job)
         if found is None:
-            found = self._works[job] = self._jobs.enter(job, self._agent)
+            found = self._seats[job] = self._jobs.enter(job, self._agent, after=self._after)
         return found
 
-    async def leave(self, error: BaseException | None, *, is_over: bool) -> None:
+    async def leave(self, error: BaseException | None, *, is_over: bool, asked_by: str | None = None) -> None:
         """End what is left of its turns, and its part in its job.
 
         Raises:
@@ -105,9 +112,15 @@ class Turns:
         """
         if error is not None:
             await self.abandon(error)
-        works, self._works = self._works, {}
-        for job in works:
-            ending = run_async(self._jobs.leave(job, self._agent, error, is_over=is_over))
+        seats, self._seats = self._seats, {}
+        for seated in seats.values():
+            # The framework refused the answers, or had none: the question stands.
+            unheard = seated.answers and not self._begun
+            ending = run_async(
+                self._jobs.leave(
+                    seated, error, is_over=is_over and not unheard, asked_by=self._after if unheard else asked_by
+                )
+            )
             await uninterrupted(asyncio.ensure_future(ending))
 
     # ---- what the framework says
@@ -136,7 +149,7 @@ class Turns:
         self._behind.update(found)
         for call_id in found:
             results.setdefault(call_id, ToolApproved())
-        self._results = response, results
+        self._results, self._outside = (response, results), _ids(response)
 
     def asked(self, response: ModelResponse) -> Collection[str]:
         """Return the ids of a response's calls that wait only for another one, and leave in it that they do."""
@@ -255,17 +268,35 @@ class Turns:
             )
             for place in places
         ]  # fmt: skip
-        work = self.work_of(response.run_id or ctx.run_id)
+        seated = self._seat_of(response.run_id or ctx.run_id)
+        work = seated.work
+        if self._jobs.settles != "turn" and self._outside == _ids(response) and not seated.asked:
+            self._refuse_answer(call.tool for call in calls if call.acts)
         if results is not None:
             work.begin()  # it was put aside: that is found again, and gone on with
         settling = work.turn(calls, because=response.text or None, answered=_answered(ctx.messages[:index]))
         self._turn = turn = Turn((index, _ids(response)), settling, places)
+        self._begun = True
         for number, place in enumerate(places):
             if place.fate is Fate.ABSENT:
                 settling.absent(number)
             elif place.fate is not Fate.COMES:
                 turn.stand_ins.append(asyncio.create_task(self._stand_in(turn, number)))
         return turn
+
+    def _refuse_answer(self, tools: Iterable[str]) -> None:
+        """Return when none of these tools acts: what was to settle with them is not open here.
+
+        Raises:
+            UsageError: one does.
+        """
+        found = ", ".join(tools)
+        if found:
+            raise UsageError(
+                f"{found} waits for an answer in a run that settles as a whole, and that is not open here, so that"
+                ' nothing was run: an approval can be answered in another process only with settle="turn". Give the'
+                " answer to the Settled(…) that asked, in its process, or begin the job again without its messages"
+            )
 
     async def _stand_in(self, turn: Turn, number: int) -> None:
         """Have the place in the order of a call that the framework does not run."""
@@ -292,6 +323,8 @@ class Turns:
             response, results = self._results
             index, _ = _issuer(ctx.messages, next(iter(_ids(response)), None))
             self._results = None
+            if ctx.tool_manager is not None and ctx.tool_manager.tools is None:  # none of the calls was approved
+                ctx = replace(ctx, tool_manager=await ctx.tool_manager.for_run_step(ctx))
             self._begin(ctx, index, response, results)
         await self._settle()
         turn = self._turn
@@ -330,7 +363,7 @@ class Turns:
 
     def corrections(self) -> dict[str, str]:
         """Return what the model is to be told of calls whose answers are not true any more, by their ids."""
-        found = (told for work in self._works.values() for told in work.corrections())
+        found = (told for seat in self._seats.values() for told in seat.work.corrections())
         return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
 
 
@@ -345,6 +378,11 @@ def _issuer(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[int,
         if isinstance(message, ModelResponse):
             return (index, message) if call_id in _ids(message) else (-1, None)
     return -1, None
+
+
+def asker(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the run that the last response of the model was made in."""
+    return next((found.run_id for found in reversed(messages) if isinstance(found, ModelResponse)), None)
 
 
 def _ids(response: ModelResponse) -> Sequence[str]:
@@ -368,4 +406,4 @@ def _answers(parts: Sequence[ModelRequestPart]) -> Results:
     return found
 
 
-__all__ = ["Turn", "Turns"]
+__all__ = ["Turn", "Turns", "asker"]

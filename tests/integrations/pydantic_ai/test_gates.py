@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from pydantic_ai import (
     ApprovalRequired,
@@ -24,7 +26,7 @@ from tests.integrations.contract.world import desk, turns, unaccounted, unfinish
 from tests.integrations.pydantic_ai.driver import told
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
-from settlemark import Settlement, effect
+from settlemark import Settlement, UsageError, effect
 from settlemark_pydantic_ai import Settled
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
@@ -316,6 +318,113 @@ async def test_what_is_settled_before_an_answer_may_be_split_off(world, settleme
     assert committed == ["committed"]
     assert (texts(last), world.log) == (HAPPENED, IN_ORDER)
     assert clean(world, settlement)
+
+
+# ---- what waits with all that settles together
+
+TOGETHER = turns([("book", "Ada")], [("pay", "hotel")], [("mail", "ada")])
+WHOLE = pytest.mark.parametrize("settle", ["agent", "run"])
+NAMED = pytest.mark.parametrize("run", ["trip", None])
+
+
+@WHOLE
+@NAMED
+async def test_what_settles_as_a_whole_stays_open_for_an_answer_and_leaves_with_the_run_that_brings_it(
+    world, settlement, settle, run
+):
+    clerk = clerk_with(declared, world, settlement, script=TOGETHER, settle=settle, run=run)
+    first = await clerk.run("go")
+    assert (asked(first), world.log) == ((["pay"], []), ["book Ada"])
+
+    last = await again(clerk, first, DeferredToolResults(approvals={"call-1-0": True}))
+
+    assert (last.output, world.log) == ("done", IN_ORDER)
+    assert clean(world, settlement)
+
+
+@WHOLE
+async def test_a_no_to_what_settles_as_a_whole_undoes_all_of_it(world, settlement, settle):
+    clerk = clerk_with(declared, world, settlement, script=TOGETHER, settle=settle, run="trip")
+    first = await clerk.run("go")
+
+    await again(clerk, first, DeferredToolResults(approvals={"call-1-0": ToolDenied("too dear")}))
+
+    assert world.log == ["book Ada", "cancel Ada", "mail ada"]  # the model's next turn is told, and begins anew
+    assert clean(world, settlement)
+
+
+async def test_a_no_to_the_last_call_of_a_turn_undoes_the_turn(world, settlement):
+    clerk = clerk_with(declared, world, settlement, script=turns([("book", "Ada"), ("pay", "hotel")]))
+    first = await clerk.run("go")
+
+    await again(clerk, first, answered(pay_1=ToolDenied("too dear")))
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert clean(world, settlement)
+
+
+@WHOLE
+async def test_a_question_outlasts_answers_that_the_framework_refuses(world, settlement, settle):
+    clerk = clerk_with(declared, world, settlement, script=TOGETHER, settle=settle, run="trip")
+    first = await clerk.run("go")
+    with pytest.raises(UserError, match="need to be provided for all deferred tool calls"):
+        await again(clerk, first, DeferredToolResults(approvals={"call-1-7": True}))
+    assert world.log == ["book Ada"]
+
+    await again(clerk, first, DeferredToolResults(approvals={"call-1-0": True}))
+
+    assert world.log == IN_ORDER
+    assert clean(world, settlement)
+
+
+@WHOLE
+async def test_a_job_that_is_held_stays_open_for_an_answer_behind_its_end(world, settlement, settle):
+    async with Settled(settlement, run="trip", settle=settle) as settled:
+        clerk = agent(TOGETHER, desk(world), capabilities=[settled])
+        first = await clerk.run("go")
+    assert world.log == ["book Ada"]
+
+    await again(clerk, first, DeferredToolResults(approvals={"call-1-0": True}))
+
+    assert world.log == IN_ORDER
+    assert clean(world, settlement)
+
+
+async def test_two_runs_of_one_agent_that_wait_at_a_time_each_get_their_own_answer(world, settlement):
+    settled, met = Settled(settlement, run="trip", settle="agent"), asyncio.Barrier(2)
+
+    @effect("read")
+    async def meet(what: str) -> str:
+        await met.wait()
+        return what
+
+    clerks = [
+        agent(turns([("meet", who), ("book", who)], [("pay", who)]), [*desk(world), meet], capabilities=[settled])
+        for who in ("Ada", "Bo")
+    ]
+    ada, bo = await asyncio.gather(*(clerk.run("go") for clerk in clerks))
+    await again(clerks[1], bo, DeferredToolResults(approvals={"call-1-0": ToolDenied("no")}))
+    await again(clerks[0], ada, DeferredToolResults(approvals={"call-1-0": True}))
+
+    assert world.standing() == {"book Ada": 1, "pay Ada": 1}
+    assert clean(world, settlement)
+
+
+@WHOLE
+@NAMED
+async def test_another_process_refuses_an_answer_to_what_settles_as_a_whole_and_nothing_acts(
+    world, tmp_path, settle, run
+):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Settlement(url, wait=600) as settlement:
+        clerk = clerk_with(declared, world, settlement, script=TOGETHER, settle=settle, run=run)
+        first = await clerk.run("go")
+    before = list(world.log)
+    with Settlement(url, wait=600) as settlement:
+        clerk = clerk_with(declared, world, settlement, script=TOGETHER, settle=settle, run=run)
+        with pytest.raises(UsageError, match='answered in another process only with settle="turn"'):
+            await again(clerk, first, DeferredToolResults(approvals={"call-1-0": True}))
+        assert world.log == before
 
 
 # ---- calls that somebody outside carries out

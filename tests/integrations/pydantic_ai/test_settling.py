@@ -361,6 +361,120 @@ async def test_one_agent_may_be_run_twice_at_a_time_in_one_job_and_neither_run_w
     assert clean(world, settlement)
 
 
+def failing(what: str) -> str:
+    raise ValueError("down")
+
+
+async def test_an_agent_that_fails_beside_another_one_is_undone_and_the_other_one_settles(world, settlement):
+    settled, go_on, begun = Settled(settlement, run="trip", settle="agent"), asyncio.Event(), asyncio.Event()
+
+    @effect("read")
+    async def stay(what: str) -> str:
+        begun.set()
+        await go_on.wait()
+        return what
+
+    good = agent(turns([("book", "Bo")], [("stay", "x")]), [*desk(world), stay], name="good", capabilities=[settled])
+    bad = agent(
+        turns([("book", "Ada")], [("failing", "x")]), [*desk(world), failing], name="bad", capabilities=[settled]
+    )
+    beside = asyncio.create_task(good.run("go"))
+    await begun.wait()
+    with pytest.raises(ValueError, match="down"):
+        await bad.run("go")
+    assert world.standing() == {"book Bo": 1}
+    go_on.set()
+    await beside
+
+    assert world.standing() == {"book Bo": 1}
+    assert clean(world, settlement)
+
+
+async def test_an_agent_settles_with_its_own_run_also_while_its_job_is_held(world, settlement):
+    async with Settled(settlement, run="trip", settle="agent") as settled:
+        await agent(turns([("book", "Ada"), ("mail", "ada")]), desk(world), capabilities=[settled]).run("go")
+        assert world.log == ["book Ada", "mail ada"]
+        bad = agent(
+            turns([("book", "Bo")], [("failing", "x")]), [*desk(world), failing], name="bad", capabilities=[settled]
+        )
+        with pytest.raises(ValueError, match="down"):
+            await bad.run("go")
+        assert world.log == ["book Ada", "mail ada", "book Bo", "cancel Bo"]
+
+    assert world.standing() == {"book Ada": 1, "mail ada": 1}
+    assert clean(world, settlement)
+
+
+async def held(settled, bad, good):
+    async with settled:
+        with pytest.raises(ValueError, match="down"):
+            await bad.run("go")
+        await good.run("go")
+
+
+async def test_a_job_one_of_whose_agents_failed_is_undone_as_a_whole(world, settlement):
+    settled = Settled(settlement, run="trip", settle="run")
+    bad = agent(
+        turns([("book", "Ada")], [("failing", "x")]), [*desk(world), failing], name="bad", capabilities=[settled]
+    )
+    good = agent(turns([("book", "Bo"), ("mail", "bo")]), desk(world), name="good", capabilities=[settled])
+
+    await held(settled, bad, good)
+
+    assert world.standing() == {}
+    assert "mail bo" not in world.log
+    assert clean(world, settlement)
+
+
+async def test_an_agent_that_failed_and_succeeds_when_it_is_run_again_does_not_undo_its_job(world, settlement):
+    settled, script = Settled(settlement, run="trip", settle="run"), turns([("book", "Ada")], [("fly", "x")])
+    downs = iter([True, False])
+
+    def fly(what: str) -> str:
+        if next(downs):
+            raise ValueError("down")
+        return "flying"
+
+    clerk = agent(script, [*desk(world), effect("read")(fly)], capabilities=[settled])
+
+    await held(settled, clerk, clerk)
+
+    assert world.log == ["book Ada"]
+    assert clean(world, settlement)
+
+
+async def test_of_three_runs_of_one_agent_none_takes_the_place_of_one_that_is_at_work(world, settlement):
+    settled = Settled(settlement, run="trip")
+    paid, leave, begun = [], {who: asyncio.Event() for who in "AB"}, {who: asyncio.Event() for who in "AB"}
+
+    @effect("idempotent", scope="card:/{what}")
+    def charge(what: str) -> str:
+        paid.append(what)
+        return f"payment {len(paid)}"
+
+    @effect("read")
+    async def stay(what: str) -> str:
+        begun[what].set()
+        await leave[what].wait()
+        return what
+
+    def clerk(*script):
+        return agent(turns(*script), [charge, stay], capabilities=[settled])
+
+    first = asyncio.create_task(clerk([("stay", "A")]).run("go"))
+    await begun["A"].wait()
+    second = asyncio.create_task(clerk([("charge", "7")], [("stay", "B")]).run("go"))
+    await begun["B"].wait()
+    leave["A"].set()
+    await first
+    third = await clerk([("charge", "7")]).run("go")
+    leave["B"].set()
+
+    assert (texts(await second)[0], texts(third)) == ("payment 1", ["payment 2"])
+    assert paid == ["7", "7"]
+    assert unfinished(settlement) == []
+
+
 # ---- toolsets
 
 
