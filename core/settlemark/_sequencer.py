@@ -10,7 +10,7 @@ stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomal
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._errors import UsageError
@@ -63,6 +63,17 @@ class Seat:
         return self.declaration.kind is EffectClass.READ
 
 
+def checked_order(order: object) -> Order:
+    """Return it, if there is such an order.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if order not in get_args(Order):
+        raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+    return cast("Order", order)
+
+
 class Turn:
     """The sequencer of one turn: who must wait for whom, and who was stopped.
 
@@ -81,9 +92,7 @@ class Turn:
     )  # fmt: skip
 
     def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> None:
-        if order not in get_args(Order):
-            raise UsageError(f"order={order!r}: choose one of {', '.join(map(repr, get_args(Order)))}")
-        self.order = order
+        self.order: Order = checked_order(order)
         self.stop_on_failure = stop_on_failure
         self._holds = holds  # else each call settles by itself: a held one leaves in its own turn
         self.failed: Seat | None = None

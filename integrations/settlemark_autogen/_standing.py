@@ -13,9 +13,9 @@ from settlemark._acting import Program
 from settlemark._asking import effect_of_key
 from settlemark._effect import Outcome
 from settlemark._protocol import Protocol
-from settlemark._scope import escape
 from settlemark._splitting import WAITS
 from settlemark._states import State
+from settlemark.agents import Names
 from settlemark.ledger._contract import Book, RecordedEffect
 from settlemark.ledger._payloads import Payloads
 from settlemark_autogen._messages import NO_JSON, arguments_of
@@ -48,9 +48,7 @@ class Standing:
 
     def is_of(self, run: str, agent: str) -> bool:
         """Whether an agent of this name asked it."""
-        prefix = "".join(f"{escape(name)}/" for name in (run, agent) if name)
-        number = self.transaction.removeprefix(prefix).partition("!")[0]
-        return self.transaction.startswith(prefix) and number.isdecimal()
+        return Names.of(run, agent).has_part(self.transaction)
 
     def is_about(self, call: FunctionCall) -> bool:
         """Whether it is this call that is asked about; ids alone may come again in a later turn."""

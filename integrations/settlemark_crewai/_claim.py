@@ -13,15 +13,13 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
-from settlemark import InDoubt, Outcome, PartialCommit, Queued, Refused, UsageError
+from settlemark import Outcome, Queued
 from settlemark._acting import Program
 from settlemark._current import carried_into
 from settlemark._runners import run_async, run_sync
-from settlemark.agents import AgentTurn, Call, Declarations, Work, words
+from settlemark.agents import TOLD, AgentTurn, Call, Declarations, Work, words
 from settlemark_crewai._results import Reported, checked, pack, unpack
 from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
-
-_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 
 
 class Claim:
@@ -127,7 +125,7 @@ class Claim:
             )  # fmt: skip
         except Reported as reported:
             return reported.failure
-        except _TOLD as error:
+        except TOLD as error:
             if not self._tells:
                 raise
             # Not raised: CrewAI runs a tool that raised again.

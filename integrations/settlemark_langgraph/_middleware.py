@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import ToolMessage
@@ -19,7 +19,7 @@ from settlemark import Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
-from settlemark._sequencer import Order
+from settlemark._sequencer import Order, checked_order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._corrections import corrections
@@ -77,8 +77,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         refuse_bad_settle(settle, settles=True)
         refuse_bad_park(park, settle)
         self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
-        if order not in get_args(Order):
-            raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+        checked_order(order)
         self._settlement = settlement
         self._declarations = NodeDeclarations(settlement, None, effects or {}, settles=True)
         self._turns = Turns(

@@ -19,19 +19,18 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from settlemark import Gate, InDoubt, PartialCommit, Queued, Refused, SettlemarkError, UsageError
+from settlemark import Gate, Queued, SettlemarkError, UsageError
 from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall
 from settlemark._current import carried_into
 from settlemark._effect import Effect, Outcome
 from settlemark._runners import in_event_loop, run_async, run_sync, to_its_end
-from settlemark.agents import words
+from settlemark.agents import TOLD, words
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 
-_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 _ATTRIBUTE = "_settlemark_seat"
 _ASYNC = "{tool} is async: it was not run; {remedy}"
 _AINVOKE = "call the graph with `await graph.ainvoke(…)`, or give the tool a synchronous function too"
@@ -394,7 +393,7 @@ class SettledTool:
             yield ended
         except _ErrorAnswer as error:
             ended.append(error.answer)
-        except _TOLD as error:
+        except TOLD as error:
             if self._seated.invocation.raises:
                 raise
             ended.append(told(self._seated.call, words(error)))

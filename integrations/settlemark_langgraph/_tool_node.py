@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, TypedDict, cast
 
 from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 from settlemark import InternalError, Settlement, UsageError
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
-from settlemark._sequencer import Order
+from settlemark._sequencer import Order, checked_order
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._declarations import Declared, NodeDeclarations
@@ -106,8 +106,7 @@ class SequencedToolNode(ToolNode):
         refuse_bad_settle(settle, settles=settlement is not None)
         refuse_bad_park(park, settle)
         self._candidate = checked_candidate(candidate, settlement, settle=settle, park=park)
-        if order not in get_args(Order):
-            raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+        checked_order(order)
         super().__init__(tools, **stock)
         memory = Memory() if settlement is None else None
         settles = settlement or cast("Memory", memory).settlement

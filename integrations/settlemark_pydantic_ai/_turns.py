@@ -21,9 +21,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
-from settlemark import InDoubt, PartialCommit, Queued, Refused, UsageError
+from settlemark import Queued, UsageError
 from settlemark._runners import run_async, uninterrupted
-from settlemark.agents import AgentTurn, Call, Work, words
+from settlemark.agents import TOLD, AgentTurn, Call, Work, words
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
@@ -31,7 +31,6 @@ from settlemark_pydantic_ai._results import pack, unpack
 from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
 
 MARK = "settlemark"
-_TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 Results = Mapping[str, Any]
 """What the framework was given for calls that it had put aside, by their ids."""
 
@@ -200,7 +199,7 @@ class Turns:
             raise ApprovalRequired(metadata={MARK: "it waits for a call issued beside it"}) from control
         except TimedOut as error:
             raise error.error from None  # nothing of it happened
-        except _TOLD as error:
+        except TOLD as error:
             raise ToolFailed(words(error)) from error
         finally:
             turn.acting.discard(task)

@@ -32,13 +32,15 @@ from __future__ import annotations
 from settlemark._runners import run_async, run_sync
 from settlemark.agents._call import Call
 from settlemark.agents._declarations import Declarations, Declared, declared_at
+from settlemark.agents._names import Names
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._turn import AgentTurn
-from settlemark.agents._words import DoneBefore, Undone, words
+from settlemark.agents._words import TOLD, DoneBefore, Undone, words
 from settlemark.agents._work import Work
 
 __all__ = [
     "MISSING",
+    "TOLD",
     "AgentRun",
     "AgentTurn",
     "Call",
@@ -46,6 +48,7 @@ __all__ = [
     "Declared",
     "DoneBefore",
     "Missing",
+    "Names",
     "Settles",
     "Undone",
     "Work",

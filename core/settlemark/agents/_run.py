@@ -15,11 +15,11 @@ from settlemark._errors import UsageError
 from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._protocol import Protocol
-from settlemark._scope import escape
-from settlemark._sequencer import Order
+from settlemark._sequencer import Order, checked_order
 from settlemark._settlement import Settlement
 from settlemark._states import State
 from settlemark._transaction import checked_park
+from settlemark.agents._names import Names
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._work import Work
@@ -91,7 +91,7 @@ class AgentRun:
             )
         self.settlement = settlement
         self.name = uuid.uuid4().hex if run is None else run
-        self.path = escape(self.name)  # one segment, so that no two jobs have a transaction of one name
+        self._names = Names.of_whole(self.name)
         self.resumable = run is not None
         self.settle: Settles = settle
         self.order: Order = order
@@ -174,7 +174,7 @@ class AgentRun:
             yield from batch.leave(seat)
 
     def _result_of(self, name: str) -> str:
-        return f"{self.path}/{escape(name)}/result" if name else f"{self.path}/result"
+        return f"{Names.of(self.name, name).prefix}result"
 
     # ---- what all of it shares
 
@@ -183,11 +183,7 @@ class AgentRun:
         yield from self.earlier()
         with self._lock:
             self._begun += 1
-            return f"{self._prefix}{self._begun}"
-
-    @property
-    def _prefix(self) -> str:
-        return f"{self.path}/*/"
+            return self._names.name(self._begun)
 
     def earlier(self) -> Program:
         """Return what stands of the whole run from before it was begun here; what was left open of it is undone."""
@@ -201,16 +197,11 @@ class AgentRun:
             yield from undo_left(self.settlement, self.name, left)
         if found.left:
             found = yield from self._recall()
-        self._begun = max((int(name.removeprefix(self._prefix)) for name in found.names), default=0)
+        self._begun = max(map(self._names.number, found.names), default=0)
         return found.decisions
 
     def _recall(self) -> Program:
-        prefix = self._prefix
-
-        def belongs(name: str) -> bool:
-            return name.startswith(prefix) and name.removeprefix(prefix).isdecimal()
-
-        return recall(self.settlement, self.name, belongs, answered=(), wait=self.patience)
+        return recall(self.settlement, self.name, self._names.has, answered=(), wait=self.patience)
 
 
 def refuse_bad_options(settlement: object, *, settle: object, order: object, park: Park, run: object) -> None:
@@ -223,8 +214,7 @@ def refuse_bad_options(settlement: object, *, settle: object, order: object, par
         raise UsageError(f"settlement={settlement!r} is no Settlement: pass Settlement(url)")
     if settle not in get_args(Settles):
         raise UsageError(f"settle={settle!r}: choose one of {', '.join(map(repr, get_args(Settles)))}")
-    if order not in get_args(Order):
-        raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+    checked_order(order)
     if checked_park(park) == "split" and settle != "turn":
         raise UsageError(
             f'park="split" with settle={settle!r}: what turns share waits as a whole; choose settle="turn", or'

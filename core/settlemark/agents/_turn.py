@@ -128,12 +128,6 @@ class AgentTurn:
         found = (opened.batch.acting(seat) for seat in opened.seats.values())
         return [effect for effect in found if effect is not None]
 
-    @property
-    def error(self) -> BaseException | None:
-        """What is said of it as a whole that no call's answer says: why it was refused, or what broke; else None."""
-        opened = self._opened
-        return self._once.failed if opened is None else (opened.batch.broken or opened.batch.refusal)
-
     # ---- calls
 
     def perform(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from settlemark._errors import InDoubt, KeyConflict, Refused
+from settlemark._errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
+
+TOLD = (Refused, InDoubt, PartialCommit, UsageError)
+"""What settlement says of a call, and a model is to be told; all else is its tool's own, or its framework's."""
 
 
 class Undone(Refused):
@@ -33,4 +36,4 @@ def words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-__all__ = ["DoneBefore", "Undone", "words"]
+__all__ = ["TOLD", "DoneBefore", "Undone", "words"]

@@ -11,9 +11,10 @@ from settlemark._acting import Program
 from settlemark._batch import Batch, BatchCall, open_batch
 from settlemark._errors import ScopeError, SettlemarkError
 from settlemark._nesting import Part
-from settlemark._scope import Scope, escape
+from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark.agents._call import Call
+from settlemark.agents._names import Names
 from settlemark.agents._recalled import Decision, Recalled, recall, standing, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._turn import AgentTurn, Opened
@@ -51,7 +52,7 @@ class Work:
         self.run = run
         self.name = name or run.name
         self._number = number
-        self._prefix = f"{run.path}/{escape(name)}/" if name else f"{run.path}/"
+        self._names = Names.of(run.name, name)
         self._next = 0
         self._recalled: Recalled | None = None
         self._answered: Collection[str] = ()
@@ -218,7 +219,7 @@ class Work:
         with self._lock:
             number = self._next
             self._next += 1
-        return f"{self._prefix}{number}"
+        return self._names.name(number)
 
     def _recollect(self) -> Program:
         """Return what was decided before this beginning of it."""
@@ -227,7 +228,7 @@ class Work:
         run, recalled = self.run, Recalled()
         if run.resumable or self._again:
             recalled = yield from recall(
-                run.settlement, run.name, self._is_own, answered=self._answered, wait=run.patience
+                run.settlement, run.name, self._names.has, answered=self._answered, wait=run.patience
             )
         if self._shared is not None:
             # What turns share is nobody's to go on with when the model is asked anew: it goes on here, or is undone.
@@ -241,17 +242,11 @@ class Work:
             known = standing(effects, run.settlement.ledger.payloads)
             recalled.decisions.extend(self._unknown_to_the_model(known))
             self._recalled = recalled
-            self._next = max([self._next, *(self._number_of(name) + 1 for name in recalled.names)])
+            self._next = max([self._next, *(self._names.number(name) + 1 for name in recalled.names)])
             return recalled
 
     def _unknown_to_the_model(self, decisions: Iterable[Decision]) -> Iterable[Decision]:
         return (decision for decision in decisions if decision.call_id not in self._answered)
-
-    def _is_own(self, name: str) -> bool:
-        return name.startswith(self._prefix) and name.removeprefix(self._prefix).isdecimal()
-
-    def _number_of(self, name: str) -> int:
-        return int(name.removeprefix(self._prefix))
 
     def _gone_on_with(self, recalled: Recalled, acting: Sequence[Call]) -> Program:
         """Return the name of a turn that was left open, if these are its calls; what is new has it undone first."""

@@ -1,19 +1,8 @@
-"""CrewAI without network: what it must be told before it is imported, or it phones home and takes over signals."""
+"""CrewAI, imported quietly: what it must be told before that, so that it phones nobody, the root conftest tells it."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
-
-os.environ.update(
-    CREWAI_DISABLE_TELEMETRY="true",
-    CREWAI_TELEMETRY_OPT_OUT="true",
-    CREWAI_TRACING_ENABLED="false",
-    CREWAI_TESTING="true",
-    OTEL_SDK_DISABLED="true",
-)
-os.environ.setdefault("CREWAI_STORAGE_DIR", tempfile.mkdtemp(prefix="settlemark-crewai-"))
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
