@@ -1,3 +1,12 @@
-"""Ready-made tools and counterparties for settlemark; the first ones come with their own release."""
+"""Ready-made tools for outside systems: what each call touches, how it is undone, found again and released.
 
-__all__: list[str] = []
+A module a counterparty; import the one you need, as in `from settlemark_adapters.filesystem import Filesystem`.
+Each is usable as tools of any framework (`Filesystem(root, settlement).tools()`), as declarations for functions of
+your own (`files.declare("write_file", save_report, path="name")`), and bare (`files.write("a.txt", "…")`).
+"""
+
+from __future__ import annotations
+
+from settlemark_adapters._adapter import Adapter, Operation, Parts, operation
+
+__all__ = ["Adapter", "Operation", "Parts", "operation"]

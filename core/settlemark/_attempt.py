@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
 from settlemark._acting import Retries, is_to_be_undone
-from settlemark._current import CurrentCall
+from settlemark._current import CurrentCall, Staged
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
@@ -196,10 +196,10 @@ class Attempt:
         txn = self.txn
         return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, Inside(self, effect))
 
-    def staged(self, scope: Scope) -> list[dict[str, Any]]:
+    def staged(self, scope: Scope) -> list[Staged]:
         """Return the requests held in the staging area on a scope, in issuance order."""
         return [
-            dict(effect.arguments)
+            Staged(effect.declaration.tool, effect.arguments)
             for effect in self.in_order()
             if effect.held
             and effect.outcome is not Outcome.DROPPED

@@ -127,12 +127,22 @@ class Calling(Aborting):
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
         earlier = attempt.resume(effect)
+        if earlier is None:
+            yield from self._checked(attempt, effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
             effect.held = effect.held or attempt.must_hold(effect)
             earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
         if earlier is not None and earlier.held:
             return self._held_or_stopped(attempt, earlier, turn, seat)
         return (yield from self._go_on(attempt, txn, earlier or effect, turn, seat, let_through))
+
+    @staticmethod
+    def _checked(attempt: Attempt, effect: Effect) -> Program:
+        """Return when a call's arguments are fit; else what its check raises is its failure, and it left no trace."""
+        check = effect.declaration.check
+        if check is not None:
+            bound = check.bind(effect.for_handlers(), result=None, key=effect.key)
+            yield Act(check.function, bound, attempt.current(effect))
 
     def _go_on(
         self,

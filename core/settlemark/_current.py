@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
@@ -12,6 +12,16 @@ from settlemark._scope import Scope
 
 if TYPE_CHECKING:
     from settlemark._nesting import Inside
+
+
+class Staged(dict[str, Any]):
+    """The arguments of a call that is staged and not yet applied. Attribute `tool`: the name of what was called."""
+
+    __slots__ = ("tool",)
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        self.tool = tool
+        super().__init__(arguments)
 
 
 @dataclass(slots=True)
@@ -32,7 +42,7 @@ class CurrentCall:
     _inside: Inside | None = field(default=None, repr=False, compare=False)
     _around: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False, compare=False)
 
-    def staged(self, scope: str) -> list[dict[str, Any]]:
+    def staged(self, scope: str) -> list[Staged]:
         """Return the requests this transaction has staged on a scope and not yet applied, in order."""
         return [] if self._inside is None else self._inside.attempt.staged(Scope.parse(scope))
 

@@ -7,14 +7,14 @@ Sources: Atomix §2.3 (taxonomy), Gray 1978; the six classes are those of the de
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
-from settlemark._errors import DeclarationError
+from settlemark._errors import DeclarationError, ScopeError
 from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
@@ -126,10 +126,11 @@ class Declaration:
 
     tool: str
     kind: EffectClass
-    scope: ScopeTemplate | None = None
+    scope: ScopeTemplate | Handler | None = None
     undo: Handler | None = None
     probe: Handler | None = None
     release: Handler | None = None
+    check: Handler | None = None
     cost: str | None = None
     keyed: bool = False
     may_touch: tuple[ScopeTemplate, ...] = ()
@@ -171,6 +172,32 @@ class Declaration:
     def asks_by_key(self) -> bool:
         """Whether its probe looks for the key: where that is forgotten, finding nothing proves nothing."""
         return self.probe is not None and self.probe.takes("key")
+
+    @property
+    def templates(self) -> tuple[ScopeTemplate, ...]:
+        """The templates of all its scopes, so far as it has such."""
+        own = (self.scope,) if isinstance(self.scope, ScopeTemplate) else ()
+        return (*own, *self.may_touch)
+
+    def scopes(self, arguments: Mapping[str, Any]) -> tuple[Scope, ...]:
+        """Return the scopes that a call with these arguments touches; none when it declares none.
+
+        Raises:
+            ScopeError: an argument cannot be a scope's segment, or its `scope=` function refuses the arguments.
+        """
+        broad = tuple(template.fill(arguments) for template in self.may_touch)
+        if self.scope is None:
+            return broad
+        if isinstance(self.scope, ScopeTemplate):
+            return (self.scope.fill(arguments), *broad)
+        try:
+            named = self.scope.function(**self.scope.bind(arguments, result=None, key=""))
+        except Exception as error:
+            raise ScopeError(f"{self.tool}: {error}", text=repr(dict(arguments))) from error
+        found = (named,) if isinstance(named, str | Scope) else tuple(named)
+        if not found:
+            raise ScopeError(f"scope={self.scope.name} of {self.tool} names no scope: return one at least", text="")
+        return (*map(Scope.parse, found), *broad)
 
     def speaks_for(self, version: str) -> bool:
         """Whether its handlers may act for an effect of this version."""
@@ -329,10 +356,11 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     tool: str,
     kind: EffectName | EffectClass,
     *,
-    scope: str | None = None,
+    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
     undo: Callable[..., Any] | None = None,
     probe: Callable[..., Any] | None = None,
     release: Callable[..., Any] | None = None,
+    check: Callable[..., Any] | None = None,
     cost: str | None = None,
     keyed: bool | None = None,
     may_touch: tuple[str, ...] | str = (),
@@ -359,15 +387,15 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         classes = ", ".join(EffectClass)
         raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {classes}", tool=tool) from None
     names = _argument_names(function)
-    template = None if scope is None else ScopeTemplate.parse(scope)
     broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
     declaration = Declaration(
         tool=tool,
         kind=chosen,
-        scope=template,
+        scope=_addressed(scope, tool, names),
         undo=_handler("undo", undo, tool, names),
         probe=_handler("probe", probe, tool, names),
         release=_handler("release", release, tool, names),
+        check=_before("check", check, tool, names),
         cost=cost,
         keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
         may_touch=broad,
@@ -391,11 +419,31 @@ def _approval(
 ) -> Handler | Literal[True] | None:
     if isinstance(approve, bool):
         return True if approve else None
-    handler = _handler("approve", approve, tool, names)
+    return _before("approve", approve, tool, names)
+
+
+def _addressed(
+    scope: str | Callable[..., Any] | None, tool: str, names: frozenset[str] | None
+) -> ScopeTemplate | Handler | None:
+    if scope is None:
+        return None
+    if not callable(scope):
+        return ScopeTemplate.parse(scope)
+    if inspect.iscoroutinefunction(scope):
+        raise DeclarationError(
+            f"scope= of {tool} is async: it is asked where nothing can be waited for; name the scopes from the"
+            " arguments alone, and look at the world in check=",
+            tool=tool,
+        )
+    return _before("scope", scope, tool, names)
+
+
+def _before(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
+    handler = _handler(role, function, tool, names)
     early = [name for name in sorted(_EXTRAS) if handler is not None and handler.takes(name)]
     if early and not set(early) <= (names or frozenset()):
         raise DeclarationError(
-            f"approve= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take: it is asked before"
+            f"{role}= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take: it is asked before"
             " the call has either; name arguments of the tool",
             tool=tool,
         )
@@ -444,8 +492,7 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             tool=tool,
         )
     _check_freshness(declaration)
-    templates = [t for t in (declaration.scope, *declaration.may_touch) if t is not None]
-    for template in templates:
+    for template in declaration.templates:
         unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
         if unknown:
             raise DeclarationError(
@@ -480,10 +527,11 @@ def _is_duration(seconds: object) -> bool:
 def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     kind: EffectName | EffectClass,
     *,
-    scope: str | None = None,
+    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
     undo: Callable[..., Any] | None = None,
     probe: Callable[..., Any] | None = None,
     release: Callable[..., Any] | None = None,
+    check: Callable[..., Any] | None = None,
     cost: str | None = None,
     keyed: bool | None = None,
     may_touch: tuple[str, ...] | str = (),
@@ -502,11 +550,15 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
 
     Args:
         kind: `read`, `idempotent`, `reversible`, `staged`, `irreversible` or `opaque`.
-        scope: the resource it acts on, a template over its arguments: `"room:/{hotel}/{date}"`.
+        scope: the resource it acts on, a template over its arguments: `"room:/{hotel}/{date}"`; or a function that
+            is given the arguments it asks for and returns a scope's text, or several. What it raises refuses the call.
         undo: for `reversible`: called on abort with the arguments, `result` and `key` it asks for.
         probe: asks the counterparty whether the effect happened: its result, `None` for absent,
             or `settlemark.UNKNOWN`.
         release: for held effects: runs at commit in the tool's place.
+        check: called with the arguments it asks for before the call is recorded, not for a call that is replayed.
+            What it raises is the call's failure, and nothing was done: a held effect is refused here and not when
+            it is to leave.
         cost: what an undo leaves behind (a fee), so that it is named and not called clean.
         keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the
             first outcome, so re-issuing is safe. True by default for `idempotent`.
@@ -547,12 +599,12 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
             raise _misplaced(function)
         tool = name or str(getattr(function, "__name__", repr(function)))
         declaration = declare(
-            tool, kind, scope=scope, undo=undo, probe=probe, release=release, cost=cost, keyed=keyed,
+            tool, kind, scope=scope, undo=undo, probe=probe, release=release, check=check, cost=cost, keyed=keyed,
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
             versions=versions, live=live, valid_for=valid_for, approve=approve, function=function,
         )  # fmt: skip
         try:
-            setattr(function, _ATTRIBUTE, declaration)
+            bear(function, declaration)
         except (AttributeError, ValueError):
             raise _misplaced(function) from None
         _declared.add(declaration)
@@ -573,6 +625,15 @@ def _misplaced(function: object) -> DeclarationError:
 def declared_as(tool: str, version: str | None = None) -> Declaration | None:
     """Return what this process declared, with `effect`, of a tool, by its name or a former one; see `Registry`."""
     return _declared.find(tool, version)
+
+
+def bear(function: object, declaration: Declaration) -> None:
+    """Leave a declaration on a function, where `declaration_of` finds it; no other process will know it by its name.
+
+    Raises:
+        AttributeError, ValueError: it takes no attributes.
+    """
+    setattr(function, _ATTRIBUTE, declaration)
 
 
 def declaration_of(function: object) -> Declaration | None:

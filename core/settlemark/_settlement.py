@@ -661,10 +661,8 @@ class Settlement(Operators):
         Raises:
             ScopeError: an argument cannot be a scope's segment; nothing was run.
         """
-        scopes: tuple[Scope, ...] = tuple(template.fill(arguments) for template in declaration.may_touch)
-        if declaration.scope is not None:
-            scopes = (declaration.scope.fill(arguments), *scopes)
-        elif declaration.kind is EffectClass.OPAQUE:
+        scopes = declaration.scopes(arguments)
+        if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
             scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)
         return Effect(declaration, scopes, arguments, run_tool, call_id=call_id)
 

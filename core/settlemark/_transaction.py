@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
 from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._current import Staged
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declare
 from settlemark._errors import StateError, UsageError
@@ -110,7 +111,7 @@ class _Face:
         """Where it is in its life."""
         return State.COMMITTED if self._attempt.txn is None else self._attempt.txn.state
 
-    def staged(self, scope: str | Scope) -> list[dict[str, Any]]:
+    def staged(self, scope: str | Scope) -> list[Staged]:
         """Return the requests it has staged on a scope and not yet applied."""
         return self._attempt.staged(Scope.parse(scope))
 

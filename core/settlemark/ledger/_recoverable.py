@@ -45,8 +45,7 @@ def objections(declaration: Declaration, redaction: Redaction) -> list[str]:
         sure = sorted({rule for rule in rules if rule == EVERY or not rule.startswith(EVERY)})
         if sure:
             told.append(_lost(role, declaration, sure))
-    templates = [t for t in (declaration.scope, *declaration.may_touch) if t is not None]
-    fields = dict.fromkeys(name for template in templates for name in _FIELD.findall(template.text))
+    fields = dict.fromkeys(name for template in declaration.templates for name in _FIELD.findall(template.text))
     told.extend(
         f"the scope of {declaration.tool} names `{field}`, which redact= removes from its arguments: scopes are"
         " recorded as they are; name another field in the scope, or a digest of this one"

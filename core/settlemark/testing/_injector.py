@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
-from settlemark._effect import (
-    _ATTRIBUTE,  # the mark that `effect` leaves: a wrapped tool bears the same
-    Declaration,
-    Effect,
-    EffectClass,
-    declaration_of,
-)
+from settlemark._effect import Declaration, Effect, EffectClass, bear, declaration_of
 from settlemark._settlement import Settlement
 from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Role, Step, Steps
 
@@ -88,7 +82,7 @@ class FaultInjector:
         tool = str(getattr(function, "__name__", function)) if declaration is None else declaration.tool
         wrapped = self._steps.around(tool, lambda: "call", function)
         if declaration is not None:
-            setattr(wrapped, _ATTRIBUTE, replace(self._steps.handled(declaration), function=wrapped))
+            bear(wrapped, replace(self._steps.handled(declaration), function=wrapped))
         return cast("_F", wrapped)
 
 
