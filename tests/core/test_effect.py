@@ -15,6 +15,10 @@ def nothing():
     return None
 
 
+async def later(hotel):
+    return hotel
+
+
 def by_hotel(hotel, *, result=None, key=None):
     return hotel, result, key
 
@@ -34,6 +38,10 @@ def book(hotel, date="today"):
         ("staged", {}, "book is staged but names no scope"),
         ("idempotent", {}, "book is idempotent but names no scope"),
         ("reversible", {"undo": nothing}, "book is reversible but names no scope"),
+        ("staged", {"scope": lambda key: key}, "scope= of book asks for 'key', which book does not take: it is asked"),
+        ("staged", {"scope": later}, "scope= of book is async: it is asked where nothing can be waited for;"),
+        ("staged", {"scope": "room:/x", "check": lambda result: 1}, "check= of book asks for 'result', which book"),
+        ("staged", {"scope": "room:/x", "check": 7}, "check= of book is 7: pass a function"),
         ("reversible", {"scope": "room:/{hotel}"}, "has no undo: give undo=, or declare it irreversible"),
         ("irreversible", {"scope": "room:/{hotel}", "undo": nothing}, "book is irreversible, which is never undone:"),
         ("staged", {"scope": "room:/{hotel}", "undo": nothing}, "book is staged, which is never undone"),

@@ -151,6 +151,7 @@ def test_staged_requests_are_seen_by_their_own_transaction_only(settlement, tool
         expected = [{"cell": "c", "value": 1}, {"cell": "c", "value": 2}]
         assert one.call(get, cell="c") == one.staged("cell:/c") == one.staged("cell:/*") == expected
         assert two.call(get, cell="c") == two.staged("cell:/c") == one.staged("cell:/d") == []
+        assert [staged.tool for staged in one.staged("cell:/c")] == ["put", "put"]
 
 
 def test_inside_a_tool_the_current_call_is_known(settlement):
