@@ -61,6 +61,7 @@ class Parts(TypedDict, total=False):
     live: Callable[..., Any]
     valid_for: float
     approve: bool | Callable[..., Any]
+    redact: tuple[str, ...]
 
 
 class Operation(Generic[P, R]):

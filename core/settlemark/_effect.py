@@ -143,6 +143,7 @@ class Declaration:
     live: Handler | None = None
     valid_for: float | None = None
     approve: Handler | Literal[True] | None = None
+    redact: tuple[str, ...] = ()
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -373,6 +374,7 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     live: Callable[..., Any] | None = None,
     valid_for: float | None = None,
     approve: bool | Callable[..., Any] = False,
+    redact: tuple[str, ...] | str = (),
     function: Callable[..., Any] | None = None,
 ) -> Declaration:
     """Return a checked declaration; see `effect` for what each argument means.
@@ -408,6 +410,7 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         live=_handler("live", live, tool, names),
         valid_for=valid_for,
         approve=_approval(approve, tool, names),
+        redact=(redact,) if isinstance(redact, str) else tuple(redact),
         function=function,
     )
     _check(declaration, names)
@@ -492,6 +495,10 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             tool=tool,
         )
     _check_freshness(declaration)
+    if declaration.redact:
+        from settlemark.ledger._redaction import Redaction
+
+        Redaction(declaration.redact)  # refuses a malformed path here, rather than at the first call
     for template in declaration.templates:
         unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
         if unknown:
@@ -545,6 +552,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     live: Callable[..., Any] | None = None,
     valid_for: float | None = None,
     approve: bool | Callable[..., Any] = False,
+    redact: tuple[str, ...] | str = (),
 ) -> Callable[[_F], _F]:
     """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
 
@@ -578,6 +586,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         approve: True, or a function of arguments of the tool that returns whether: it waits for a person's yes, who
             may also give it other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
             plain code `approver=` is asked, and without one an irreversible effect waits for `Settlement.answer`.
+        redact: fields of its arguments or result that are never recorded nor logged, as dotted paths ("card.number").
 
     Raises:
         DeclarationError: the class is unknown, or the parts contradict each other.
@@ -601,7 +610,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         declaration = declare(
             tool, kind, scope=scope, undo=undo, probe=probe, release=release, check=check, cost=cost, keyed=keyed,
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
-            versions=versions, live=live, valid_for=valid_for, approve=approve, function=function,
+            versions=versions, live=live, valid_for=valid_for, approve=approve, redact=redact, function=function,
         )  # fmt: skip
         try:
             bear(function, declaration)

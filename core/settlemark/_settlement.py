@@ -621,10 +621,14 @@ class Settlement(Operators):
         if function is not None and (declared.function is None or inspect.ismethod(function)):
             declared = replace(declared, function=function)  # a bound method is called without its `self`
         self._seen[name] = (base, function, declared)
-        redaction = self.ledger.payloads.redaction
-        for told in () if redaction is None else objections(declared, redaction):
+        self._withhold(declared)
+        for told in objections(declared, self.ledger.payloads.redactions(declared.tool)):
             self.tell_once(told, told)
         return declared
+
+    def _withhold(self, declaration: Declaration) -> None:
+        if declaration.redact:
+            self.ledger.payloads.withhold(declaration.tool, declaration.redact)
 
     def declared(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
         """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
@@ -633,6 +637,7 @@ class Settlement(Operators):
     def _declared_as(self, tool: str, version: str | None = None) -> Declaration | None:
         found = self._registry.find(tool, version) or declared_as(tool, version)
         if found is not None:
+            self._withhold(found)
             return found
         seen = self._seen.get(tool)
         return seen[2] if seen is not None and (version is None or seen[2].speaks_for(version)) else None
@@ -661,6 +666,7 @@ class Settlement(Operators):
         Raises:
             ScopeError: an argument cannot be a scope's segment; nothing was run.
         """
+        self._withhold(declaration)
         scopes = declaration.scopes(arguments)
         if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
             scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)

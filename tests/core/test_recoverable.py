@@ -85,7 +85,7 @@ IN_SCOPE = (
     ],
 )
 def test_what_redaction_takes_from_a_recovery_is_said_beforehand(declaration, rules, told):
-    assert objections(declaration, Redaction(rules)) == told
+    assert objections(declaration, [Redaction(rules)]) == told
 
 
 @pytest.mark.parametrize(

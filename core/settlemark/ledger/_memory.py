@@ -58,9 +58,7 @@ class MemoryLedger:
     def __init__(
         self, *, retain: int = 10_000, protocol: Protocol | None = None, redaction: Redaction | None = None
     ) -> None:
-        secret = redaction is not None
-        salt = secrets.token_hex(32) if secret else ""
-        self.payloads = Payloads(redaction=redaction, salt=salt, limit=sys.maxsize, url=self.url)
+        self.payloads = Payloads(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
         self._protocol = protocol or Protocol()
         self._lock = threading.Lock()
         self._retain = retain

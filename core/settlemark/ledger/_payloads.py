@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from settlemark import _codec
@@ -96,6 +96,7 @@ class Payloads:
     ) -> None:
         self.plain = redaction is None and encryption is None
         self.redaction = redaction
+        self._declared: dict[str, Redaction] = {}
         self._encryption = encryption
         self._limit = limit
         self._surely_short = limit // _WIDEST
@@ -103,6 +104,21 @@ class Payloads:
         self._url = url
         self._secrets: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
+
+    def withhold(self, tool: str, fields: Sequence[str]) -> None:
+        """Take these fields out of a tool's payloads from now on, as its declaration asks.
+
+        Raises:
+            UsageError: a path is malformed.
+        """
+        known = self._declared.get(tool)
+        if known is None or known.given != tuple(fields):
+            self._declared[tool] = Redaction(fields)
+            self.plain = False
+
+    def redactions(self, tool: str) -> list[Redaction]:
+        """Return whose rules a tool's payloads come under: the ledger's, and its declaration's."""
+        return [found for found in (self.redaction, self._declared.get(tool)) if found is not None]
 
     def pack(self, text: str | None, *, effect_key: str, tool: str, field: Field, blobs: list[Blob]) -> str | None:
         """Return what goes into the column; a blob to store in the same database transaction is appended.
@@ -119,8 +135,8 @@ class Payloads:
             return str(text)
         if isinstance(text, Unreadable) and text.stored:
             return text.stored  # read here and written again: whoever has its key can read it still
-        if self.redaction is not None:
-            text = self._redacted(self.redaction, text, effect_key, tool, field)
+        for redaction in self.redactions(tool):
+            text = self._redacted(redaction, text, effect_key, tool, field)
         stored = self._sealed(text, effect_key, field)
         if len(stored) <= self._surely_short:
             return stored
@@ -193,7 +209,9 @@ class Payloads:
 
     def redact(self, text: str, *, tool: str) -> str:
         """Return arguments as they may be shown to anybody: in an error, a log or a hook."""
-        return text if self.redaction is None else self.redaction.payload(text, tool=tool).text
+        for redaction in self.redactions(tool):
+            text = redaction.payload(text, tool=tool).text
+        return text
 
     def scrub(self, text: str, effect_keys: Iterable[str]) -> str:
         """Return a text about effects without the secrets that were taken out of them."""
@@ -212,8 +230,8 @@ class Payloads:
 
     def learn(self, arguments: str, *, effect_key: str, tool: str) -> None:
         """Take note of the secrets in arguments that are given again, and were recorded without them."""
-        if self.redaction is not None:
-            self._redacted(self.redaction, arguments, effect_key, tool, "arguments")
+        for redaction in self.redactions(tool):
+            self._redacted(redaction, arguments, effect_key, tool, "arguments")
 
     def forget(self, effect_key: str) -> None:
         """Let go of an effect's secrets: nothing more will be told of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from settlemark._effect import Declaration, Handler
@@ -33,26 +33,27 @@ def needed_by_handlers(declaration: Declaration) -> set[str]:
     return {name for role in _ROLES for name in _needed(declaration, role)}
 
 
-def objections(declaration: Declaration, redaction: Redaction) -> list[str]:
+def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> list[str]:
     """Return what a person should know of a tool's declaration under these rules, one sentence each.
 
     Rules that are a function, or begin with `*`, are known only when a payload is there: see `cannot_run`.
     """
     told: list[str] = []
-    for role in _ROLES:
-        needed = _needed(declaration, role)
-        rules = redaction.rules() if EVERY in needed else [r for name in needed for r in redaction.rules((name,))]
-        sure = sorted({rule for rule in rules if rule == EVERY or not rule.startswith(EVERY)})
-        if sure:
-            told.append(_lost(role, declaration, sure))
-    fields = dict.fromkeys(name for template in declaration.templates for name in _FIELD.findall(template.text))
-    told.extend(
-        f"the scope of {declaration.tool} names `{field}`, which redact= removes from its arguments: scopes are"
-        " recorded as they are; name another field in the scope, or a digest of this one"
-        for field in fields
-        # A rule that names a part of the field takes nothing out of a scope: what has parts fills no segment.
-        if any(rule.count(".") <= field.count(".") for rule in redaction.rules(tuple(field.split("."))))
-    )
+    for redaction in redactions:
+        for role in _ROLES:
+            needed = _needed(declaration, role)
+            rules = redaction.rules() if EVERY in needed else [r for name in needed for r in redaction.rules((name,))]
+            sure = sorted({rule for rule in rules if rule == EVERY or not rule.startswith(EVERY)})
+            if sure:
+                told.append(_lost(role, declaration, sure))
+        fields = dict.fromkeys(name for template in declaration.templates for name in _FIELD.findall(template.text))
+        told.extend(
+            f"the scope of {declaration.tool} names `{field}`, which redact= removes from its arguments: scopes are"
+            " recorded as they are; name another field in the scope, or a digest of this one"
+            for field in fields
+            # A rule that names a part of the field takes nothing out of a scope: what has parts fills no segment.
+            if any(rule.count(".") <= field.count(".") for rule in redaction.rules(tuple(field.split("."))))
+        )
     return told
 
 

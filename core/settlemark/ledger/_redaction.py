@@ -53,6 +53,7 @@ class Redaction:
     def __init__(self, rules: str | Sequence[str] | Rule) -> None:
         self._rule: Rule | None = rules if callable(rules) else None
         listed: Sequence[Any] = () if callable(rules) else [rules] if isinstance(rules, str) else rules
+        self.given: tuple[Any, ...] = tuple(listed)
         self.paths: tuple[Path, ...] = tuple(_parsed(path) for path in listed)
 
     def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
