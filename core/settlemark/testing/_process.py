@@ -46,7 +46,7 @@ class ChildServer:
         self._module = module
         self._asking = threading.Lock()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it; a pipe nobody reads fills up
-        roots = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        roots = [str(_ROOT), *filter(None, sys.path)]  # a user's own server is found where this process found it
         # `-c` and not `-m`: the package has imported the module by then, and runpy warns about a second copy.
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and a module of ours
             [

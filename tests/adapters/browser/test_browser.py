@@ -1,0 +1,164 @@
+"""An action is done on the screen it was planned on: Chromium, and a site in another process with a log of its own."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from settlemark import Settlement, Stale, UsageError
+
+pytest.importorskip("playwright", reason="pip install 'settlemark[browser]'")
+
+from tests.adapters.browser.chromium import VARIABLE, find
+from tests.adapters.browser.site import Site
+
+from settlemark_adapters.browser import Browser, Diverged
+
+CHROMIUM = find()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"{VARIABLE} names no browser: python tests/adapters/browser/chromium.py fetches one"
+)
+FLAGS = ("--no-sandbox", "--headless=shell", "--disable-gpu") if os.name == "posix" else ()
+
+
+@pytest.fixture(scope="module")
+def site():
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all: each test opens its page anew."""
+    with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=10) as browser:
+        yield browser
+
+
+@pytest.fixture
+def settlement():
+    with Settlement("memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def browser(chromium, site, settlement):
+    site.offer("A room for 100")
+    chromium.open(site.url)
+    for declaration in chromium.declarations():
+        settlement.adopt(declaration)
+    return chromium
+
+
+@pytest.fixture
+def pressed(site):
+    """What has been pressed since the test began."""
+    before = len(site.pressed())
+    return lambda: site.pressed()[before:]
+
+
+def test_it_looks_at_the_page(browser, site):
+    seen = browser.look()
+    assert (seen["url"], seen["title"], "A room for 100" in seen["text"]) == (site.url, "Shop", True)
+    assert browser.look() == seen
+
+
+def test_an_action_on_the_screen_it_was_planned_on_is_done_and_its_effect_is_seen(browser, settlement, pressed):
+    with settlement.transaction("buy") as tx:
+        planned = tx.call(browser.look)["screen"]
+        acted = tx.call(browser.click, selector="#buy", screen=planned)
+    assert pressed() == [("buy", "A room for 100")]
+    assert acted["url"].endswith("/")
+
+
+def test_on_a_screen_that_has_diverged_nothing_is_done(browser, site, settlement, pressed):
+    planned = browser.look()["screen"]
+    browser.click("#paint", planned)
+    now = browser.look()["screen"]
+    with pytest.raises(Diverged, match=r"the screen is not the one this was planned on \(\d+% of it differs\)") as told:
+        with settlement.transaction("buy") as tx:
+            tx.call(browser.click, selector="#buy", screen=planned)
+    assert (told.value.planned, told.value.now, told.value.differs > 0.02) == (planned, now, True)
+    assert (pressed(), browser.look()["screen"]) == ([], now)
+
+
+def test_an_action_without_an_effect_says_so(browser):
+    acted = browser.click("#dead", browser.look()["screen"])
+    assert (acted["changed"], acted["said"]) == (False, "no effect to be seen: the screen is what it was before")
+
+
+def test_an_action_with_an_effect_says_so_and_names_the_screen_to_plan_the_next_one_on(browser):
+    acted = browser.type("#name", "Ada Lovelace", browser.look()["screen"])
+    assert (acted["changed"], acted["screen"]) == (True, browser.look()["screen"])
+    browser.press("Control+A", acted["screen"])
+
+
+def test_a_click_that_is_declared_final_waits_for_the_commit_and_then_for_its_screen(browser, settlement, pressed):
+    settlement.declare("click", "irreversible", scope="browser:/page", function=browser.click)
+    planned = browser.look()["screen"]
+    with settlement.transaction("buy") as tx:
+        tx.call(browser.click, selector="#buy", screen=planned)
+        assert pressed() == []
+    assert pressed() == [("buy", "A room for 100")]
+
+
+def test_a_plan_made_on_a_screen_that_changes_before_it_settles_is_stale(browser, settlement, pressed):
+    settlement.declare("click", "irreversible", scope="browser:/page", function=browser.click)
+    with pytest.raises(Stale, match="browser:/page"), settlement.transaction("buy") as tx:
+        planned = tx.call(browser.look)["screen"]
+        tx.call(browser.click, selector="#buy", screen=planned)
+        browser._loop.run(browser.page.evaluate("document.body.style.background = 'black'"))
+    assert pressed() == []
+
+
+def test_an_action_that_acted_is_named_when_its_transaction_is_undone(browser, settlement, pressed):
+    with pytest.raises(RuntimeError), settlement.transaction("buy") as tx:
+        tx.call(browser.click, selector="#buy", screen=browser.look()["screen"])
+        raise RuntimeError
+    (left,) = settlement.residue()
+    assert (left.tool, left.tag.value, len(pressed())) == ("click", "unresolved", 1)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "error", "said"),
+    [
+        (
+            "click",
+            {"selector": "#buy", "screen": "as before"},
+            UsageError,
+            "is none: pass on the `screen` that look_at",
+        ),
+        ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is no address of a page: begin it with https://"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_recorded(
+    browser, settlement, pressed, tool, arguments, error, said
+):
+    before = browser.look()
+    with pytest.raises(error, match=said), settlement.transaction("buy") as tx:
+        tx.call(browser.tool(tool), **arguments)
+    assert (pressed(), settlement.transactions(), browser.look()) == ([], [], before)
+
+
+def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pressed):
+    browser.page.set_default_timeout(200)
+    try:
+        with pytest.raises(LookupError, match="there is no '#gone' to be reached on .*: nothing was done"):
+            browser.click("#gone", browser.look()["screen"])
+    finally:
+        browser.page.set_default_timeout(10_000)
+    assert pressed() == []
+
+
+def test_a_browser_that_is_closed_says_so():
+    browser = Browser(executable=CHROMIUM, arguments=FLAGS)
+    browser.close()
+    browser.close()
+    with pytest.raises(UsageError, match="this adapter is closed: make another one"):
+        browser.look()
+
+
+def test_a_tolerance_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="tolerance=7"):
+        Browser(tolerance=7)
