@@ -1,0 +1,35 @@
+"""What happened, operation by operation, and which anomalies are in it, whoever ran it.
+
+A history is a file of records (JSON Lines), one for each operation that committed: what it read and when, what it wrote
+and when, which tool it had planned, in which order its effects left. Detectors find in it what went wrong between
+agents: exactly, in one pass, each with a witness.
+"""
+
+from __future__ import annotations
+
+from settlemark.history._analysis import Analysis, analyze
+from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
+from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
+from settlemark.history._record import OpRecord
+from settlemark.history._verdict import Verdict, Witness
+
+__all__ = [
+    "ANOMALIES",
+    "POINTS",
+    "Analysis",
+    "HistoryError",
+    "HistoryFile",
+    "Level",
+    "OpRecord",
+    "Point",
+    "Verdict",
+    "Witness",
+    "analyze",
+    "covers",
+    "encode",
+    "hasse",
+    "level_of",
+    "ordered",
+    "point_of",
+    "read",
+]

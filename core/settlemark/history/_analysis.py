@@ -1,0 +1,93 @@
+"""All detectors over one history, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from settlemark.history._detectors import (
+    CausalCascade,
+    Detector,
+    EffectReordering,
+    PhantomTool,
+    Residue,
+    StaleGeneration,
+    StaleSupersteps,
+)
+from settlemark.history._files import HistoryError
+from settlemark.history._levels import Level, Point, level_of, point_of
+from settlemark.history._record import OpRecord
+from settlemark.history._verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What there is in a history.
+
+    Attributes:
+        records: how many it has.
+        verdicts: one of each anomaly.
+    """
+
+    records: int
+    verdicts: tuple[Verdict, ...]
+
+    def __getitem__(self, anomaly: str) -> Verdict:
+        """Return the verdict on one anomaly."""
+        return next(verdict for verdict in self.verdicts if verdict.anomaly == anomaly)
+
+    @property
+    def point(self) -> Point:
+        """Of which of the four anomalies it is free."""
+        return point_of(self.verdicts)
+
+    @property
+    def level(self) -> Level:
+        """The highest level it satisfies."""
+        return level_of(self.point)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "records": self.records, "level": self.level.name, "absent": sorted(self.point),
+            "verdicts": [verdict.as_dict() for verdict in self.verdicts],
+        }  # fmt: skip
+
+
+def analyze(records: Iterable[OpRecord]) -> Analysis:
+    """Return what all detectors find in a history, given in the order of its write times.
+
+    It takes time in proportion to the records and their cells, whatever the history is like, and keeps one record at a
+    time; what it remembers grows with the cells and values there are.
+
+    Raises:
+        HistoryError: two records are not in the order of their write times: give them `ordered`.
+
+    >>> history = [
+    ...     OpRecord(agent="ada", read_time=0, write_time=1, write_values={"date": "21 June"}),
+    ...     OpRecord(agent="bob", read_time=0, write_time=2, read_values={"date": None}),
+    ... ]
+    >>> found = analyze(history)
+    >>> (found.level, found["A1"].witnesses[0].sentence)  # doctest: +NORMALIZE_WHITESPACE
+    (<Level.L0: 0>, "bob read date = None at 0 and committed at 2; in between, at 1, ada wrote '21 June'")
+    """
+    detectors: list[Detector] = [
+        StaleGeneration(), StaleSupersteps(), PhantomTool(), CausalCascade(), EffectReordering(), Residue(),
+    ]  # fmt: skip
+    looks = [detector.add for detector in detectors]
+    place, before = 0, 0
+    for place, record in enumerate(records, 1):
+        if record.write_time <= before:
+            raise HistoryError(
+                f"record {place} committed at {record.write_time}, and the one before it at {before}: give records in"
+                " the order of their write times, or sort them with ordered()",
+                file=None, line=place, field="write_time",
+            )  # fmt: skip
+        before = record.write_time
+        for look in looks:
+            look(place, record)
+    return Analysis(place, tuple(verdict for detector in detectors for verdict in detector.verdicts()))
+
+
+__all__ = ["Analysis", "analyze"]

@@ -1,0 +1,320 @@
+"""Detectors: each is given a history's records in the order of their write times, one at a time, and is exact.
+
+Definitions: the anomaly paper, section 3 (A1, A2, A3, A6), with the corrections of its author's later revisions:
+signatures in A2, effects that have left in A3x, permutations only in A6. All take constant time a record and cell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Protocol
+
+from settlemark.history._record import OpRecord, comparable
+from settlemark.history._verdict import Verdict, Witness
+from settlemark.history._window import Latest, Write
+
+
+class Detector(Protocol):
+    """Finds one anomaly, or one family of them, in a history that passes by."""
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """Look at the next record, whose place in the history (from 1) is given."""
+        ...
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what was found up to here."""
+        ...
+
+
+class StaleGeneration:
+    """A1: a record's agent read a cell, another agent wrote another value to it, and then the record committed.
+
+    Any write in between counts, not the last alone: a value that went and came back was stale meanwhile. Whether the
+    record was retracted later does not matter. What its own agent wrote in between is told apart (`A1-self`).
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[str, Latest] = {}
+        self._own: dict[tuple[str, str], list[Write]] = {}
+        self._others = Verdict("A1")
+        self._itself = Verdict("A1-self")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        agent, began = record.agent, record.read_time
+        cells = self._cells
+        other = own = None
+        for cell, value in record.read_values.items():
+            latest = cells.get(cell)
+            if latest is None or latest.newest <= began:
+                continue
+            seen = comparable(value)
+            if other is None:
+                found = latest.other(agent, seen)
+                if found is not None and found.time > began:
+                    other = cell, value, found
+            if own is None:
+                for write in self._own.get((cell, agent), ()):
+                    if write.value != seen and write.time > began:
+                        own = cell, value, write
+                        break
+        if other is not None and self._others.wants():
+            self._others.witnesses.append(_stale(place, record, *other))
+        if own is not None and self._itself.wants():
+            self._itself.witnesses.append(_stale(place, record, *own))
+        time = record.write_time
+        for cell, value in record.write_values.items():
+            write = Write(time, agent, comparable(value), place, value)
+            latest = cells.get(cell)
+            if latest is None:
+                latest = cells[cell] = Latest()
+            latest.add(write)
+            mine = self._own.get((cell, agent))
+            if mine is None:
+                self._own[cell, agent] = [write]
+            else:  # of its own writes the newest two of different values answer every question
+                self._own[cell, agent] = [write, *(old for old in mine if old.value != write.value)][:2]
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        return [self._others, self._itself]
+
+
+class StaleSupersteps:
+    """A1-semantic: A1 on the clock of supersteps, where all that commit in one step commit at its end.
+
+    On the clock of commits two nodes of one superstep are stale by the accident of who ended first; on the clock of
+    supersteps as the paper has it, never. So a write counts when it is made visible behind the reader's barrier and not
+    behind its own commit: `read_barrier < written <= write_barrier`.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[str, Latest] = {}
+        self._step: list[tuple[int, OpRecord]] = []
+        self._at: int | None = None
+        self._verdict = Verdict("A1-semantic")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        if record.read_barrier is None or record.write_barrier is None:
+            return
+        if record.write_barrier != self._at:
+            self._end_step()
+            self._at = record.write_barrier
+        self._step.append((place, record))
+
+    def _end_step(self) -> None:
+        for place, record in self._step:
+            for cell, value in record.write_values.items():
+                write = Write(record.write_barrier or 0, record.agent, comparable(value), place, value)
+                self._cells.setdefault(cell, Latest()).add(write)
+        for place, record in self._step:
+            for cell, value in record.read_values.items():
+                latest = self._cells.get(cell)
+                found = None if latest is None else latest.other(record.agent, comparable(value))
+                if found is not None and found.time > (record.read_barrier or 0):
+                    if self._verdict.wants():
+                        self._verdict.witnesses.append(_stale(place, record, cell, value, found))
+                    break
+        self._step.clear()
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        self._end_step()
+        return [self._verdict]
+
+
+class PhantomTool:
+    """A2: the tool that a record had chosen was there when it began, and was gone or another one when it committed."""
+
+    def __init__(self) -> None:
+        self._verdict = Verdict("A2")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        tool = record.planned_tool
+        if tool is None or tool not in record.read_registry:
+            return
+        before, now = record.read_registry[tool], record.write_registry.get(tool)
+        if now == before:
+            return
+        if self._verdict.wants():
+            what = "was gone" if now is None else f"was another one: {now!r} in place of {before!r}"
+            self._verdict.witnesses.append(
+                Witness(
+                    f"{record.agent} chose {tool} at {record.read_time}, and it {what} at {record.write_time}",
+                    (place,),
+                    None,
+                    (record.read_time, record.write_time),
+                    (before, now),
+                )
+            )
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        return [self._verdict]
+
+
+class CausalCascade:
+    """A3: a record that stands had observed one that was retracted; A3x: it has left, whether it stands or not.
+
+    `preds` are all that it observed, directly or not; where only the direct ones are known (`direct`), what lies
+    behind them is followed.
+    """
+
+    def __init__(self) -> None:
+        self._retracted: dict[str, int] = {}
+        self._tainted: dict[str, int] = {}  # by direct predecessors: which retracted one lies behind it
+        self._stands = Verdict("A3")
+        self._left = Verdict("A3x")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        name = record.id or str(place)
+        if record.aborted:
+            self._retracted[name] = place
+        if record.preds:
+            behind = self._behind(record)
+            if behind is not None:
+                self._tell(place, record, behind)
+                if record.direct:
+                    self._tainted[name] = behind
+
+    def _behind(self, record: OpRecord) -> int | None:
+        for pred in record.preds:
+            found = self._retracted.get(pred)
+            if found is None and record.direct:
+                found = self._tainted.get(pred)
+            if found is not None:
+                return found
+        return None
+
+    def _tell(self, place: int, record: OpRecord, behind: int) -> None:
+        for verdict, counts in ((self._stands, not record.aborted), (self._left, record.externalized)):
+            if counts and verdict.wants():
+                stands = "stands" if verdict is self._stands else "has left"
+                verdict.witnesses.append(
+                    Witness(
+                        f"{record.agent}'s operation of {record.write_time} {stands}, and it had observed operation"
+                        f" {behind}, which was retracted",
+                        (place, behind),
+                        None,
+                        (record.write_time,),
+                    )
+                )
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        return [self._stands, self._left]
+
+
+class Residue:
+    """In a flat trace, without `preds`: a record read a value that no record that stands had written by then.
+
+    It fires on values that were there before the history began, too: log these as writes. It misses a cascade when a
+    survivor wrote the same value, or when what was retracted was None.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[str, dict[Any, int]] = {}
+        self._verdict = Verdict("residue")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        if record.aborted:
+            return
+        written = self._written
+        for cell, value in record.read_values.items():
+            if value is None:
+                continue
+            values = written.get(cell)
+            since = None if values is None else values.get(comparable(value))
+            if since is None or since > record.read_time:
+                if self._verdict.wants():
+                    self._verdict.witnesses.append(
+                        Witness(
+                            f"{record.agent} read {cell} = {_shown(value)} at {record.read_time}, and no operation that"
+                            " stands had written that by then",
+                            (place,),
+                            cell,
+                            (record.read_time,),
+                            (value,),
+                        )
+                    )
+                break
+        for cell, value in record.write_values.items():
+            values = written.get(cell)
+            if values is None:
+                values = written[cell] = {}
+            values.setdefault(comparable(value), record.write_time)
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        return [self._verdict]
+
+
+class EffectReordering:
+    """A6: a record's effects left in another order than they were issued in. Lost or added ones are `effects`."""
+
+    def __init__(self) -> None:
+        self._order = Verdict("A6")
+        self._effects = Verdict("effects")
+
+    def add(self, place: int, record: OpRecord) -> None:
+        """See `Detector`."""
+        issued, left = record.io, record.co
+        if issued == left and not issued:
+            return
+        issued_keys, left_keys = _keys(issued), _keys(left)
+        if issued_keys == left_keys:
+            return
+        if len(issued_keys) != len(left_keys) or Counter(issued_keys) != Counter(left_keys):
+            if self._effects.wants():
+                lost, added = Counter(issued_keys) - Counter(left_keys), Counter(left_keys) - Counter(issued_keys)
+                told = [f"{cell} was lost" for cell, _ in lost.elements()]
+                told += [f"{cell} was added" for cell, _ in added.elements()]
+                self._effects.witnesses.append(
+                    Witness(f"of {record.agent}'s effects {', '.join(told)}", (place,), None, (record.write_time,))
+                )
+            return
+        if self._order.wants():
+            at = next(n for n, (one, other) in enumerate(zip(issued_keys, left_keys, strict=True)) if one != other)
+            self._order.witnesses.append(
+                Witness(
+                    f"{record.agent} issued {_order(issued)}, and they left as {_order(left)}",
+                    (place,),
+                    issued[at][0],
+                    (record.write_time,),
+                    ([list(i) for i in issued], [list(c) for c in left]),
+                )
+            )
+
+    def verdicts(self) -> list[Verdict]:
+        """See `Detector`."""
+        return [self._order, self._effects]
+
+
+def _keys(effects: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(cell, comparable(value)) for cell, value in effects]
+
+
+def _order(effects: list[tuple[str, Any]]) -> str:
+    return ", ".join(f"{cell}={_shown(value)}" for cell, value in effects)
+
+
+def _stale(place: int, record: OpRecord, cell: str, value: Any, write: Write) -> Witness:
+    return Witness(
+        f"{record.agent} read {cell} = {_shown(value)} at {record.read_time} and committed at {record.write_time};"
+        f" in between, at {write.time}, {write.agent} wrote {_shown(write.given)}",
+        (place, write.by), cell, (record.read_time, write.time, record.write_time), (value, write.given),
+    )  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"  # noqa: PLR2004 - as much as a sentence bears
+
+
+__all__ = [
+    "CausalCascade", "Detector", "EffectReordering", "PhantomTool", "Residue", "StaleGeneration", "StaleSupersteps",
+]  # fmt: skip

@@ -1,0 +1,106 @@
+"""One committed operation of an agent, as a line of a history: what it read and when, what it wrote and when.
+
+Source: the anomaly paper's `OpRecord` (its section 2), with the corrections that detectors need: signatures of tools,
+both clocks, and whether effects have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+
+class OpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operation that committed: it read at `read_time`, was thought about, and wrote at `write_time`.
+
+    Attributes:
+        agent: who.
+        read_time: the clock when it began, from 0; reads see exactly the writes up to then.
+        write_time: the clock when it committed; no two are the same.
+        read_values: what it read, by cell; None where nothing had been written.
+        write_values: what it wrote, by cell; empty when it only read.
+        id: what `preds` of others call it by; its place in the history when empty.
+        planned_tool: the tool it had chosen when it began, or None.
+        read_registry, write_registry: the tools there were when it began and when it committed, by name, with their
+            signatures.
+        io, co: its effects in the order they were issued, and in the order they left: pairs of cell and value.
+        aborted: it was retracted after it had committed.
+        preds: ids of the operations whose writes it had observed.
+        direct: `preds` are the direct ones only, and not all before them.
+        externalized: effects of it have left.
+        read_barrier, write_barrier: the same two moments on a clock that ticks once a superstep, where there is one.
+        name: the transaction or session it was part of, for people.
+
+    Raises:
+        ValueError: a time is negative, or it wrote before it read; or the sets contradict the values.
+
+    >>> OpRecord(agent="ada", read_time=0, write_time=1, write_values={"date": "14 June"}).write_set
+    ['date']
+    """
+
+    agent: str
+    read_time: int
+    write_time: int
+    read_values: dict[str, Any] = {}
+    write_values: dict[str, Any] = {}
+    id: str = ""
+    planned_tool: str | None = None
+    read_registry: dict[str, str] = {}
+    write_registry: dict[str, str] = {}
+    io: list[tuple[str, Any]] = []
+    co: list[tuple[str, Any]] = []
+    aborted: bool = False
+    preds: list[str] = []
+    direct: bool = False
+    externalized: bool = False
+    read_barrier: int | None = None
+    write_barrier: int | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.read_time < 0:
+            raise ValueError(f"read_time is {self.read_time}: the clock begins at 0")
+        if self.write_time <= self.read_time:
+            raise ValueError(
+                f"write_time is {self.write_time}, and read_time {self.read_time}: an operation commits after it began"
+            )
+
+    @property
+    def read_set(self) -> list[str]:
+        """The cells it read."""
+        return list(self.read_values)
+
+    @property
+    def write_set(self) -> list[str]:
+        """The cells it wrote."""
+        return list(self.write_values)
+
+
+def comparable(value: Any) -> Any:
+    """Return what two JSON values are compared and looked up by: they are the same exactly when JSON says so.
+
+    >>> comparable(True) == comparable(1), comparable(1.0) == comparable(1), comparable([1]) == comparable([1.0])
+    (False, True, True)
+    """
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]  # of Any it is unknown
+    if kind is str or kind is int or value is None or kind is float:
+        return value
+    if kind is bool:
+        return _TRUE if value else _FALSE
+    return tuple(_parts(value))
+
+
+def _parts(value: dict[str, Any] | list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield "{"
+        yield frozenset((key, comparable(item)) for key, item in value.items())
+    else:
+        yield "["
+        yield from map(comparable, value)
+
+
+_TRUE, _FALSE = ("true",), ("false",)
+
+__all__ = ["OpRecord", "comparable"]
