@@ -96,7 +96,7 @@ class StaleSupersteps:
 
     def add(self, place: int, record: OpRecord) -> None:
         """See `Detector`."""
-        if record.read_barrier is None or record.write_barrier is None:
+        if record.write_barrier is None:
             return
         if record.write_barrier != self._at:
             self._end_step()
@@ -109,10 +109,11 @@ class StaleSupersteps:
                 write = Write(record.write_barrier or 0, record.agent, comparable(value), place, value)
                 self._cells.setdefault(cell, Latest()).add(write)
         for place, record in self._step:
-            for cell, value in record.read_values.items():
+            began = record.read_barrier
+            for cell, value in () if began is None else record.read_values.items():
                 latest = self._cells.get(cell)
                 found = None if latest is None else latest.other(record.agent, comparable(value))
-                if found is not None and found.time > (record.read_barrier or 0):
+                if found is not None and found.time > (began or 0):
                     if self._verdict.wants():
                         self._verdict.witnesses.append(_stale(place, record, cell, value, found))
                     break

@@ -1,0 +1,113 @@
+"""Each detector finds exactly what its definition names, in one pass, and tells one witness that is true."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.core.history import naive
+
+from settlemark.history import ANOMALIES, HistoryError, OpRecord, analyze, ordered
+from settlemark.history._record import comparable
+from settlemark.history._window import Latest, Write
+
+CELLS, AGENTS = "xyz", ["ada", "bob", "cy"]
+values = st.sampled_from([None, "v0", "v1", 0, 1, 1.0, True, False, [1], {"a": 1}])
+written = st.dictionaries(st.sampled_from(CELLS), values, max_size=2)
+pairs = st.lists(st.tuples(st.sampled_from("mn"), st.sampled_from([1, 2])), max_size=3)
+
+
+@st.composite
+def histories(draw, most=12):
+    """Histories whose write times are their places, so that every window and every chain of them occurs."""
+    steps = sorted(draw(st.lists(st.integers(1, 4), min_size=0, max_size=most)))
+    history = []
+    for place, step in enumerate(steps, 1):
+        issued = draw(pairs)
+        registry = draw(st.dictionaries(st.sampled_from(["t", "u"]), st.sampled_from(["1", "2"]), max_size=2))
+        history.append(
+            OpRecord(
+                agent=draw(st.sampled_from(AGENTS)),
+                read_time=draw(st.integers(0, place - 1)),
+                write_time=place,
+                read_values=draw(written),
+                write_values=draw(written),
+                planned_tool=draw(st.sampled_from([None, "t", "u"])),
+                read_registry=registry,
+                write_registry=draw(st.sampled_from([registry, {"t": "1"}, {}])),
+                io=issued,
+                co=draw(st.permutations(issued) | pairs),
+                aborted=draw(st.booleans()),
+                preds=draw(st.lists(st.integers(1, place - 1).map(str), max_size=2)) if place > 1 else [],
+                direct=draw(st.booleans()),
+                externalized=draw(st.booleans()),
+                read_barrier=draw(st.none() | st.integers(0, step - 1)),
+                write_barrier=draw(st.sampled_from([None, step])),
+            )
+        )
+    return history
+
+
+@settings(max_examples=200)
+@given(histories())
+def test_what_is_counted_is_what_the_definition_names(history):
+    found = analyze(history)
+    assert {verdict.anomaly: verdict.count for verdict in found.verdicts} == {
+        anomaly: len(definition(history)) for anomaly, definition in naive.ALL.items()
+    }
+
+
+@settings(max_examples=200)
+@given(histories())
+def test_every_witness_names_a_record_that_has_it(history):
+    for verdict in analyze(history).verdicts:
+        places = naive.ALL[verdict.anomaly](history)
+        assert {witness.records[0] for witness in verdict.witnesses} <= places
+        assert bool(verdict.witnesses) == bool(places)
+
+
+@settings(max_examples=200)
+@given(histories())
+def test_the_level_is_the_first_anomaly_on_the_path_that_is_there(history):
+    found = analyze(history)
+    present = [bool(naive.ALL[anomaly](history)) for anomaly in ANOMALIES]
+    assert (int(found.level), found.point) == (
+        present.index(True) if any(present) else 4,
+        {anomaly for anomaly, there in zip(ANOMALIES, present, strict=True) if not there},
+    )
+
+
+writes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=40)
+
+
+@given(writes)
+@example([(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)])
+def test_a_handful_of_a_cells_writes_answers_every_question_about_all_of_them(history):
+    latest, known = Latest(), []
+    for time, (agent, value) in enumerate(history, 1):
+        latest.add(Write(time, str(agent), value, time))
+        known.insert(0, (time, str(agent), value))
+        for asker in map(str, range(6)):
+            for seen in range(6):
+                expected = next((t for t, a, v in known if a != asker and v != seen), None)
+                found = latest.other(asker, seen)
+                assert (found and found.time) == expected
+        assert len(latest) <= 6
+
+
+def test_values_are_the_same_when_json_says_so():
+    assert comparable({"a": [1, True]}) == comparable({"a": [1.0, True]})
+    assert comparable({"a": [1]}) != comparable({"a": [True]})
+    assert len({comparable(value) for value in (None, 0, False, "", [], {}, "0")}) == 7
+
+
+@pytest.mark.parametrize("times", [(2, 1), (1, 1)])
+def test_records_out_of_order_are_refused_with_the_mend(times):
+    history = [OpRecord(agent="ada", read_time=0, write_time=time) for time in times]
+    with pytest.raises(HistoryError, match=r"record 2 committed at 1, and the one before it at [12]: .* ordered\(\)"):
+        analyze(history)
+
+
+def test_sorted_they_are_accepted():
+    history = [OpRecord(agent="ada", read_time=0, write_time=time) for time in (2, 1)]
+    assert analyze(ordered(history)).records == 2
