@@ -11,17 +11,22 @@ from settlemark.history._analysis import Analysis, analyze
 from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
 from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
 from settlemark.history._record import OpRecord
+from settlemark.history._serializability import Access, Cycle, Edge, Serializability, serializability
 from settlemark.history._verdict import Verdict, Witness
 
 __all__ = [
     "ANOMALIES",
     "POINTS",
+    "Access",
     "Analysis",
+    "Cycle",
+    "Edge",
     "HistoryError",
     "HistoryFile",
     "Level",
     "OpRecord",
     "Point",
+    "Serializability",
     "Verdict",
     "Witness",
     "analyze",
@@ -32,4 +37,5 @@ __all__ = [
     "ordered",
     "point_of",
     "read",
+    "serializability",
 ]

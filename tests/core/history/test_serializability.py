@@ -1,0 +1,108 @@
+"""The checker says what is so: an order that explains a log, or a shortest cycle that shows there is none."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from settlemark import Scope, ScopeError
+from settlemark.history import Access, serializability
+
+SCOPES = ["db:/x", "db:/y", "db:/x/1", "db:/*/1", "db:/", "row:/x"]
+accesses = st.builds(Access, st.sampled_from("pqrs"), st.sampled_from(["read", "write"]), st.sampled_from(SCOPES))
+logs = st.lists(accesses, max_size=12)
+
+
+def conflicts(log):
+    return {
+        (one.transaction, other.transaction)
+        for one, other in itertools.combinations(log, 2)
+        if one.transaction != other.transaction
+        and "write" in (one.kind, other.kind)
+        and Scope.parse(one.scope).overlaps(Scope.parse(other.scope))
+    }
+
+
+def explains(order, log):
+    return all(order.index(before) < order.index(after) for before, after in conflicts(log))
+
+
+@settings(max_examples=300)
+@given(logs)
+def test_it_is_serializable_exactly_when_some_order_explains_all_conflicts(log):
+    found = serializability(log)
+    names = sorted({access.transaction for access in log})
+    assert found.serializable is any(explains(order, log) for order in itertools.permutations(names))
+    if found.serializable:
+        assert sorted(found.order) == names
+        assert explains(found.order, log)
+
+
+@settings(max_examples=300)
+@given(logs)
+def test_a_cycle_is_made_of_conflicts_that_are_in_the_log_and_leads_back(log):
+    for cycle in serializability(log).cycles:
+        for edge, following in zip(cycle.edges, (*cycle.edges[1:], cycle.edges[0]), strict=True):
+            assert edge.after == following.before
+            first, last = (log[place - 1] for place in edge.places)
+            assert (first.transaction, last.transaction) == (edge.before, edge.after)
+            assert (first.kind[0] + last.kind[0], edge.places[0] < edge.places[1]) == (edge.how, True)
+            assert Scope.parse(first.scope).overlaps(Scope.parse(last.scope))
+        assert len({edge.before for edge in cycle.edges}) == len(cycle.edges)
+
+
+def test_no_cycle_is_shorter_than_the_one_that_is_told():
+    ring = [Access(name, "write", f"db:/{n}") for n, name in enumerate("pqrs")]
+    ring += [Access("qrsp"[n], "write", f"db:/{n}") for n in range(4)]
+    assert [len(cycle.edges) for cycle in serializability(ring).cycles] == [4]
+    short = [Access("p", "write", "row:/1"), Access("q", "write", "row:/1"), Access("q", "write", "row:/2")]
+    short += [Access("p", "write", "row:/2")]
+    assert [len(cycle.edges) for cycle in serializability(ring + short).cycles] == [2]
+
+
+@pytest.mark.parametrize(
+    ("log", "phenomenon", "told"),
+    [
+        ("pw/x qw/x qw/y pw/y", "G0", "p wrote db:/x before q wrote it; q wrote db:/y before p wrote it"),
+        ("pw/x qr/x qw/y pr/y", "G1c", "p wrote db:/x before q read it; q wrote db:/y before p read it"),
+        ("pr/x qr/x pw/x qw/x", "G-single", "p wrote db:/x before q wrote it"),
+        ("pr/x qr/y pw/y qw/x", "G2", "q read db:/y before p wrote it; p read db:/x before q wrote it"),
+    ],
+)
+def test_each_phenomenon_has_its_name(log, phenomenon, told):
+    kinds = {"r": "read", "w": "write"}
+    found = serializability([Access(step[0], kinds[step[1]], f"db:{step[2:]}") for step in log.split()])
+    assert [cycle.phenomenon for cycle in found.cycles] == [phenomenon]
+    assert told in str(found.cycles[0])
+
+
+def test_a_parent_and_its_child_conflict_and_neighbours_do_not():
+    def crossed(one, other):
+        return [
+            Access("p", "read", one),
+            Access("q", "read", other),
+            Access("p", "write", other),
+            Access("q", "write", one),
+        ]
+
+    assert not serializability(crossed("file:/a", "file:/a/b")).serializable
+    assert not serializability(crossed("file:/*/b", "file:/a")).serializable
+    assert serializability([Access("p", "write", "file:/a"), Access("q", "write", "file:/ab")] * 2).serializable
+
+
+def test_what_did_not_commit_does_not_count():
+    log = [Access("p", "write", "db:/x"), Access("q", "write", "db:/x"), Access("p", "write", "db:/x")]
+    assert not serializability(log).serializable
+    assert serializability(log, committed={"p"}).order == ("p",)
+
+
+def test_an_empty_log_is_serializable():
+    assert serializability([]).serializable
+
+
+def test_a_scope_that_is_none_is_refused():
+    with pytest.raises(ScopeError, match="has no type"):
+        serializability([Access("p", "read", "x")])
