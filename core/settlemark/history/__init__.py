@@ -11,6 +11,7 @@ from settlemark.history._analysis import Analysis, analyze
 from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
 from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
 from settlemark.history._record import OpRecord
+from settlemark.history._recorder import Operation, Recorder
 from settlemark.history._serializability import Access, Cycle, Edge, Serializability, serializability
 from settlemark.history._verdict import Verdict, Witness
 
@@ -25,7 +26,9 @@ __all__ = [
     "HistoryFile",
     "Level",
     "OpRecord",
+    "Operation",
     "Point",
+    "Recorder",
     "Serializability",
     "Verdict",
     "Witness",

@@ -13,6 +13,7 @@ from settlemark._errors import UsageError
 from settlemark.history._record import OpRecord
 
 _CHUNK = 1 << 20
+_RETRACTED = b'{"retracted":'
 
 
 class HistoryError(UsageError, ValueError):
@@ -26,17 +27,26 @@ def read(path: str | Path) -> Iterator[OpRecord]:
         HistoryError: a line is no record; it names file, line and field.
         OSError: the file cannot be read.
     """
-    decoder = msgspec.json.Decoder(OpRecord)
-    decode = decoder.decode
+    decode = msgspec.json.Decoder(OpRecord).decode
+    retracted = _retracted(path)
     number = 0
     with Path(path).open("rb", buffering=_CHUNK) as file:
         for number, line in enumerate(file, 1):
             try:
-                yield decode(line)
+                record = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-                if line.isspace():
+                if line.isspace() or line.startswith(_RETRACTED):
                     continue
                 raise _bad(str(path), number, error) from None
+            if retracted and record.id in retracted:
+                record = msgspec.structs.replace(record, aborted=True)
+            yield record
+
+
+def _retracted(path: str | Path) -> set[str]:
+    """Return the ids of what was taken back: told behind its own line, and to be known before it."""
+    with Path(path).open("rb", buffering=_CHUNK) as file:
+        return {str(msgspec.json.decode(line)["retracted"]) for line in file if line.startswith(_RETRACTED)}
 
 
 def ordered(records: Iterable[OpRecord]) -> list[OpRecord]:
@@ -66,6 +76,10 @@ class HistoryFile:
             TypeError: a value of it is no JSON; nothing was written.
         """
         self._file.write(encode(record, self._encoder) + b"\n")
+
+    def retract(self, name: str) -> None:
+        """Note that the operation with this id was taken back."""
+        self._file.write(self._encoder.encode({"retracted": name}) + b"\n")
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

@@ -6,8 +6,14 @@ import json
 from collections import Counter
 
 
+def told(value):
+    """A value's JSON in one form: numbers as numbers, whether they were written with a point or not."""
+    plain = json.loads(json.dumps(value), parse_int=float)
+    return json.dumps(plain, sort_keys=True)
+
+
 def same(one, other):
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return told(one) == told(other)
 
 
 def a1(history, *, own=False):
@@ -86,7 +92,7 @@ def residue(history):
 
 
 def counted(effects):
-    return Counter(json.dumps(effect, sort_keys=True) for effect in effects)
+    return Counter(told(effect) for effect in effects)
 
 
 def a6(history):

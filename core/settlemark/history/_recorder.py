@@ -1,0 +1,182 @@
+"""A history of agents that nobody has instrumented: two lines around what each of them does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from settlemark._errors import StateError
+from settlemark.history._files import HistoryFile
+from settlemark.history._record import OpRecord
+
+Effects = Iterable[tuple[str, Any]]
+
+
+class Recorder:
+    """Records operations of any agent loop: `begin` when it has read what it plans on, `commit` when it has acted.
+
+    Args:
+        path: the file to append to; without one the records are kept in `records`.
+
+    Safe for threads. The clock ticks once a commit, read-only ones too. Who had written the cell that an operation read
+    is noted as its direct predecessor. What is known of a cell before the first write is `seed`ed, so that reading it
+    is no residue.
+
+    >>> recorder = Recorder()
+    >>> plan = recorder.begin("ada", reads={"date": None})
+    >>> recorder.begin("bob").commit(writes={"date": "21 June"}).write_time
+    1
+    >>> plan.commit(writes={"flight": "14 June"}).read_time
+    0
+    >>> from settlemark.history import analyze
+    >>> analyze(recorder.records)["A1"].count
+    1
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.records: list[OpRecord] = []
+        self._file = None if path is None else HistoryFile(path)
+        self._clock = 0
+        self._writers: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def seed(self, cells: Mapping[str, Any], *, agent: str = "setup") -> OpRecord | None:
+        """Record what was there before as one write; None when there was nothing."""
+        return self.begin(agent).commit(writes=cells) if cells else None
+
+    def begin(
+        self,
+        agent: str,
+        reads: Mapping[str, Any] | None = None,
+        *,
+        tool: str | None = None,
+        registry: Mapping[str, str] | None = None,
+        barrier: int | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        """Return an operation that begins now, on what it has read.
+
+        Args:
+            agent: who.
+            reads: cells and their values; None for a cell that nobody has written.
+            tool: which tool it has chosen, if it has.
+            registry: the tools there are now, with their signatures.
+            barrier: the superstep it runs in, where there are such.
+            name: what it is part of, for people.
+        """
+        with self._lock:
+            preds = [self._writers[cell] for cell in reads or {} if cell in self._writers]
+            began = self._clock
+        return Operation(
+            agent=agent, reads=dict(reads or {}), tool=tool, registry=dict(registry or {}), barrier=barrier, name=name,
+            preds=list(dict.fromkeys(preds)), began=began, _recorder=self,
+        )  # fmt: skip
+
+    def retract(self, record: OpRecord) -> None:
+        """Note that an operation was taken back after it had committed."""
+        with self._lock:
+            self.records = [
+                msgspec.structs.replace(known, aborted=True) if known.id == record.id else known
+                for known in self.records
+            ]
+            if self._file is not None:
+                self._file.retract(record.id)
+
+    def close(self) -> None:
+        """Close the file, if there is one. A second call does nothing."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _commit(self, begun: Operation, parts: dict[str, Any]) -> OpRecord:
+        with self._lock:
+            time = self._clock + 1
+            record = OpRecord(
+                id=str(time), agent=begun.agent, read_time=begun.began, write_time=time, read_values=begun.reads,
+                planned_tool=begun.tool, read_registry=begun.registry, preds=begun.preds, direct=True,
+                read_barrier=begun.barrier, name=begun.name, **parts,
+            )  # fmt: skip
+            if self._file is not None:
+                self._file.write(record)
+            else:
+                self.records.append(record)
+            self._clock = time
+            for cell in record.write_values:
+                self._writers[cell] = record.id
+            return record
+
+
+@dataclass
+class Operation:
+    """One operation between its reads and its commit. Get one from `Recorder.begin`, whose arguments it has."""
+
+    agent: str
+    reads: dict[str, Any]
+    tool: str | None
+    registry: dict[str, str]
+    barrier: int | None
+    name: str | None
+    preds: list[str]
+    began: int
+    _recorder: Recorder = field(repr=False)
+    _ended: bool = field(default=False, repr=False)
+
+    def commit(
+        self,
+        writes: Mapping[str, Any] | None = None,
+        *,
+        registry: Mapping[str, str] | None = None,
+        io: Effects = (),
+        co: Effects | None = None,
+        barrier: int | None = None,
+        externalized: bool = False,
+    ) -> OpRecord:
+        """Record that it has committed, and return the record.
+
+        Args:
+            writes: cells and their new values.
+            registry: the tools there are now; those from its beginning when nothing is said.
+            io: its effects in the order they were issued.
+            co: and in the order they left; the same when nothing is said.
+            barrier: the superstep at whose end it is visible.
+            externalized: effects of it have left.
+
+        Raises:
+            StateError: it has ended.
+            TypeError: a value is no JSON; nothing was recorded.
+        """
+        self._end()
+        issued = list(io)
+        parts = {
+            "write_values": dict(writes or {}), "io": issued, "co": issued if co is None else list(co),
+            "write_registry": self.registry if registry is None else dict(registry), "write_barrier": barrier,
+            "externalized": externalized,
+        }  # fmt: skip
+        return self._recorder._commit(self, parts)  # noqa: SLF001 - two halves of one thing
+
+    def drop(self) -> None:
+        """End it without a record: it was refused, or has failed."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._ended:
+            raise StateError(
+                f"this operation of {self.agent} has ended: begin another", transaction=self.name, state=None
+            )
+        self._ended = True
+
+
+__all__ = ["Operation", "Recorder"]

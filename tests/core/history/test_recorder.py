@@ -1,0 +1,100 @@
+"""Two lines around what an agent does make a history, in whatever loop it runs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from settlemark import StateError
+from settlemark.history import Recorder, analyze, read
+
+
+@pytest.fixture(params=["memory", "file"])
+def history(request, tmp_path):
+    """A recorder, and what it has recorded."""
+    if request.param == "memory":
+        recorder = Recorder()
+        yield recorder, lambda: recorder.records
+    else:
+        path = tmp_path / "h.jsonl"
+        with Recorder(path) as recorder:
+            yield recorder, lambda: list(read(path))
+
+
+def absent(records):
+    return {verdict.anomaly: verdict.count for verdict in analyze(records).verdicts if verdict.count}
+
+
+def test_an_operation_reads_the_clock_when_it_begins_and_ticks_it_when_it_commits(history):
+    recorder, records = history
+    plan = recorder.begin("ada", reads={"date": None}, tool="book", registry={"book": "1"}, name="trip")
+    recorder.begin("bob").commit(writes={"date": "21 June"})
+    made = plan.commit(writes={"flight": "14 June"}, io=[("mail", 1)], externalized=True)
+    assert records()[-1] == made
+    assert (made.agent, made.read_time, made.write_time, made.name, made.planned_tool) == ("ada", 0, 2, "trip", "book")
+    assert (made.io, made.co, made.write_registry, made.externalized) == (
+        [("mail", 1)],
+        [("mail", 1)],
+        {"book": "1"},
+        True,
+    )
+    assert absent(records()) == {"A1": 1}
+
+
+def test_what_was_there_before_is_no_residue_when_it_is_seeded(history):
+    recorder, records = history
+    recorder.seed({"date": "14 June"})
+    recorder.begin("ada", reads={"date": "14 June"}).commit()
+    assert absent(records()) == {}
+    assert (recorder.seed({}), len(records())) == (None, 2)
+
+
+def test_who_had_written_what_was_read_is_a_predecessor_and_retracting_it_is_a_cascade(history):
+    recorder, records = history
+    wrote = recorder.begin("ada").commit(writes={"plan": "v1"})
+    recorder.begin("bob", reads={"plan": "v1"}).commit(writes={"draft": "d1"}, externalized=True)
+    recorder.begin("cy", reads={"draft": "d1"}).commit()
+    assert [record.preds for record in records()] == [[], ["1"], ["2"]]
+    recorder.retract(wrote)
+    assert [record.aborted for record in records()] == [True, False, False]
+    assert absent(records()) == {"A3": 2, "A3x": 1, "residue": 1}
+
+
+def test_one_that_is_dropped_leaves_no_record(history):
+    recorder, records = history
+    recorder.begin("ada", reads={"x": 1}).drop()
+    assert records() == []
+
+
+def test_one_that_has_ended_is_over(history):
+    recorder, records = history
+    operation = recorder.begin("ada")
+    operation.commit()
+    for end in (operation.commit, operation.drop):
+        with pytest.raises(StateError, match="this operation of ada has ended: begin another"):
+            end()
+    assert len(records()) == 1
+
+
+def test_agents_in_threads_get_times_of_their_own(history):
+    recorder, records = history
+
+    def work(agent):
+        for n in range(50):
+            recorder.begin(agent, reads={"x": None}).commit(writes={f"{agent}/{n}": n})
+
+    threads = [threading.Thread(target=work, args=(agent,)) for agent in ("ada", "bob", "cy")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [record.write_time for record in records()] == list(range(1, 151))
+    assert absent(records()) == {}
+
+
+def test_a_value_that_is_no_json_is_refused_and_the_clock_stands(tmp_path):
+    with Recorder(tmp_path / "h.jsonl") as recorder:
+        with pytest.raises(TypeError):
+            recorder.begin("ada").commit(writes={"x": object()})
+        assert recorder.begin("ada").commit(writes={"x": 1}).write_time == 1
