@@ -165,7 +165,7 @@ class CausalCascade:
 
     def __init__(self) -> None:
         self._retracted: dict[str, int] = {}
-        self._tainted: dict[str, int] = {}  # by direct predecessors: which retracted one lies behind it
+        self._tainted: dict[str, int] = {}  # which retracted one lies behind it, for who knows direct ones only
         self._stands = Verdict("A3")
         self._left = Verdict("A3x")
 
@@ -178,8 +178,7 @@ class CausalCascade:
             behind = self._behind(record)
             if behind is not None:
                 self._tell(place, record, behind)
-                if record.direct:
-                    self._tainted[name] = behind
+                self._tainted[name] = behind
 
     def _behind(self, record: OpRecord) -> int | None:
         for pred in record.preds:
