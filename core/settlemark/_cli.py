@@ -11,9 +11,12 @@ from typing import Annotated
 
 import typer
 
+from settlemark._commands._adopt import adopt
+from settlemark._commands._check import check
 from settlemark._commands._doctor import doctor
 from settlemark._commands._doubts import in_doubt, resolve
 from settlemark._commands._export import export
+from settlemark._commands._lint import lint
 from settlemark._commands._migrate import migrate
 from settlemark._commands._prune import prune
 from settlemark._commands._recover import recover
@@ -21,7 +24,7 @@ from settlemark._commands._show import residue, show
 from settlemark._commands._waiting import waiting
 
 GROUP = "settlemark.commands"
-COMMANDS = (show, waiting, residue, in_doubt, resolve, recover, export, doctor, migrate, prune)
+COMMANDS = (show, waiting, residue, in_doubt, resolve, recover, export, doctor, migrate, prune, check, lint, adopt)
 
 
 def _version(asked: bool) -> None:

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 
 class Staged(dict[str, Any]):
-    """The arguments of a call that is staged and not yet applied. Attribute `tool`: the name of what was called."""
+    """The arguments of a call that is staged and not yet applied.
 
-    __slots__ = ("tool",)
+    Attributes: `tool`, the name of what was called, and `key`, the idempotency key under which it is to be applied.
+    """
 
-    def __init__(self, tool: str, arguments: Mapping[str, Any]) -> None:
+    __slots__ = ("key", "tool")
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any], key: str = "") -> None:
         self.tool = tool
+        self.key = key
         super().__init__(arguments)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
 from settlemark._errors import DeclarationError, ScopeError
+from settlemark._fields import field_path
 from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
@@ -495,10 +496,8 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
             tool=tool,
         )
     _check_freshness(declaration)
-    if declaration.redact:
-        from settlemark.ledger._redaction import Redaction
-
-        Redaction(declaration.redact)  # refuses a malformed path here, rather than at the first call
+    for field_named in declaration.redact:
+        field_path(field_named)
     for template in declaration.templates:
         unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
         if unknown:

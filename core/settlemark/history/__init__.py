@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from settlemark.history._analysis import Analysis, analyze
 from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
+from settlemark.history._ledger import of_ledger
 from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
 from settlemark.history._record import OpRecord
 from settlemark.history._recorder import Operation, Recorder
@@ -37,6 +38,7 @@ __all__ = [
     "encode",
     "hasse",
     "level_of",
+    "of_ledger",
     "ordered",
     "point_of",
     "read",

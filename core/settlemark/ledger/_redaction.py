@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import quote, quote_plus
 
 from settlemark import _codec
-from settlemark._errors import UsageError
+from settlemark._fields import field_path
 from settlemark._logs import about
 
 Rule = Callable[[str, str, Any], Any]
@@ -54,7 +54,7 @@ class Redaction:
         self._rule: Rule | None = rules if callable(rules) else None
         listed: Sequence[Any] = () if callable(rules) else [rules] if isinstance(rules, str) else rules
         self.given: tuple[Any, ...] = tuple(listed)
-        self.paths: tuple[Path, ...] = tuple(_parsed(path) for path in listed)
+        self.paths: tuple[Path, ...] = tuple(field_path(path) for path in listed)
 
     def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
         """Return a JSON text without what the rules name; `whole` lets a function replace all of it."""
@@ -116,16 +116,6 @@ def _marked(value: Any, path: str) -> Iterator[str]:
         return
     for key, item in _items(value):
         yield from _marked(item, f"{path}.{key}" if path else key)
-
-
-def _parsed(path: Any) -> Path:
-    parts = tuple(path.split(".")) if isinstance(path, str) else ()
-    if not parts or not all(parts):
-        raise UsageError(
-            f"redact= has {path!r}: name a field by its dotted path, as in 'password', 'card.number' or '*.token'",
-            path=path,
-        )
-    return parts
 
 
 def _answer(rule: Rule, tool: str, path: str, value: Any) -> Any:

@@ -1,0 +1,57 @@
+"""A ledger as a history: what committed, in which order its effects were issued, and in which they left.
+
+A ledger keeps no reads, so only the order of effects can be checked in it: `Settlement(history=…)` records the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from settlemark._codec import decode
+from settlemark._effect import Outcome
+from settlemark._states import State
+from settlemark.history._record import OpRecord
+
+if TYPE_CHECKING:
+    from settlemark.ledger import RecordedEffect, RecordedTransaction
+
+
+def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
+    """Return one record for each transaction that committed, in the order in which they did.
+
+    Its effects are cells by their scope, with the name of their tool as the value.
+
+    >>> from settlemark import Settlement, effect
+    >>> @effect("staged", scope="cell:/{cell}")
+    ... def put(cell): ...
+    >>> settlement = Settlement("memory:")
+    >>> with settlement.transaction("trip") as tx:
+    ...     _ = tx.call(put, cell="x")
+    >>> [(record.name, record.io, record.co) for record in of_ledger(settlement.transactions())]
+    [('trip', [('cell:/x', 'put')], [('cell:/x', 'put')])]
+    """
+    done = [t for t in transactions if t.state is State.COMMITTED]
+    done.sort(key=lambda t: (t.settled_at or 0.0, t.epoch))
+    return [_record(time, transaction) for time, transaction in enumerate(done, 1)]
+
+
+def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
+    acted = [effect for effect in transaction.effects if effect.outcome is Outcome.CONFIRMED]
+    left = sorted(acted, key=lambda effect: effect.settled_at or 0.0)
+    return OpRecord(
+        agent=transaction.row.run, name=transaction.row.name, id=str(time), read_time=time - 1, write_time=time,
+        write_values={_cell(effect): effect.row.key for effect in acted}, io=[_pair(effect) for effect in acted],
+        co=[_pair(effect) for effect in left], externalized=bool(acted),
+    )  # fmt: skip
+
+
+def _cell(effect: RecordedEffect) -> str:
+    return " ".join(decode(effect.row.scopes))
+
+
+def _pair(effect: RecordedEffect) -> tuple[str, str]:
+    return _cell(effect), effect.row.tool
+
+
+__all__ = ["of_ledger"]

@@ -1,0 +1,94 @@
+"""What a function does to the world, as far as its text tells: what it addresses, writes and sends as a key."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Literal
+
+from settlemark.lint._values import Value
+
+Medium = Literal["file", "url", "table", "object"]
+Way = Literal["read", "write", "create"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One place where a function reaches a resource.
+
+    Attributes:
+        medium: what kind of resource it is.
+        resource: what names the resource among those of its kind, without its key: `("table", "orders")`.
+        arguments: the tool's arguments that say which one of them; empty when none does.
+        way: `create` puts something new there, `write` changes what is there.
+        whole: whether the arguments are the whole address, so that whatever else a scope names is too much.
+        node: where.
+        shown: how the text says it.
+    """
+
+    medium: Medium
+    resource: tuple[str, ...]
+    arguments: tuple[str, ...]
+    way: Way
+    node: ast.AST
+    shown: str
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SentKey:
+    """An idempotency key on its way to a counterparty; `sure` when its name says that it is one."""
+
+    name: str
+    value: Value
+    node: ast.AST
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A change that the text shows.
+
+    `how`: `hard` is one for sure, `post` may be a query, `memory` a list or dict of this process, `soft` a method
+    that is called like one.
+    """
+
+    what: str
+    how: Literal["hard", "post", "memory", "soft"]
+    node: ast.AST
+
+
+@dataclass
+class Facts:
+    """All that was seen in a function and in those of its module that it calls.
+
+    Attributes:
+        outside: the first call that leaves this process, None when all stays in it.
+        asks_key: whether it asks for the call's own key.
+        uncertain: whether it calls what nobody can look into here.
+        used: the arguments that it hands to anything.
+        kept: the arguments that it hands on as they are, not as a part of the address.
+    """
+
+    addresses: list[Address] = field(default_factory=list[Address])
+    keys: list[SentKey] = field(default_factory=list[SentKey])
+    written: list[Written] = field(default_factory=list[Written])
+    returned: list[Value] = field(default_factory=list[Value])
+    outside: ast.AST | None = None
+    asks_key: bool = False
+    uncertain: bool = False
+    used: set[str] = field(default_factory=set[str])
+    empty: bool = False
+
+    @property
+    def hard(self) -> Written | None:
+        """A change that is one for sure."""
+        return next((each for each in self.written if each.how == "hard"), None)
+
+    def arguments(self, *ways: Way) -> list[str]:
+        """Return the arguments that are an address, in order."""
+        chosen = [each for each in self.addresses if not ways or each.way in ways]
+        return list(dict.fromkeys(name for each in chosen for name in each.arguments))
+
+
+__all__ = ["Address", "Facts", "Medium", "SentKey", "Way", "Written"]

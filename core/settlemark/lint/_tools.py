@@ -1,0 +1,227 @@
+"""A tool as its text tells it: its function, its class, and what was declared of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from settlemark._effect import EffectClass
+from settlemark.lint._bindings import Function, parameters
+from settlemark.lint._sources import Source
+from settlemark.lint._templates import Template
+
+KINDS = frozenset(EffectClass)
+HELD = frozenset({EffectClass.STAGED, EffectClass.IRREVERSIBLE})
+_INJECTED = (
+    "RunContext",
+    "RunnableConfig",
+    "ToolRuntime",
+    "CancellationToken",
+    "Injected",
+    "CallbackManager",
+    "Context",
+)
+
+Way = Literal["effect", "declare", "effects", "operation", "framework"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What a part such as `undo=` names: its function, where that stands in the module, and how it is called.
+
+    `mapped` are the arguments that `inverse` takes from the result, when it is made by that.
+    """
+
+    expression: ast.expr
+    function: Function | None
+    mapped: tuple[str, ...] | None = None
+    bound: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names it takes, `self` apart."""
+        if self.mapped is not None:
+            return ["result"]
+        found = [] if self.function is None else [each.arg for each in parameters(self.function)]
+        return found[1:] if self.bound else found
+
+
+@dataclass(eq=False)
+class Tool:
+    """One tool and what is said of it.
+
+    Attributes:
+        name: as a model calls it.
+        source: the file its declaration stands in; `home` the one its function does.
+        at: the decorator, call or entry that declares it, or what makes it a tool.
+        way: how it is declared; `framework` is not at all.
+        kind: its class, None when it is undeclared or no literal.
+        parts: the keywords of the declaration; `partial` says that there are more that nobody can read.
+        function: its function, when that was found.
+        hints: what MCP annotations say.
+    """
+
+    name: str
+    source: Source
+    at: ast.AST
+    way: Way
+    kind: EffectClass | None = None
+    parts: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
+    partial: bool = False
+    function: Function | None = None
+    home: Source | None = None
+    hints: dict[str, bool] = field(default_factory=dict[str, bool])
+    described: str = ""
+
+    @property
+    def declared(self) -> bool:
+        """Whether anybody said what it does."""
+        return self.way != "framework"
+
+    @property
+    def acts(self) -> bool:
+        """Whether it is declared to do something."""
+        return self.declared and self.kind not in (None, EffectClass.READ)
+
+    @property
+    def line(self) -> int:
+        """The line its declaration begins on."""
+        return int(getattr(self.at, "lineno", 1))
+
+    @property
+    def lines(self) -> Iterator[int]:
+        """The lines on which a comment is about this tool: its decorators' and its `def`'s."""
+        yield self.line
+        yield int(getattr(self.at, "end_lineno", self.line))
+        if self.function is not None and (self.home or self.source) is self.source:
+            yield self.function.lineno
+
+    @property
+    def bound(self) -> bool:
+        """Whether its function is a method."""
+        return self.function is not None and self._is_method(self.function)
+
+    def _is_method(self, function: Function) -> bool:
+        home = self.home or self.source
+        if isinstance(function, ast.Lambda):
+            return False
+        static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+        parent = next((parent for _, parent in home.bindings.parents(function)), None)
+        return isinstance(parent, ast.ClassDef) and not static
+
+    @cached_property
+    def injected(self) -> frozenset[str]:
+        """The parameters that a framework fills, not the model: `self` among them."""
+        if self.function is None:
+            return frozenset()
+        given = parameters(self.function)
+        found = {each.arg for each in given if each.annotation is not None and _is_injected(each.annotation)}
+        found |= {each.arg for each in given[:1] if self.bound or each.arg in {"ctx", "self"}}
+        return frozenset(found)
+
+    @cached_property
+    def arguments(self) -> list[str]:
+        """The arguments that a model gives."""
+        if self.function is None:
+            return []
+        return [each.arg for each in parameters(self.function) if each.arg not in self.injected]
+
+    @property
+    def takes_anything(self) -> bool:
+        """Whether nobody can tell its arguments."""
+        return self.function is None or self.function.args.kwarg is not None
+
+    @property
+    def doc(self) -> str:
+        """Its docstring, or what its framework is told of it."""
+        if isinstance(self.function, ast.FunctionDef | ast.AsyncFunctionDef):
+            return ast.get_docstring(self.function) or self.described
+        return self.described
+
+    @cached_property
+    def templates(self) -> list[Template] | None:
+        """Its scopes, None when a function names them, or nobody can read them here."""
+        found: list[Template] = []
+        for role in ("scope", "may_touch"):
+            if role not in self.parts:
+                continue
+            value = self.source.bindings.value(self.parts[role])
+            each = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+            for text in each:
+                if isinstance(text, ast.Constant) and text.value is None:
+                    continue
+                if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+                    return None
+                template = Template.parse(text.value)
+                if template is None:
+                    return None
+                found.append(template)
+        return None if self.partial and not found else found
+
+    @property
+    def fields(self) -> set[str]:
+        """The arguments that its scopes name."""
+        return {name for template in self.templates or () for name in template.fields}
+
+    def line_of(self, role: str) -> int:
+        """The line of one part of its declaration, or where that begins."""
+        return self.parts[role].lineno if role in self.parts else self.line
+
+    def true(self, role: str) -> bool:
+        """Whether a part is given and is not surely false."""
+        given = self.parts.get(role)
+        return given is not None and not (isinstance(given, ast.Constant) and not given.value)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it is said to send the call's key."""
+        return self.true("keyed") or (self.kind is EffectClass.IDEMPOTENT and "keyed" not in self.parts)
+
+    def handler(self, role: str) -> Handler | None:
+        """Return what a part names; None when it is not given."""
+        given = self.parts.get(role)
+        if given is None or (isinstance(given, ast.Constant) and given.value is None):
+            return None
+        return self._resolved(given, given, depth=3)
+
+    def _resolved(self, given: ast.expr, shown: ast.expr, depth: int) -> Handler:  # noqa: PLR0911 - one per way to write it
+        bindings = self.source.bindings
+        function = bindings.function(given)
+        if function is not None:
+            return Handler(shown, function, bound=self._is_method(function))
+        value = bindings.value(given)
+        if value is not given and depth:
+            return self._resolved(value, shown, depth - 1)
+        if not isinstance(given, ast.Call):
+            return Handler(shown, None)
+        if _last(given.func) == "inverse" and given.args:
+            mapped = tuple(each.arg for each in given.keywords if each.arg)
+            return Handler(shown, bindings.function(given.args[0]), mapped)
+        if _last(given.func) == "partial" and given.args and depth:
+            return self._resolved(given.args[0], shown, depth - 1)
+        maker = bindings.function(given.func)
+        if maker is not None and depth:  # a function that makes the handler: what it returns
+            for node in ast.walk(maker):
+                if isinstance(node, ast.Return) and node.value is not None:
+                    made = self._resolved(node.value, shown, depth - 1)
+                    if made.function is not None:
+                        return made
+        return Handler(shown, None)
+
+
+def _is_injected(annotation: ast.expr) -> bool:
+    return any(name in ast.unparse(annotation) for name in _INJECTED)
+
+
+def _last(expression: ast.expr) -> str:
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
+
+
+last_name = _last
+
+__all__ = ["HELD", "KINDS", "Handler", "Tool", "Way", "last_name"]
