@@ -11,8 +11,9 @@ import inspect
 import re
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from settlemark._current import current_call
@@ -32,6 +33,8 @@ from settlemark._settlement import Settlement
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_bare: ContextVar[str] = ContextVar("settlemark_adapters_bare", default="")
+"""The key of a call that no transaction makes, while it acts; empty while one does."""
 _FIELD = re.compile(r"\{(\w+)")
 _UNDOABLE = frozenset({EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT})
 
@@ -189,9 +192,23 @@ class Adapter:
 
     @property
     def key(self) -> str:
-        """The idempotency key of the running call; a fresh one when a tool is called bare."""
+        """The idempotency key of the running call; a fresh one when a tool is called bare.
+
+        Bare is a tool, too, that another tool calls as a part of its own work: that one's key is not for this.
+        """
         call = current_call()
-        return uuid.uuid4().hex if call is None else call.key
+        return _bare.get() or (uuid.uuid4().hex if call is None else call.key)
+
+    def _is_own(self, name: str) -> bool:
+        """Whether the running call is of the tool with this name, whatever a framework calls that."""
+        call = current_call()
+        effect = None if call is None else call.effect
+        if effect is None:
+            return call is not None
+        declared = effect.declaration
+        handlers = (declared.scope, declared.undo, declared.probe, declared.check, declared.release)
+        owners = [getattr(handler.function, "__self__", None) for handler in handlers if isinstance(handler, Handler)]
+        return declared.tool == name or self in owners
 
     # ---- making
 
@@ -204,7 +221,7 @@ class Adapter:
         around = parts.pop("around", None)
         if renamed:
             function = _renaming(function, {own: other for other, own in renamed.items()})
-        made = self._within(function, around)
+        made = self._within(function, around, name)
         made.__name__ = made.__qualname__ = name
         if renamed:
             made = _renaming(made, renamed)
@@ -231,20 +248,26 @@ class Adapter:
         return getattr(self, name) if callable(part) and hasattr(type(self), name) else part
 
     def _within(
-        self, function: Callable[..., Any], around: Callable[..., AbstractContextManager[Any]] | None
+        self, function: Callable[..., Any], around: Callable[..., AbstractContextManager[Any]] | None, name: str
     ) -> Callable[..., Any]:
         signature = inspect.signature(function)
         handler = None if around is None else Handler(around, "around")
 
-        def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Any]:
+        @contextmanager
+        def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[None]:
             bound = signature.bind(*args, **kwargs)
-            if handler is None:
-                return nullcontext()
             bound.apply_defaults()
-            context: AbstractContextManager[Any] = handler.function(
-                **handler.bind(bound.arguments, result=None, key=self.key)
-            )
-            return context
+            token = _bare.set("" if self._is_own(name) else uuid.uuid4().hex)
+            try:
+                context: AbstractContextManager[Any] = (
+                    nullcontext()
+                    if handler is None
+                    else handler.function(**handler.bind(bound.arguments, result=None, key=self.key))
+                )
+                with context:
+                    yield
+            finally:
+                _bare.reset(token)
 
         def acting(*args: Any, **kwargs: Any) -> Any:
             with entered(args, kwargs):

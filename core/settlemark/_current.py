@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from settlemark._scope import Scope
 
 if TYPE_CHECKING:
+    from settlemark._effect import Effect
     from settlemark._nesting import Inside
 
 
@@ -45,6 +46,11 @@ class CurrentCall:
     attempt: int
     _inside: Inside | None = field(default=None, repr=False, compare=False)
     _around: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def effect(self) -> Effect | None:
+        """The effect that is made, undone or asked about; None where only its key is known."""
+        return None if self._inside is None else self._inside.effect
 
     def staged(self, scope: str) -> list[Staged]:
         """Return the requests this transaction has staged on a scope and not yet applied, in order."""

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from settlemark import DeclarationError, Settlement, Tag, current_call
+from settlemark import DeclarationError, Settlement, Tag, current_call, effect
 from settlemark._effect import declaration_of
 from settlemark_adapters import Adapter, operation
 
@@ -182,3 +182,18 @@ def test_a_subclass_may_write_a_handler_anew(settlement):
         tx.call(shelf.put, title="Emma")
         raise RuntimeError
     assert shelf.log[-1] == ("laid aside", "Emma")
+
+
+def test_a_tool_that_another_one_calls_as_a_part_of_its_work_has_a_key_of_its_own(settlement):
+    shelf = Shelf(settlement)
+
+    @effect("opaque")
+    def tidy():
+        shelf.put("Emma")
+        shelf.put("Persuasion")
+
+    with settlement.transaction("t") as tx:
+        tx.call(tidy)
+        tx.call(shelf.put, title="Sanditon")
+    keys = [entry[2] for entry in shelf.log if entry[0] == "before"]
+    assert (len(set(keys)), keys[2], "t#1/0" in keys) == (3, "t#1/1", False)

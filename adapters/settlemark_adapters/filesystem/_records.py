@@ -1,0 +1,311 @@
+"""What is kept of each act, so that it can be asked about and undone: a record, and what was there before.
+
+All of it lies in one folder, under the name that the call's key gives: `.json` is the record, `.new` what is to
+land, `.old` what was there before. What is not on record never happened; so a record is written before its act,
+whole or not at all, and goes before anything else of it goes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from settlemark_adapters.filesystem._root import OWN, Parts, Root, opened
+
+How = Literal["landed", "gone", "moved", "nothing", "theirs"]
+_PARTS = ("tmp", "new", "dead", "old", "old2")
+_CHUNK = 1 << 20
+_UNLINKABLE = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """How a file or a folder looks: enough to tell whether it is still the one that was left."""
+
+    kind: str
+    ino: int
+    size: int
+    mode: int
+    mtime_ns: int
+    sha256: str | None = None
+
+
+@dataclass(slots=True)
+class Touch:
+    """A name that an act changes: how it looks before and after, and under which name its bytes are kept."""
+
+    parts: Parts
+    before: Picture | None
+    after: Picture | None
+    kept: str | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of an act.
+
+    Attributes:
+        tool, digest, ledger: which call it is, and who knows its key.
+        how: what shows that it happened: `.new` has landed, `.old` is there, the file has moved, or nothing has to.
+            `theirs` is a user's own function, of which that is known when it has returned.
+        touched: names in the order in which they change.
+        result: what the call returns.
+        done: it has happened, for certain. undone: and was undone.
+    """
+
+    tool: str
+    digest: str
+    ledger: str
+    how: How
+    touched: list[Touch]
+    result: Any
+    done: bool = False
+    undone: bool = False
+    at: float = field(default_factory=time.time)
+
+    @classmethod
+    def decode(cls, text: str) -> Record:
+        """Return the record that a text holds."""
+        told = json.loads(text)
+        touched = [
+            Touch(tuple(each["parts"]), _picture_of(each["before"]), _picture_of(each["after"]), each["kept"])
+            for each in told.pop("touched")
+        ]
+        return cls(touched=touched, **told)
+
+
+def _picture_of(told: dict[str, Any] | None) -> Picture | None:
+    return None if told is None else Picture(**told)
+
+
+def picture(folder: int, name: str, *, digest: bool = False) -> Picture | None:
+    """Return how something in a folder looks, with a digest of its bytes where asked; None when it is not there."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    kind = "file" if stat.S_ISREG(found.st_mode) else "folder" if stat.S_ISDIR(found.st_mode) else "other"
+    sha256 = None
+    if digest and kind == "file":
+        with opened(folder, name) as file:
+            sha256 = _digest(file)
+    return Picture(kind, found.st_ino, found.st_size, stat.S_IMODE(found.st_mode), found.st_mtime_ns, sha256)
+
+
+def is_same(now: Picture | None, then: Picture | None) -> bool:
+    """Whether something is still as it was: a file by its bytes, mode and time; a folder by being the same one."""
+    if now is None or then is None:
+        return now is then
+    if now.kind != "file" or then.kind != "file":
+        return (now.kind, now.ino) == (then.kind, then.ino)
+    same = (now.size, now.mode, now.mtime_ns) == (then.size, then.mode, then.mtime_ns)
+    return same and (now.sha256 == then.sha256 or then.sha256 is None)
+
+
+def _digest(file: int) -> str:
+    sha256 = hashlib.sha256()
+    os.lseek(file, 0, os.SEEK_SET)
+    while chunk := os.read(file, _CHUNK):
+        sha256.update(chunk)
+    return sha256.hexdigest()
+
+
+class Records:
+    """The folder of all records of a root.
+
+    Args:
+        root: whose acts are recorded.
+        folder: where; `.settlemark` in the root by default. It must lie on the same file system.
+
+    Raises:
+        ValueError: it lies on another file system.
+    """
+
+    def __init__(self, root: Root, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = root.path / OWN if folder is None else Path(folder).resolve()
+        with suppress(PermissionError):  # who may not write here reads only
+            self._make()
+        if self.folder.exists():
+            if self.folder.stat().st_dev != root.path.stat().st_dev:
+                raise ValueError(
+                    f"state={os.fspath(self.folder)!r} is not on the file system of {root.path}: choose one"
+                )
+            other = self.folder.with_name(self.folder.name.swapcase())
+            root.folds = other.exists() and other.samefile(self.folder)
+
+    @contextmanager
+    def desk(self, mark: str) -> Generator[Desk, None, None]:
+        """Yield what is kept under a mark."""
+        self._make()
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            yield Desk(folder, self.folder, mark)
+        finally:
+            os.close(folder)
+
+    def prune(self, older_than: float) -> int:
+        """Forget what was recorded longer ago than so many seconds, and return how many acts that were."""
+        oldest = time.time() - older_than
+        seen: dict[str, float] = {}
+        with suppress(FileNotFoundError):
+            for entry in list(os.scandir(self.folder)):
+                mark = entry.name.partition(".")[0]
+                with suppress(FileNotFoundError):
+                    # Not its mtime: what is kept has that of the user's file.
+                    seen[mark] = max(entry.stat(follow_symlinks=False).st_ctime, seen.get(mark, 0.0))
+        old = [mark for mark, at in seen.items() if at <= oldest]
+        for mark in old:
+            with self.desk(mark) as desk:
+                desk.clear()
+        return len(old)
+
+    def _make(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            return
+        sync(self.folder.parent)
+
+
+class Desk:
+    """What is kept under one mark.
+
+    Attributes:
+        folder: a descriptor of the folder in which it lies.
+    """
+
+    def __init__(self, folder: int, path: Path, mark: str) -> None:
+        self.folder = folder
+        self.path = path
+        self._mark = mark
+
+    def name(self, part: str) -> str:
+        """Return the name of a part."""
+        return f"{self._mark}.{part}"
+
+    def has(self, part: str) -> bool:
+        """Whether a part is there."""
+        return picture(self.folder, self.name(part)) is not None
+
+    def load(self) -> Record | None:
+        """Return the record, or None: there is none."""
+        try:
+            with opened(self.folder, self.name("json")) as file:
+                text = b"".join(iter(lambda: os.read(file, _CHUNK), b""))
+        except FileNotFoundError:
+            return None
+        return Record.decode(text.decode())
+
+    def save(self, record: Record) -> None:
+        """Write the record, and have it and all that is kept on disk."""
+        data = json.dumps(asdict(record)).encode()
+        file = self.create("tmp")
+        try:
+            write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(self.name("tmp"), self.name("json"), src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        os.fsync(self.folder)
+
+    def create(self, part: str) -> int:
+        """Return a descriptor of a new, empty part."""
+        self.drop(part)
+        return os.open(self.name(part), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self.folder)
+
+    def keep(self, folder: int, name: str, part: str, *, copy: bool) -> None:
+        """Keep a file as a part: by another name of it where possible, or as a copy, since it may change in place."""
+        self.drop(part)
+        if not copy:
+            try:
+                os.link(name, self.name(part), src_dir_fd=folder, dst_dir_fd=self.folder, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _UNLINKABLE:
+                    raise
+            else:
+                return
+        with opened(folder, name) as source:
+            target = self.create(part)
+            try:
+                copy_into(source, target)
+                liken(source, target, times=True)
+                os.fsync(target)
+            finally:
+                os.close(target)
+
+    def drop(self, *parts: str) -> None:
+        """Remove parts."""
+        for part in parts:
+            try:
+                os.unlink(self.name(part), dir_fd=self.folder)
+            except FileNotFoundError:
+                pass
+            except (IsADirectoryError, PermissionError):  # the folders that were to land
+                shutil.rmtree(self.path / self.name(part), ignore_errors=True)
+
+    def clear(self) -> None:
+        """Forget all: the record first, since what has none never happened."""
+        self.drop("json")
+        os.fsync(self.folder)
+        self.drop(*_PARTS)
+
+
+def copy_into(source: int, target: int) -> None:
+    """Copy all bytes of a file."""
+    os.lseek(source, 0, os.SEEK_SET)
+    while chunk := os.read(source, _CHUNK):
+        write_all(target, chunk)
+
+
+def write_all(file: int, data: bytes) -> None:
+    """Write all bytes, however many go at once."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def liken(source: int, target: int, *, times: bool) -> None:
+    """Give a file the owner, mode and extended attributes of another, so far as this process may; and its times."""
+    model = os.fstat(source)
+    with suppress(PermissionError):
+        os.fchown(target, model.st_uid, model.st_gid)
+    for name in os.listxattr(source) if hasattr(os, "listxattr") else ():
+        with suppress(OSError):
+            os.setxattr(target, name, os.getxattr(source, name))
+    os.fchmod(target, stat.S_IMODE(model.st_mode))
+    if times:
+        os.utime(target, ns=(model.st_atime_ns, model.st_mtime_ns))
+
+
+def sync(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = [
+    "Desk",
+    "How",
+    "Picture",
+    "Record",
+    "Records",
+    "Touch",
+    "copy_into",
+    "is_same",
+    "liken",
+    "picture",
+    "write_all",
+]

@@ -1,0 +1,187 @@
+"""The objects below one place of a store: read, written aside, moved, copied, removed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+from settlemark._scope import escape
+
+OWN = ".settlemark"
+_CHUNK = 1 << 20
+
+
+class Bucket:
+    """What lies below one address of a store.
+
+    Args:
+        where: a URL (`file:///srv/data`, `memory://data`, `s3://bucket/folder`), or a file system of fsspec.
+        root: what lies above the keys, in that file system.
+        options: for the file system that the URL names: what it asks for to log in, say.
+
+    Attributes:
+        steady: a move there takes one step, so that an object is nowhere twice.
+
+    Raises:
+        ImportError: fsspec, or what it needs for this store, is not installed.
+        ValueError: the address names none.
+    """
+
+    def __init__(self, where: Any, root: str, options: Mapping[str, Any]) -> None:
+        try:
+            fsspec = importlib.import_module("fsspec")
+            self._local: type = importlib.import_module("fsspec.implementations.local").LocalFileSystem
+        except ImportError as _error:
+            raise ImportError('Objects needs fsspec: pip install "settlemark[objects]"') from _error
+        if isinstance(where, str):
+            if "://" not in where:
+                raise ValueError(f"{where!r} is no address: write for example 'file:///srv/data' or 's3://bucket/data'")
+            # Listings are asked for anew each time: another process may have written.
+            found = fsspec.core.url_to_fs(where, **{"use_listings_cache": False, **options})
+            self._store: Any = found[0]
+            self._root = "/".join(part for part in (str(found[1]).rstrip("/"), root.strip("/")) if part)
+        else:
+            self._store = where
+            self._root = str(where._strip_protocol(root)).rstrip("/")  # noqa: SLF001 - as fsspec's own callers do
+        self.steady = isinstance(self._store, self._local)
+        protocol = self._store.protocol
+        self._protocol = str(protocol if isinstance(protocol, str) else protocol[0])
+
+    # ---- names
+
+    def check(self, key: str) -> None:
+        """Return when a key names one object, in the one spelling that it has.
+
+        Raises:
+            ValueError: it does not. PermissionError: it leads elsewhere.
+        """
+        parts = key.split("/")
+        if not key or "" in parts or "." in parts or ".." in parts or "\\" in key or "\0" in key:
+            raise ValueError(f"{key!r} is no key: write names between single slashes, such as 'reports/may.txt'")
+        if normalize("NFC", key) != key:
+            raise ValueError(f"{key!a} is not in Unicode's composed form (NFC): write it in that")
+        if parts[0].lower() == OWN:
+            raise PermissionError(f"{key!r} is where settlemark keeps what undoing needs: choose another key")
+        if self.steady:
+            path = self.path(key)
+            real = os.path.join(os.path.realpath(self._root), *parts)  # noqa: PTH118 - as text, to compare
+            if os.path.realpath(path) != real:
+                raise PermissionError(f"{key!r} goes through a link: name the object that it leads to")
+
+    def scope(self, key: str) -> str:
+        """Return the scope of an object, or of all below a folder, or of all."""
+        names = [part for part in (*self._root.split("/"), *key.split("/")) if part]
+        return f"object:/{'/'.join(map(escape, (self._protocol, *names)))}"
+
+    def path(self, key: str) -> str:
+        """Return where an object lies, for the store."""
+        return f"{self._root}/{key}" if self._root else key
+
+    # ---- objects
+
+    def read(self, key: str) -> bytes | None:
+        """Return an object's bytes, or None: there is none."""
+        try:
+            data: bytes = self._store.cat_file(self.path(key))
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return data
+
+    def digest(self, key: str) -> str | None:
+        """Return a digest of an object's bytes, or None: there is none."""
+        sha256 = hashlib.sha256()
+        try:
+            with self._store.open(self.path(key), "rb") as file:
+                while chunk := file.read(_CHUNK):
+                    sha256.update(chunk)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return sha256.hexdigest()
+
+    def has(self, key: str) -> bool:
+        """Whether there is such an object."""
+        path = self.path(key)
+        return bool(self._store.exists(path) and not self._store.isdir(path))
+
+    def keys(self, folder: str) -> dict[str, int]:
+        """Return the keys of all objects below a folder, with their sizes in bytes."""
+        above = self.path(folder) if folder else self._root
+        self._store.invalidate_cache()
+        try:
+            found: dict[str, Any] = self._store.find(above, detail=True)
+        except FileNotFoundError:
+            return {}
+        sizes = {self._key(path): int(info.get("size") or 0) for path, info in found.items() if info}
+        return {key: size for key, size in sorted(sizes.items()) if key.split("/")[0] != OWN}
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write an object, whole or not at all."""
+        if not self.steady:
+            self._in_folder(key, lambda path: self._store.pipe_file(path, data))
+            return
+        # There a write goes piece by piece.
+        self._in_folder(f"{key}.part", lambda path: self._write_through(path, data))
+        self.move(f"{key}.part", key)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object, in place of what the target was; on a steady store not in one step."""
+        self._in_folder(target, lambda path: self._store.cp_file(self.path(source), path))
+
+    def move(self, source: str, target: str) -> None:
+        """Move an object, in place of what the target was."""
+        if not self.steady:
+            self.copy(source, target)
+            self._store.rm_file(self.path(source))
+            return
+        if self._store.isdir(self.path(target)):
+            raise IsADirectoryError(f"{target!r} is a folder here: choose another key")
+        self._in_folder(target, lambda path: Path(self.path(source)).replace(path))
+
+    def remove(self, *keys: str) -> None:
+        """Remove objects, where they are there."""
+        for key in keys:
+            with suppress(FileNotFoundError):
+                self._store.rm_file(self.path(key))
+
+    def version(self, key: str) -> Any:
+        """Return what differs when an object was changed, as the store tells it; None when it is not there."""
+        try:
+            return self._store.checksum(self.path(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def kept(self) -> dict[str, float]:
+        """Return the names of what is kept for undoing, with the time of each."""
+        found: dict[str, float] = {}
+        with suppress(FileNotFoundError):
+            for path in self._store.find(self.path(OWN)):
+                with suppress(FileNotFoundError, NotImplementedError):
+                    found[path.rpartition("/")[2]] = self._store.modified(path).timestamp()
+        return found
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+    def _write_through(self, path: str, data: bytes) -> None:
+        with self._store.open(path, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _in_folder(self, key: str, write: Callable[[str], object]) -> None:
+        """Write an object, and make its folder where the store has such and lacks it."""
+        path = self.path(key)
+        try:
+            write(path)
+        except FileNotFoundError:
+            self._store.makedirs(path.rpartition("/")[0], exist_ok=True)
+            write(path)
+
+
+__all__ = ["OWN", "Bucket"]

@@ -1,0 +1,26 @@
+"""Rows and statements of a SQLite or PostgreSQL database, undone from a snapshot only while they are still ours.
+
+What a call does, and the row as it was before and after, are written in one database transaction under the call's key,
+into a side table `settlemark_effects`. So whether it happened is looked up and never guessed, a repeat under its key
+answers with the first result, and an undo in any process compares the row with what was left before it puts it back.
+Sources: Atomix table 4 (snapshot undo of rows), orchestrator.txt section VI (verify, then compensate).
+"""
+
+from __future__ import annotations
+
+from settlemark_adapters._database import DatabaseRefused, DatabaseUnavailable, OutcomeLost
+from settlemark_adapters.sql._adapter import Sql
+from settlemark_adapters.sql._effects import KeyReused
+from settlemark_adapters.sql._rows import RowChanged
+from settlemark_adapters.sql._statements import Invariant, Statement
+
+__all__ = [
+    "DatabaseRefused",
+    "DatabaseUnavailable",
+    "Invariant",
+    "KeyReused",
+    "OutcomeLost",
+    "RowChanged",
+    "Sql",
+    "Statement",
+]

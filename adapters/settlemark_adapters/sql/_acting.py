@@ -1,0 +1,158 @@
+"""What the tools do within: one database transaction under the call's key, in which the act and its record are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from settlemark import _codec
+from settlemark._current import current_call
+from settlemark._effect import HELD_CLASSES, declaration_of
+from settlemark._scope import Scope, escape
+from settlemark_adapters._adapter import Adapter
+from settlemark_adapters._database import Database
+from settlemark_adapters.sql import _effects
+from settlemark_adapters.sql._effects import Claim, Done
+from settlemark_adapters.sql._rows import Change, Key, Rows, Verb
+from settlemark_adapters.sql._statements import Statement
+
+Row = dict[str, Any]
+VERBS: dict[str, Verb] = {
+    "insert_row": "insert", "update_row": "update", "delete_row": "delete", "upsert_row": "upsert",
+}  # fmt: skip
+
+_DONE = {"done": True}
+
+
+class Acting(Adapter):
+    """The part of the adapter that acts, asks and undoes."""
+
+    database: Database
+    rows: Rows
+    _statements: dict[str, Statement]
+
+    # ---- what every tool has
+
+    def probe_change(self) -> Any:
+        """Return what was done under the call's key, or None; it waits for whoever is still acting under it."""
+        wanted = Claim(self.key, "probe")
+        with self._acting("probe", keep=False) as connection:
+            found = _effects.claim(connection, wanted)
+            if found is None or found.undone:
+                return None
+            return _DONE if found.done.result is None else found.done.result
+
+    def undo_change(self) -> None:
+        """Put back what was done under the call's key, unless that is done."""
+        key = self.key
+        with self._acting("undo", keep=False) as connection:
+            found = _effects.claim(connection, Claim(key, "undo"))
+        if found is not None and found.done.table is not None:
+            self.rows.know(found.done.table)
+        with self._acting("undo") as connection:
+            # A key that is unknown is taken: an act that comes late finds that it is not to happen any more.
+            found = _effects.claim(connection, Claim(key, "undo"))
+            if found is not None and not found.undone:
+                if found.done.table is None:
+                    self._statement(found.tool).take_back(connection, found.done)
+                else:
+                    self.rows.restore(connection, found.done)
+            _effects.mark_undone(connection, key)
+
+    def _statement(self, name: str) -> Statement:
+        found = self._statements.get(name) if isinstance(cast("object", name), str) else None
+        if found is None:
+            listed = ", ".join(s.name for s in self._statements.values() if s.reads) or "none"
+            raise ValueError(f"there is no statement {name!r:.80}: those that read are {listed}")
+        return found
+
+    # ---- acting
+
+    @contextmanager
+    def _acting(self, doing: str, *, keep: bool = True) -> Generator[sa.Connection, None, None]:
+        self.database.prepare(_effects.metadata)
+        with self.database.begin(doing, keep=keep) as connection:
+            yield connection
+
+    def _claim(self, tool: str, request: Mapping[str, Any]) -> Claim:
+        call = current_call()
+        return Claim(self.key, tool, "" if call is None else call.transaction, _codec.encode_result(dict(request)))
+
+    def _changed(self, tool: str, change: Change) -> Row:
+        self.rows.check(change)
+        request = {"table": change.table, "key": change.key, "values": dict(change.values)}
+        return cast("Row", self._acted(tool, request, lambda connection: self.rows.apply(connection, change)))
+
+    def _acted(self, tool: str, request: Mapping[str, Any], act: Callable[[sa.Connection], Done]) -> Any:
+        """Act once under the running call's key, and return what came of it, or what had come of it."""
+        wanted = self._claim(tool, request)
+        with self._acting(tool) as connection:
+            found = _effects.claim(connection, wanted)
+            if found is not None:
+                _effects.check_same(found, wanted)
+                return found.done.result
+            done = act(connection)
+            _effects.keep(connection, wanted.key, done)
+            return done.result
+
+    def _held(self, tool: str) -> bool:
+        declaration = declaration_of(self.tool(tool))
+        return declaration is not None and declaration.kind in HELD_CLASSES
+
+    def _check(self, tool: str, table: str, key: Key, values: Mapping[str, Any] | None) -> None:
+        if values is None:
+            self.rows.scope(table, key)  # a function of the user's own: what it will write is not known
+            return
+        change = Change(VERBS[tool], table, key, values)
+        self.rows.check(change)
+        if self._held(tool):
+            self._try(tool, lambda connection: self.rows.apply(connection, change))
+
+    def _try(self, tool: str, act: Callable[[sa.Connection], Done]) -> None:
+        """Do something and take it back: what is to be held is refused now, and not when it is to leave."""
+        with self._overlaid(tool, f"row:/{escape(self.database.name)}", writes=True) as connection:
+            act(connection)
+            if self.database.dialect == "postgresql":
+                connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+
+    # ---- what is staged
+
+    @contextmanager
+    def _overlaid(self, doing: str, scope: str, *, writes: bool = False) -> Generator[sa.Connection, None, None]:
+        """Give a connection that sees what the running step has staged; all of it is taken back at the end."""
+        call = current_call()
+        everything = f"row:/{escape(self.database.name)}"
+        staged = [] if call is None else [(found.tool, found) for found in call.staged(everything)]
+        if call is not None and not Scope.parse(everything).overlaps(Scope.parse(scope)):
+            staged += [(found.tool, found) for found in call.staged(scope)]
+        self._know(staged)
+        with self.database.begin(doing, keep=False, reads=not (staged or writes)) as connection:
+            for tool, given in staged:
+                self._applied(connection, tool, given)
+            yield connection
+
+    def _know(self, staged: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        for tool, given in staged:
+            if tool.removeprefix(self._prefix) in VERBS and given.get("table") in self.rows.names:
+                self.rows.know(given["table"])
+
+    def _applied(self, connection: sa.Connection, tool: str, given: Mapping[str, Any]) -> Done | None:
+        """Do what a call of one of the own tools asks for; of others nobody here knows what they do."""
+        bare = tool.removeprefix(self._prefix)
+        if not tool.startswith(self._prefix) or bare not in self._tools:
+            return None
+        if bare in self._statements:
+            return self._statements[bare].apply(connection, given)
+        return self.rows.apply(connection, Change(VERBS[bare], given["table"], given["key"], given.get("values", {})))
+
+    def _only_look(self, connection: sa.Connection, *, end: bool = False) -> None:
+        if self.database.dialect == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA query_only={0 if end else 1}")
+        elif not end:
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+
+
+__all__ = ["VERBS", "Acting", "Row"]

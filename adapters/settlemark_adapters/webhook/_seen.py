@@ -1,0 +1,116 @@
+"""Which events were handled: so that a delivery that is repeated is handled once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Table, create_engine
+from sqlalchemy.dialects import postgresql, sqlite
+
+DAY = 86_400.0
+_LONGEST = 255
+
+
+class Seen:
+    """Remembers the ids of handled events, in a table or in this process.
+
+    Args:
+        engine: a SQLAlchemy engine, or the URL of one, for SQLite or PostgreSQL; without it ids are remembered by this
+            process alone, until it ends.
+        window: seconds for which an id is remembered, longer than a sender may go on; None for good.
+        table: the table's name; it is made when it is missing.
+        clock: the time.
+
+    Laws: of all deliveries of an event at most one is handled to its end: one that fails is forgotten, so that the next
+    is handled, and one that comes meanwhile waits. What the handler writes through `claim`'s connection is kept if and
+    only if the id is.
+
+    >>> seen = Seen()
+    >>> with seen.once("msg_1") as first:
+    ...     first
+    True
+    >>> with seen.once("msg_1") as first:
+    ...     first
+    False
+    """
+
+    def __init__(
+        self,
+        engine: Engine | str | None = None,
+        *,
+        window: float | None = 30 * DAY,
+        table: str = "settlemark_webhooks_seen",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = create_engine(engine) if isinstance(engine, str) else engine
+        self._own = isinstance(engine, str)
+        self._window = window
+        self._clock = clock
+        self._table = Table(
+            table, MetaData(), Column("id", String(_LONGEST), primary_key=True), Column("at", Float, nullable=False)
+        )
+        self._at: dict[str, float] = {}
+        self._handling: set[str] = set()
+        self._changed = threading.Condition()
+        if self._engine is not None:
+            if self._engine.dialect.name not in ("sqlite", "postgresql"):
+                raise ValueError(f"{self._engine.dialect.name} is no store for this: use SQLite or PostgreSQL")
+            self._table.metadata.create_all(self._engine)
+
+    def close(self) -> None:
+        """Close the connections that it has opened."""
+        if self._engine is not None and self._own:
+            self._engine.dispose()
+
+    @contextmanager
+    def once(self, event_id: str) -> Generator[bool]:
+        """Enter with whether an event is to be handled: True for the first delivery alone, unless that fails."""
+        if self._engine is not None:
+            with self._engine.begin() as connection:
+                yield self.claim(connection, event_id)
+            return
+        first = self._begin(event_id)
+        try:
+            yield first
+        except BaseException:
+            self._end(event_id, handled=False, mine=first)
+            raise
+        self._end(event_id, handled=True, mine=first)
+
+    def claim(self, connection: Connection, event_id: str) -> bool:
+        """Return whether an event is to be handled, within a transaction of the caller's own.
+
+        What the caller writes in it and the event's id are kept together, or neither is.
+        """
+        now = self._clock()
+        if self._window is not None:
+            connection.execute(self._table.delete().where(self._table.c.at <= now - self._window))
+        insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+        done = connection.execute(
+            insert(self._table).values(id=event_id, at=now).on_conflict_do_nothing(),
+            execution_options={"preserve_rowcount": True},  # else some drivers do not tell it of an insert
+        )
+        return done.rowcount == 1
+
+    def _begin(self, event_id: str) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: event_id not in self._handling)
+            if self._window is not None:
+                oldest = self._clock() - self._window
+                self._at = {known: at for known, at in self._at.items() if at > oldest}
+            if event_id in self._at:
+                return False
+            self._handling.add(event_id)
+            return True
+
+    def _end(self, event_id: str, *, handled: bool, mine: bool) -> None:
+        if not mine:
+            return
+        with self._changed:
+            self._handling.discard(event_id)
+            if handled:
+                self._at[event_id] = self._clock()
+            self._changed.notify_all()

@@ -1,0 +1,65 @@
+"""A sink for all tests of a module, told to forget everything before each."""
+
+from __future__ import annotations
+
+import pytest
+from tests.adapters.webhook.service import Sink
+
+from settlemark import Settlement
+from settlemark.testing import VirtualClock
+
+
+@pytest.fixture(scope="module")
+def sink_process():
+    with Sink() as sink:
+        yield sink
+
+
+@pytest.fixture
+def sink(sink_process):
+    sink_process.reset()
+    return sink_process
+
+
+@pytest.fixture
+def clock(sink):
+    clock = VirtualClock()
+    sink.at(clock())
+    return clock
+
+
+@pytest.fixture
+def passes(sink, clock):
+    """Let time pass, here and at the sink."""
+
+    def passing(seconds):
+        clock.advance(seconds)
+        sink.at(clock())
+
+    return passing
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def open_here(clock):
+    """Open settlements in the clock's time, where nobody asks again but the test itself."""
+    opened = []
+
+    def open_(url="memory:", **options):
+        settlement = Settlement(url, **{**clock.options(), "keep_open": 0, **options})
+        settlement.driver.on_doubt = None
+        opened.append(settlement)
+        return settlement
+
+    yield open_
+    for settlement in opened:
+        settlement.close()
+
+
+@pytest.fixture
+def settlement(open_here):
+    return open_here()
