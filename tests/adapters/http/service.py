@@ -6,7 +6,6 @@ Both ends: `Api` is the parent's, `Service` the child's. Orders are kept here; o
 from __future__ import annotations
 
 import json
-import os
 import select
 import threading
 import time
@@ -31,15 +30,7 @@ class Api:
     module = "tests.adapters.http.service"
 
     def __init__(self):
-        before = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
-        try:
-            self._child = ChildServer(self.module)
-        finally:
-            if before is None:
-                del os.environ["PYTHONPATH"]
-            else:
-                os.environ["PYTHONPATH"] = before
+        self._child = ChildServer(self.module)
         self.host = f"127.0.0.1:{self._child.ready['port']}"
         self.url = f"http://{self.host}"
 

@@ -124,11 +124,10 @@ def test_in_a_transaction_it_goes_under_the_decisions_key(settlement, api):
 
 def test_a_function_of_the_users_own_runs_under_a_calls_declaration(settlement, api):
     adapter = shop(settlement, api)
-    bare = shop(None, api).tool("create_order")
 
     def order_tea(who: str, sku: str = "tea") -> dict:
         """Order tea."""
-        return bare(who, sku)
+        return adapter.tool("create_order")(who, sku)
 
     mine = adapter.declare("create_order", order_tea, customer="who")
     with pytest.raises(RuntimeError), settlement.transaction("t") as tx:

@@ -375,10 +375,10 @@ def test_bare_it_goes_at_once_under_a_key_of_its_own(provider, opened, authorize
 
 
 def test_a_function_of_the_users_own_runs_under_the_declaration(settlement, provider, opened):
-    payments, bare = opened(settlement, provider), opened(None, provider)
+    payments = opened(settlement, provider)
 
     def reserve(who: str, amount: int, currency: str) -> dict:
-        return bare.authorize(who, amount, currency)
+        return payments.authorize(who, amount, currency)
 
     mine = payments.declare("authorize_payment", reserve, customer="who")
     with pytest.raises(RuntimeError), settlement.transaction("t") as tx:

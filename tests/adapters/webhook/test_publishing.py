@@ -227,10 +227,10 @@ def test_a_secret_that_is_none_is_refused_without_being_repeated(secret):
 
 
 def test_a_function_of_the_users_own_runs_under_the_declaration(settlement, sink, opened):
-    events, bare = opened(settlement, sink), opened(None, sink)
+    events = opened(settlement, sink)
 
     def tell(what: str, payload: dict) -> None:
-        bare.publish(what, payload)
+        events.publish(what, payload)
 
     mine = events.declare("publish_event", tell, topic="what")
     with settlement.transaction("t") as tx:
