@@ -144,6 +144,7 @@ class Adapter:
         self._prefix = f"{name}_" if name else ""
         self._overrides = dict(effects or {})
         self._tools: dict[str, Callable[..., Any]] = {}
+        self._named: dict[str, str] = {}  # which of its tools each name stands for
         found = self.operations()
         for tool in self._overrides:
             _check_known(tool, found, f"effects= of {type(self).__name__}")
@@ -199,16 +200,18 @@ class Adapter:
         call = current_call()
         return _bare.get() or (uuid.uuid4().hex if call is None else call.key)
 
-    def _is_own(self, name: str) -> bool:
-        """Whether the running call is of the tool with this name, whatever a framework calls that."""
+    def _is_own(self, tool: str) -> bool:
+        """Whether the running call is of this tool, or of a user's function declared as it, whatever its name."""
         call = current_call()
         effect = None if call is None else call.effect
         if effect is None:
             return call is not None
         declared = effect.declaration
+        if declared.tool in self._named:
+            return self._named[declared.tool] == tool
         handlers = (declared.scope, declared.undo, declared.probe, declared.check, declared.release)
         owners = [getattr(handler.function, "__self__", None) for handler in handlers if isinstance(handler, Handler)]
-        return declared.tool == name or self in owners
+        return self in owners
 
     # ---- making
 
@@ -221,7 +224,8 @@ class Adapter:
         around = parts.pop("around", None)
         if renamed:
             function = _renaming(function, {own: other for other, own in renamed.items()})
-        made = self._within(function, around, name)
+        self._named[name] = known.tool
+        made = self._within(function, around, known.tool)
         made.__name__ = made.__qualname__ = name
         if renamed:
             made = _renaming(made, renamed)
@@ -248,7 +252,7 @@ class Adapter:
         return getattr(self, name) if callable(part) and hasattr(type(self), name) else part
 
     def _within(
-        self, function: Callable[..., Any], around: Callable[..., AbstractContextManager[Any]] | None, name: str
+        self, function: Callable[..., Any], around: Callable[..., AbstractContextManager[Any]] | None, tool: str
     ) -> Callable[..., Any]:
         signature = inspect.signature(function)
         handler = None if around is None else Handler(around, "around")
@@ -257,7 +261,7 @@ class Adapter:
         def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[None]:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            token = _bare.set("" if self._is_own(name) else uuid.uuid4().hex)
+            token = _bare.set("" if self._is_own(tool) else uuid.uuid4().hex)
             try:
                 context: AbstractContextManager[Any] = (
                     nullcontext()
