@@ -1,0 +1,120 @@
+"""What a mail address is, what may stand in a header, and who must not be written to.
+
+All of it is asked before anything is sent: to a mail server a line break in a subject is another header.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
+_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_LONGEST_LOCAL, _LONGEST_ADDRESS = 64, 254
+_BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, half characters, line and paragraph separators
+
+Suppressed = Collection[str] | Callable[[str], bool] | os.PathLike[str]
+
+
+def recipients(to: Any, cc: Any, bcc: Any) -> list[str]:
+    """Return everybody who is to get a mail, once each.
+
+    >>> recipients(["ada@B.example", "bob@b.example"], "ada@b.example", None)
+    ['ada@b.example', 'bob@b.example']
+    """
+    named = [*addresses("to", to), *addresses("cc", cc), *addresses("bcc", bcc)]
+    return list(dict.fromkeys(named))
+
+
+def addresses(argument: str, given: Any) -> list[str]:
+    """Return the addresses that an argument names: one, several, or (but for `to`) none.
+
+    Raises:
+        ValueError: one is malformed, or there is nobody.
+    """
+    listed: list[Any] = [given] if isinstance(given, str) else list(given or ())
+    if argument == "to" and not listed:
+        raise ValueError("to= is empty: name at least one address")
+    return [one_address(one_line(argument, each)) for each in listed]
+
+
+def one_address(written: str) -> str:
+    """Return an address as it is compared: its domain in lower case, as the name service knows it.
+
+    Raises:
+        ValueError: it is none.
+
+    >>> one_address("Ada@Bücher.Example")
+    'Ada@xn--bcher-kva.example'
+    """
+    local, at, domain = written.strip().rpartition("@")
+    with contextlib.suppress(UnicodeError):  # what is no name there fails below
+        domain = domain.encode("idna").decode().lower()
+    fits = len(local) <= _LONGEST_LOCAL and len(local) + 1 + len(domain) <= _LONGEST_ADDRESS
+    if not (at and fits and _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain)):
+        raise ValueError(f"{written!r} is no mail address: write it like ada@b.example, without a name")
+    return f"{local}@{domain}"
+
+
+def one_line(argument: str, value: Any) -> str:
+    """Return a text that may stand in a header.
+
+    Raises:
+        ValueError: it is none, or has a line break or another control character.
+    """
+    text = some_text(argument, value)
+    if any(unicodedata.category(character) in _BREAKS for character in text):
+        raise ValueError(f"{argument}= has a line break or another control character in it: {text!r}; write one line")
+    return text
+
+
+def some_text(argument: str, value: Any) -> str:
+    """Return a text that can be written.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{argument}= is {value!r}: give text")  # noqa: TRY004 - to a model it is one of its mistakes
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{argument}= has half a character in it ({error.reason}): write it anew") from error
+    return value
+
+
+def is_suppressed(listed: Suppressed, address: str) -> bool:
+    """Whether an address, as `one_address` returns it, must not be written to.
+
+    Raises:
+        OSError: the list cannot be read, so nobody knows.
+
+    >>> is_suppressed(["Ada@B.example", "@spam.example"], "ada@b.example")
+    True
+    """
+    folded = address.casefold()
+    if callable(listed):
+        return bool(listed(folded))
+    entries: Iterable[str] = listed if isinstance(listed, Collection) else _lines(Path(listed))
+    found = {_entry(each) for each in entries}
+    return folded in found or folded[folded.rindex("@") :] in found
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.partition("#")[0] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _entry(written: str) -> str:
+    local, at, domain = written.strip().rpartition("@")
+    with contextlib.suppress(UnicodeError):  # it is compared as it is, then: a list has no mistakes that let one pass
+        domain = domain.encode("idna").decode()
+    return f"{local}{at}{domain}".casefold()
+
+
+__all__ = ["Suppressed", "addresses", "is_suppressed", "one_address", "one_line", "recipients", "some_text"]

@@ -1,0 +1,171 @@
+"""What became of each command, by its key, in a file that the command's own process group writes to its end.
+
+The mark is there before the command begins, and who runs it holds a lock on it that its processes inherit: so a later
+process knows what never began, what is still running although its starter is dead, and what was cut short.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_BEGUN: Literal["begun"] = "begun"
+_UNDOING: Literal["undoing"] = "undoing"
+_UNDONE = "undone "
+_GRACE_SECONDS = 86_400.0
+_SCRIPT = 'mark=$1; word=$2; shift 2; "$@"; code=$?; echo "$word$code" >>"$mark"; exit $code'
+
+
+class StillRunning(RuntimeError):
+    """Processes of an earlier try hold the mark: nothing was done. Attribute `key`."""
+
+    def __init__(self, message: str, *, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a mark tells.
+
+    Attributes:
+        began: the command was begun at least once.
+        status: the exit status of its last try; None where that was cut short, or goes on.
+        running: some process of it is.
+        undone: its undo has ended well, and it was not begun since.
+    """
+
+    began: bool = False
+    status: int | None = None
+    running: bool = False
+    undone: bool = False
+
+
+class Mark:
+    """A mark that this process holds: `begin`, run what `wrapped` returns with `fd` passed on, or `end`."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path, self.fd = path, fd
+
+    def begin(self, what: Literal["begun", "undoing"] = _BEGUN) -> None:
+        """Have it on disk that something is begun."""
+        self._write(what)
+
+    def end(self, status: int, *, undo: bool = False) -> None:
+        """Have it on disk how that ended, where no wrapped command said so."""
+        self._write(f"{_UNDONE if undo else ''}{status}")
+
+    def wrapped(self, words: Sequence[str], *, undo: bool = False) -> list[str]:
+        """Return a command that runs another and writes its exit status here, also when nobody waits for it."""
+        return ["/bin/sh", "-c", _SCRIPT, "sh", str(self.path), _UNDONE if undo else "", *words]
+
+    def told(self) -> Told:
+        """Return what stands here."""
+        return _told(self.path.read_text())
+
+    def _write(self, line: str) -> None:
+        os.write(self.fd, f"{line}\n".encode())
+        os.fsync(self.fd)
+
+
+class Marks:
+    """The marks of one folder's commands.
+
+    Args:
+        folder: where they are; made when the first is.
+        keep: seconds for which they are kept.
+
+    >>> import tempfile
+    >>> marks = Marks(Path(tempfile.mkdtemp()), keep=60)
+    >>> with marks.held("trip#1/0") as mark:
+    ...     mark.begin()
+    ...     marks.told("trip#1/0").running
+    True
+    >>> marks.told("trip#1/0").status, marks.told("trip#1/1").began
+    (None, False)
+    """
+
+    def __init__(self, folder: Path, keep: float) -> None:
+        self._folder = folder
+        self._clean(time.time() - keep - _GRACE_SECONDS)
+
+    @contextlib.contextmanager
+    def held(self, key: str) -> Generator[Mark]:
+        """Yield the mark of a key, that nobody else holds until this and all that inherits its `fd` has ended.
+
+        Raises:
+            StillRunning: somebody does. OSError: it cannot be written.
+        """
+        path = self._path(key)
+        if not self._folder.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / ".gitignore").write_text("*\n")  # a repository's commands leave no trace in it
+        new = not path.exists()
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            if new:
+                self._keep_entry()
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StillRunning(f"an earlier try of {key} is still running: nothing was done", key=key) from None
+            yield Mark(path, fd)
+        finally:
+            os.close(fd)
+
+    def told(self, key: str) -> Told:
+        """Return what is known of a key's command."""
+        try:
+            with self._path(key).open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return Told(began=True, running=True)
+                return _told(file.read().decode())
+        except FileNotFoundError:
+            return Told()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+    def _keep_entry(self) -> None:
+        """Have it on disk that there is a new mark: a power cut must not make it one that never began."""
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _clean(self, before: float) -> None:
+        with contextlib.suppress(OSError):  # another process may be at it, and what stays is cleaned the next time
+            for entry in os.scandir(self._folder):
+                if not entry.name.startswith(".") and entry.stat().st_mtime < before:
+                    Path(entry.path).unlink()
+
+
+def _told(text: str) -> Told:
+    r"""Return what a mark's lines tell.
+
+    >>> _told("begun\n1\nbegun\n0\nundoing\n")
+    Told(began=True, status=0, running=False, undone=False)
+    """
+    began = undone = False
+    status: int | None = None
+    for line in text.splitlines():
+        if line == _BEGUN:
+            began, status, undone = True, None, False
+        elif line.startswith(_UNDONE):
+            undone = line == f"{_UNDONE}0"
+        elif line != _UNDOING:
+            status = int(line)
+    return Told(began, status, running=False, undone=undone)
+
+
+__all__ = ["Mark", "Marks", "StillRunning", "Told"]

@@ -1,0 +1,223 @@
+"""An MCP server over stdio, as a synchronous caller sees it: started when it is needed, and again when it has died."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from mcp import ClientSession, McpError, StdioServerParameters
+from mcp import types as protocol
+from mcp.client.stdio import stdio_client
+from pydantic import ValidationError
+
+from settlemark_adapters._loop import LoopThread
+
+KEY = "settlemark/key"
+_TIMED_OUT = 408  # what the SDK raises when no answer came in time
+_PAGES = 1000
+
+
+class McpUnavailable(RuntimeError):
+    """The server cannot be started: nothing was asked of it."""
+
+
+class McpLost(ConnectionError):
+    """The server died, or spoke nonsense, after it was asked: whether it acted is unknown."""
+
+
+class McpTimeout(TimeoutError):
+    """The server did not answer in time: whether it acted is unknown."""
+
+
+class McpRefused(RuntimeError):
+    """The server said no. Attribute `code`: its error's code."""
+
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(eq=False)
+class _Live:
+    """A running server."""
+
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    session: ClientSession | None = None
+    name: str = ""
+    tools: list[protocol.Tool] = field(default_factory=list[protocol.Tool])
+    serving: asyncio.Task[None] | None = None
+
+
+class McpServer:
+    """Starts a server and asks it.
+
+    Args:
+        parameters: how it is started.
+        timeout: seconds to wait for its start, and for each answer.
+        log: the file that its standard error is appended to; nowhere by default.
+    """
+
+    def __init__(self, parameters: StdioServerParameters, timeout: float, log: str | os.PathLike[str] | None) -> None:
+        self._parameters, self._timeout = parameters, timeout
+        self._log = os.devnull if log is None else log
+        self._loop = LoopThread("mcp")
+        self._opening = asyncio.Lock()
+        self._live: _Live | None = None
+
+    def described(self) -> tuple[str, list[protocol.Tool]]:
+        """Return its name and its tools.
+
+        Raises:
+            McpUnavailable: it cannot be started.
+        """
+        live = self._loop.run(self._opened())
+        return live.name, live.tools
+
+    def ask(self, tool: str, arguments: dict[str, Any], key: str) -> protocol.CallToolResult:
+        """Return what it answers to a call; the key goes along as `_meta`.
+
+        Raises:
+            McpUnavailable: it cannot be started. McpRefused: it does not know the tool, or not like this.
+            McpLost: it died meanwhile. McpTimeout: it did not answer. UsageError: this is closed.
+        """
+        try:
+            return self._loop.run(self._asked(tool, arguments, key))
+        except CancelledError:
+            raise McpLost(f"{tool}: this adapter was closed before its server answered: ask it what it did") from None
+
+    def close(self) -> None:
+        """End it. A second call does nothing."""
+        self._loop.close()
+
+    # ---- in the loop
+
+    async def _opened(self) -> _Live:
+        async with self._opening:
+            if self._live is None:
+                self._live = await self._open()
+            return self._live
+
+    async def _open(self) -> _Live:
+        live, ready = _Live(), asyncio.Event()
+        live.serving = asyncio.create_task(self._serve(live, ready))
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait({live.serving, waiting}, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED)
+            if ready.is_set():
+                return live
+        finally:
+            waiting.cancel()
+        why: object = f"it said nothing for {self._timeout:g} s"
+        if live.serving.done():
+            why = _innermost(live.serving.exception()) or "it ended"
+        live.serving.cancel()
+        await asyncio.wait({live.serving})
+        raise McpUnavailable(
+            f"the MCP server {self._parameters.command!r} cannot be started ({why}): nothing was asked of it; run it by"
+            " hand, or see what it writes with log="
+        )
+
+    async def _serve(self, live: _Live, ready: asyncio.Event) -> None:
+        """Keep it running until it is to close: what is entered here has to be left by the same task."""
+        with Path(self._log).open("a", encoding="utf-8") as errors:  # noqa: ASYNC230 - it is opened before anything runs
+            async with (
+                stdio_client(self._parameters, errlog=errors) as (incoming, outgoing),
+                ClientSession(incoming, outgoing) as session,
+            ):
+                live.name = (await session.initialize()).serverInfo.name
+                live.tools = await _listed(session)
+                live.session = session
+                ready.set()
+                await live.closing.wait()
+
+    async def _forget(self, live: _Live) -> None:
+        if self._live is live:
+            self._live = None
+        live.closing.set()
+        if live.serving is not None:
+            await asyncio.wait({live.serving})
+            if not live.serving.cancelled():
+                live.serving.exception()  # known: it is what has been raised already
+
+    async def _asked(self, tool: str, arguments: dict[str, Any], key: str) -> protocol.CallToolResult:
+        for _ in range(2):
+            live = await self._opened()
+            assert live.session is not None
+            assert live.serving is not None
+            asking = asyncio.create_task(self._sent(live.session, tool, arguments, key))
+            await asyncio.wait({asking, live.serving}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait({asking})
+                await self._forget(live)
+                raise _lost(tool, "it died")
+            try:
+                return asking.result()
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                await self._forget(live)  # it had died before: nothing was sent, so that another may be asked
+            except anyio.EndOfStream:
+                await self._forget(live)
+                raise _lost(tool, "it died") from None
+            except ValidationError as error:
+                raise _lost(tool, f"its answer is none: {error.error_count()} errors") from error
+            except McpError as error:
+                if error.error.code == protocol.CONNECTION_CLOSED:
+                    await self._forget(live)
+                    raise _lost(tool, "it died") from error
+                raise self._refusal(tool, error) from error
+        raise McpUnavailable(f"{tool}: its MCP server dies as soon as it is started: nothing was asked of it")
+
+    async def _sent(
+        self, session: ClientSession, tool: str, arguments: dict[str, Any], key: str
+    ) -> protocol.CallToolResult:
+        # Not session.call_tool: it raises when a result does not fit its schema, as if the tool had failed.
+        meta = protocol.RequestParams.Meta.model_validate({KEY: key})
+        call = protocol.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta)
+        return await session.send_request(
+            protocol.ClientRequest(protocol.CallToolRequest(params=call)),
+            protocol.CallToolResult,
+            request_read_timeout_seconds=timedelta(seconds=self._timeout),
+        )
+
+    def _refusal(self, tool: str, error: McpError) -> Exception:
+        if error.error.code == _TIMED_OUT:
+            return McpTimeout(f"{tool}: its MCP server did not answer within {self._timeout:g} s: ask it what it did")
+        return McpRefused(f"{tool}: its MCP server said no ({error.error.message})", code=error.error.code)
+
+
+def _lost(tool: str, what: str) -> McpLost:
+    return McpLost(f"{tool}: its MCP server did not answer ({what}): look what it did before you ask again")
+
+
+async def _listed(session: ClientSession) -> list[protocol.Tool]:
+    """Return its tools, page by page.
+
+    Raises:
+        ValueError: the pages have no end.
+    """
+    found: list[protocol.Tool] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await session.list_tools(params=protocol.PaginatedRequestParams(cursor=cursor))
+        found += page.tools
+        cursor = page.nextCursor
+        if not cursor:
+            return found
+    raise ValueError(f"its list of tools has more than {_PAGES} pages")
+
+
+def _innermost(error: BaseException | None) -> str:
+    """Return what happened, without the groups that task groups wrap it in."""
+    inner: Any = error
+    while isinstance(inner, BaseExceptionGroup):
+        inner = cast("Any", inner).exceptions[0]
+    return "" if error is None else f"{type(inner).__name__}: {inner}"
+
+
+__all__ = ["KEY", "McpLost", "McpRefused", "McpServer", "McpTimeout", "McpUnavailable"]
