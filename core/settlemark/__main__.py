@@ -1,0 +1,8 @@
+"""`python -m settlemark` is the `settlemark` command."""
+
+from __future__ import annotations
+
+from settlemark._cli import main
+
+if __name__ == "__main__":
+    main()
