@@ -1,0 +1,70 @@
+"""Where a tool runs: in which transaction, eager or at its release; and how it enlists what is to follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from settlemark._current import CurrentCall, current_call
+from settlemark._nesting import Inside
+from settlemark._settlement import Settlement
+from settlemark_adapters.git._faults import GitFault
+
+# As a settlement makes its keys: transaction#attempt/path, and perhaps a framework's id of the call.
+_KEY = re.compile(r"(.*?#\d+)/\d+(?:\.\d+)*(?::.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """For whom a tool acts.
+
+    Attributes:
+        key: of the call; what is bare has one of its own.
+        name: of the transaction, with its attempt and its ledger's namespace.
+        bare: no transaction is there.
+        held: it runs at the commit of its transaction, where nothing more can be enlisted.
+    """
+
+    key: str
+    name: str
+    bare: bool
+    held: bool
+
+
+def acting(key: str) -> Acting:
+    """Return for whom the running call acts: a tool, one of its handlers, or nobody but its caller."""
+    call = current_call()
+    inside = None if call is None else _inside(call)
+    if inside is not None:
+        attempt = inside.attempt
+        return Acting(key, f"{attempt.prefix}{attempt.name}#{attempt.number}", bare=False, held=inside.effect.held)
+    named = _KEY.fullmatch(key)
+    return Acting(key, key if named is None else named[1], bare=call is None, held=False)
+
+
+def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callable[..., Any], **arguments: Any) -> None:
+    """Have the running call's transaction hold a call for its commit, after what is leaving there on these scopes.
+
+    Raises:
+        GitFault: the tools were not given the settlement that calls them; nothing was done.
+    """
+    refusal = GitFault(
+        "this adapter does not know the settlement that calls it: make it as Git(repository, settlement)"
+    )
+    if settlement is None:
+        raise refusal
+    with settlement.transaction() as part:
+        if not part.joined:
+            raise refusal
+        for scope in scopes:
+            part.read(scope)
+        part.call(follow, **arguments)
+
+
+def _inside(call: CurrentCall) -> Inside | None:
+    return call._inside  # noqa: SLF001 - where it is kept; there is no other way to learn of the transaction's attempt
+
+
+__all__ = ["Acting", "acting", "enlist"]

@@ -1,0 +1,113 @@
+"""The remote: what is sent there, and whether it has arrived."""
+
+from __future__ import annotations
+
+import re
+
+from settlemark_adapters.git._faults import GitFault, GitTimeout, PushRefused, RemoteLost
+from settlemark_adapters.git._marks import mark, marked
+from settlemark_adapters.git._repository import SECONDS, Repository
+from settlemark_adapters.git._work import message, named, trailers
+
+_REJECTED = re.compile(r"^!\t[^\t]*\t(.*)$", re.MULTILINE)
+
+
+class Remote:
+    """One remote, by a name of the repository's configuration or by its address.
+
+    Args:
+        repository: what is sent from.
+        address: its name or address; a password in it is never shown.
+        seconds: after which a command is ended.
+    """
+
+    def __init__(self, repository: Repository, address: str, *, seconds: float = SECONDS) -> None:
+        if address.startswith("-") or not address:
+            raise GitFault(f"remote={address!r}: give a name or an address")
+        self._repository = repository
+        self._address = address
+        self._seconds = seconds
+        self.name = repository.hushed(address)
+
+    def look(self, ref: str) -> str | None:
+        """Return what a ref of the remote points to, or None.
+
+        Raises:
+            GitFault: it cannot be asked; GitTimeout: it did not answer.
+        """
+        told = self._repository.git("ls-remote", "--", self._address, ref, seconds=self._seconds).decode()
+        found = (line.split("\t", 1) for line in told.splitlines())
+        return next((object_ for object_, name in found if name == ref), None)
+
+    def send(self, key: str, object_: str, ref: str) -> None:
+        """Let a ref of the remote point to this, if nothing is lost there by it; a second time does nothing.
+
+        Raises:
+            PushRefused: it said no. GitFault: it cannot be reached; nothing was sent.
+            RemoteLost, GitTimeout: whether it arrived is not known.
+        """
+        try:
+            now = self.look(ref)
+        except GitTimeout as error:
+            raise GitFault(f"{self.name} does not answer: nothing was sent ({error})", remote=self.name) from None
+        if now is not None and self._contains(now, object_, ref):
+            return
+        mark(self._repository, "sent", key, object_)  # before it leaves: what a probe looks for
+        try:
+            self._repository.git(
+                "push", "--porcelain", "--no-verify", "--", self._address, f"{object_}:{ref}", seconds=self._seconds
+            )
+        except GitFault as fault:
+            reasons = _REJECTED.findall(fault.output.decode(errors="replace"))
+            if not reasons:
+                raise RemoteLost(f"the connection to {self.name} broke: {fault.said}") from None
+            reason = self._repository.hushed(reasons[0])
+            raise PushRefused(
+                f"{self.name} refuses {ref}: {reason}; nothing was changed there; fetch what it has, and decide anew",
+                remote=self.name, ref=ref, reason=reason,
+            ) from None  # fmt: skip
+
+    def publish(self, key: str, version: str, commit: str, text: str) -> str:
+        """Tag a commit as a version, here and there, and return the tag; again under its key it is the same.
+
+        Raises:
+            GitFault: there is such a version. Else as `send`; where nothing was sent there is no tag here either.
+        """
+        ref, repository = f"refs/tags/{version}", self._repository
+        known, tag = repository.ref(ref), marked(repository, "sent", key)
+        if known not in (None, tag):
+            raise GitFault(f"there is a version {version} already: choose another name", version=version)
+        if tag is None:
+            who = repository.line("var", "GIT_COMMITTER_IDENT")
+            told = f"object {commit}\ntype commit\ntag {version}\ntagger {who}\n\n"
+            told += message(text, trailers(decision=named(key)))
+            tag = repository.line("mktag", told=told.encode(errors="backslashreplace"))
+            mark(repository, "sent", key, tag)
+        if known is None and not repository.move(ref, tag, None, why=f"settlemark: {named(key)}"):
+            raise GitFault(f"there is a version {version} by now: choose another name", version=version)
+        try:
+            self.send(key, tag, ref)
+        except GitFault:
+            repository.change_refs(f"delete {ref} {tag}")
+            raise
+        return tag
+
+    def arrived(self, key: str, ref: str) -> str | None:
+        """Return what was sent under a key when the remote has it by now, else None."""
+        object_ = marked(self._repository, "sent", key)
+        if object_ is None:
+            return None
+        now = self.look(ref)
+        return object_ if now is not None and self._contains(now, object_, ref) else None
+
+    def _contains(self, now: str, object_: str, ref: str) -> bool:
+        """Whether what the remote has is this, or was built upon it."""
+        if now == object_ or ref.startswith("refs/tags/"):
+            return now == object_
+        self._repository.git(
+            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self._address, ref, seconds=self._seconds
+        )
+        return self._repository.is_ancestor(object_, now)
+
+
+__all__ = ["Remote"]

@@ -1,0 +1,320 @@
+"""A repository as git's plumbing has it: objects, trees and refs; no hooks, no prompts, no index of the user's."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from settlemark_adapters.git._faults import GitFault, GitTimeout
+
+# What a repository's own configuration must not do to us: run its programs, or lose what we were told is written.
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.fsync": "committed",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.quotePath": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.askPass": "",
+    "log.showSignature": "false",
+}
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+_KEPT = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "SYSTEMROOT")
+_USERINFO = re.compile(r"://[^/@\s]+@")
+_AUTHOR = re.compile(r"([^<>\x00-\x1f]+) <([^<>\s\x00-\x1f]+)>")
+REGULAR = "100644"
+_FILES = frozenset({REGULAR, "100755"})
+_FOLDER = "040000"
+_KINDS = {"120000": "a symbolic link", "160000": "a submodule", _FOLDER: "a folder"}
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What stands at a path of a tree."""
+
+    mode: str
+    object: str
+
+
+class Repository:
+    """Git's plumbing on one repository.
+
+    Args:
+        path: its folder, or a folder in it.
+        author: who is named in commits, as `"Name <mail>"`.
+        environment: more variables for git, such as what a remote's authentication needs; never shown.
+
+    Raises (from everything):
+        GitFault: git refused; nothing was changed. GitTimeout: it took too long.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, author: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        named = _AUTHOR.fullmatch(author)
+        if named is None:
+            raise GitFault(f"author={author!r}: write it as in 'Ada <ada@example.org>'", author=author)
+        self._secrets = sorted(filter(None, (environment or {}).values()), key=len, reverse=True)
+        who = {f"GIT_{role}_{what}": named[n] for role in ("AUTHOR", "COMMITTER") for what, n in _WHO}
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        self.environment = {**kept, **_ENVIRONMENT, **_told(_SETTINGS), **who, **(environment or {})}
+        try:
+            found = self._run(["-C", str(path), "rev-parse", "--git-common-dir"])
+        except (GitFault, FileNotFoundError) as error:
+            raise GitFault(f"{path} is no git repository that can be used here: {error}", path=str(path)) from None
+        if _version(self.environment.get("PATH")) < _OLDEST:
+            raise GitFault("this git is too old: version 2.38 or later is needed, for its merges without a work tree")
+        self.folder = (Path(path) / os.fsdecode(found).removesuffix("\n")).resolve()
+
+    # ---- running git
+
+    def git(
+        self,
+        *arguments: str,
+        told: bytes = b"",
+        at: Path | None = None,
+        ends: Sequence[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+        seconds: float = SECONDS,
+    ) -> bytes:
+        """Run a git command and return what it wrote; in the work tree `at`, else on the repository itself."""
+        where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
+        return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
+
+    def line(self, *arguments: str, told: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
+        """Run a git command and return the one line that it wrote."""
+        return self.git(*arguments, told=told, variables=variables).decode(errors="replace").strip()
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        *,
+        told: bytes = b"",
+        ends: Sequence[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+        seconds: float = SECONDS,
+    ) -> bytes:
+        try:
+            ended = subprocess.run(  # noqa: S603 - a list of arguments and no shell; names from outside stand behind `--`
+                ["git", *arguments],  # noqa: S607 - git is where the user's PATH has it
+                input=told, env={**self.environment, **(variables or {})}, capture_output=True, check=False,
+                timeout=seconds, cwd=None,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise GitTimeout(f"git {_verb(arguments)} took more than {seconds:g} s and was ended") from None
+        if ended.returncode not in ends:
+            said = self.hushed((ended.stderr or ended.stdout).decode(errors="replace").strip())
+            raise GitFault(
+                f"git {_verb(arguments)} refused: {said or 'it said nothing'}",
+                code=ended.returncode, said=said, output=ended.stdout,
+            )  # fmt: skip
+        return ended.stdout
+
+    def hushed(self, text: str) -> str:
+        """Return a text without what nobody is to see: secrets of the environment, and passwords in addresses."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _USERINFO.sub("://***@", text)
+
+    # ---- refs
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """Return the refs of this name, or beneath it, with what each points to."""
+        found = self.git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode().splitlines()
+        return dict(line.split(" ", 1) for line in found)
+
+    def ref(self, name: str) -> str | None:
+        """Return what a ref points to, or None."""
+        return self.refs(name).get(name)
+
+    def move(self, name: str, new: str, old: str | None, *, why: str = "settlemark") -> bool:
+        """Let a ref point elsewhere if it still points to `old` (None: there is no such ref); return whether it did."""
+        try:
+            self.git("update-ref", "-m", why, name, new, old or "")
+        except GitFault:
+            if self.ref(name) == old:
+                raise  # it was not outrun: something else is wrong
+            return False
+        return True
+
+    def change_refs(self, *commands: str) -> None:
+        """Change several refs together: `update NAME NEW`, `create NAME NEW`, `delete NAME`."""
+        self.git("update-ref", "--stdin", told="".join(f"{command}\n" for command in commands).encode())
+
+    def named(self, kind: str, name: str) -> str:
+        """Return the ref of a branch (`heads`) or a version (`tags`).
+
+        Raises:
+            GitFault: git takes no such name.
+        """
+        if name.startswith("-"):
+            raise GitFault(f"{name!r} is no name that git takes: begin it with a letter or a digit")
+        self.git("check-ref-format", f"refs/{kind}/{name}")
+        return f"refs/{kind}/{name}"
+
+    def commit_of(self, revision: str) -> str:
+        """Return the commit that a revision names."""
+        if revision.startswith("-"):
+            raise GitFault(f"{revision!r} is no revision", revision=revision)
+        return self.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether a commit is another's ancestor, or itself."""
+        return not self.git("rev-list", "-n1", older, f"^{newer}")
+
+    # ---- objects and trees
+
+    def blob(self, content: bytes) -> str:
+        """Store a file's content, and return its name."""
+        return self.line("hash-object", "-w", "--stdin", told=content)
+
+    def content(self, name: str) -> bytes:
+        """Return a file's content."""
+        return self.git("cat-file", "blob", name)
+
+    def tree_of(self, commit: str | None) -> str:
+        """Return a commit's tree; with None the empty one."""
+        return self.line("mktree") if commit is None else self.line("rev-parse", f"{commit}^{{tree}}")
+
+    def entry(self, tree: str, path: str) -> Entry | None:
+        """Return what stands at a path, or None."""
+        found = self.git("ls-tree", "--full-tree", "-z", tree, "--", path).decode(errors="surrogateescape")
+        told, _, name = found.removesuffix("\0").partition("\t")
+        if name != path:
+            return None
+        mode, _, hashed = told.split(" ")
+        return Entry(mode, hashed)
+
+    def file(self, tree: str, path: str) -> Entry | None:
+        """Return the file at a path, or None.
+
+        Raises:
+            GitFault: there is something else: a link is not followed, a folder or a submodule is no file.
+        """
+        found = self.entry(tree, path)
+        if found is not None and found.mode not in _FILES:
+            raise GitFault(f"{path} is {_KINDS.get(found.mode, 'no file')} here, not a file", path=path)
+        if found is None:
+            for folder in above(path):
+                other = self.entry(tree, folder)
+                if other is not None and other.mode != _FOLDER:
+                    raise GitFault(f"{folder} is {_KINDS.get(other.mode, 'a file')} here, not a folder", path=path)
+        return found
+
+    def changed(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
+        """Return the tree that another becomes when files are put in it, or (None) taken out of it."""
+        gone = "0" * len(tree)
+        told = "".join(
+            f"0 {gone}\t{path}\0" if entry is None else f"{entry.mode} {entry.object}\t{path}\0"
+            for path, entry in changes.items()
+        )
+        with tempfile.TemporaryDirectory(prefix="settlemark-") as folder:
+            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+            self.git("read-tree", tree, variables=index)
+            self.git("update-index", "-z", "--index-info", told=told.encode(errors="surrogateescape"), variables=index)
+            return self.line("write-tree", variables=index)
+
+    def difference(self, old: str, new: str) -> dict[str, tuple[Entry | None, Entry | None]]:
+        """Return the files in which two trees differ, with what stands there in each."""
+        fields = self.git("diff-tree", "-r", "-z", "--no-renames", old, new).decode(errors="surrogateescape")
+        told = fields.split("\0")
+        found: dict[str, tuple[Entry | None, Entry | None]] = {}
+        for line, path in zip(told[::2], told[1::2], strict=False):
+            before, after, was, now, _ = line.removeprefix(":").split(" ")
+            found[path] = (_entry(before, was), _entry(after, now))
+        return found
+
+    def commit(
+        self, tree: str, parents: Sequence[str], message: str, *, variables: Mapping[str, str] | None = None
+    ) -> str:
+        """Store a commit, and return its name."""
+        named = [part for parent in parents for part in ("-p", parent)]
+        told = message.encode(errors="backslashreplace")
+        return self.line("commit-tree", tree, *named, "-F", "-", told=told, variables=variables)
+
+    def merged(self, ours: str, theirs: str) -> tuple[str | None, list[str]]:
+        """Return the tree that two commits merge into, and no conflict; or None and the paths in conflict."""
+        found = self.git(
+            "merge-tree", "--write-tree", "--allow-unrelated-histories", "-z", "--name-only", "--no-messages",
+            ours, theirs, ends=(0, 1),
+        ).decode(errors="backslashreplace")  # fmt: skip
+        tree, *paths = found.rstrip("\0").split("\0")
+        return (tree, []) if not paths else (None, sorted(set(paths)))
+
+    def swap(self, name: str, make: Callable[[str | None], str | None], *, why: str, tries: int = 50) -> str | None:
+        """Move a ref to what `make` makes of it, again when somebody is faster; return where it points.
+
+        Raises:
+            GitFault: somebody was faster each time.
+        """
+        for _ in range(tries):
+            old = self.ref(name)
+            new = make(old)
+            if new is None or new == old or self.move(name, new, old, why=why):
+                return new
+        raise GitFault(f"{name} was moved by somebody else {tries} times: try again later", ref=name)
+
+
+@cache
+def _version(_path: str | None) -> tuple[int, ...]:
+    told = subprocess.run(["git", "version"], capture_output=True, check=True, text=True).stdout  # noqa: S607 - as above
+    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
+
+
+_OLDEST = (2, 38)
+_WHO = (("NAME", 1), ("EMAIL", 2))
+
+
+def _told(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings as variables, which go before every file of configuration."""
+    told = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return told
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    skipped = iter(arguments)
+    for argument in skipped:
+        if argument == "-C":
+            next(skipped, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
+
+
+def _entry(mode: str, hashed: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, hashed)
+
+
+def above(path: str) -> list[str]:
+    """Return the folders that a path is in.
+
+    >>> above("a/b/c")
+    ['a', 'a/b']
+    """
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+__all__ = ["REGULAR", "SECONDS", "Entry", "Repository", "above"]

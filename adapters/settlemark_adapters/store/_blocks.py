@@ -1,0 +1,116 @@
+"""What is needed of a store, and a shared mapping that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, cast
+
+from settlemark import _codec
+
+Json = dict[str, Any]
+Namespace = tuple[str, ...]
+
+
+class Item(Protocol):
+    """What a store returns of a name."""
+
+    @property
+    def value(self) -> Any: ...
+
+
+class Found(Item, Protocol):
+    """What a store returns of a search."""
+
+    @property
+    def namespace(self) -> Any: ...
+    @property
+    def key(self) -> str: ...
+
+
+class BaseStore(Protocol):
+    """What is needed of a store: this much of LangGraph's `BaseStore`."""
+
+    def get(self, namespace: Namespace, key: str, /) -> Item | None:
+        """Return what stands under a key, or None."""
+        ...
+
+    def put(
+        self, namespace: Namespace, key: str, value: Json, index: Literal[False] | list[str] | None = None, /
+    ) -> None:
+        """Put a value in place of what stands there."""
+        ...
+
+    def delete(self, namespace: Namespace, key: str, /) -> None:
+        """Take away what stands there, if anything does."""
+        ...
+
+    def search(
+        self, namespace_prefix: Namespace, /, *, query: str | None = None, limit: int = 10, offset: int = 0
+    ) -> Sequence[Found]:
+        """Return what stands in a namespace and below it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One value of `Blocks`, as a search finds it."""
+
+    namespace: Namespace
+    key: str
+    value: Json
+
+
+class Blocks:
+    """A mapping that agents share (a `dict`, a `shelve`, a manager's proxy), as a store: `"team/plan"` names a block.
+
+    A value that is a plain text counts as `{"text": …}`. Nothing is handed out that is still in the mapping.
+
+    >>> blocks = Blocks({"team/plan": "book the room"})
+    >>> blocks.get(("team",), "plan").value
+    {'text': 'book the room'}
+    """
+
+    def __init__(self, mapping: MutableMapping[str, Any]) -> None:
+        self._mapping = mapping
+
+    def get(self, namespace: Namespace, key: str, /) -> Block | None:
+        """Return a block, or None."""
+        found = self._mapping.get("/".join((*namespace, key)))
+        return None if found is None else Block(namespace, key, _as_object(found))
+
+    def put(
+        self, namespace: Namespace, key: str, value: Json, _index: Literal[False] | list[str] | None = None, /
+    ) -> None:
+        """Put a block in place of what stands there."""
+        self._mapping["/".join((*namespace, key))] = _codec.snapshot(value)
+
+    def delete(self, namespace: Namespace, key: str, /) -> None:
+        """Take a block away, if it is there."""
+        self._mapping.pop("/".join((*namespace, key)), None)
+
+    def search(
+        self, namespace_prefix: Namespace, /, *, query: str | None = None, limit: int = 10, offset: int = 0
+    ) -> list[Block]:
+        """Return the blocks in a namespace and below it, by name, that have this text in them."""
+        found = [block for block in self._below(namespace_prefix) if mentions(block.value, query)]
+        return found[offset : offset + limit]
+
+    def _below(self, prefix: Namespace) -> Iterator[Block]:
+        for path in sorted(self._mapping):
+            *namespace, key = path.split("/")
+            found = self._mapping.get(path)
+            if tuple(namespace[: len(prefix)]) == prefix and found is not None:
+                yield Block(tuple(namespace), key, _as_object(found))
+
+
+def _as_object(value: Any) -> Json:
+    return {"text": value} if isinstance(value, str) else cast("Json", _codec.snapshot(dict(value)))
+
+
+def mentions(value: Json, query: str | None) -> bool:
+    """Whether a value has a text somewhere in it."""
+    return not query or query.casefold() in _codec.encode_result(value).casefold()
+
+
+__all__ = ["BaseStore", "Block", "Blocks", "Json", "Namespace", "mentions"]

@@ -1,0 +1,36 @@
+"""What can go wrong with a memory: nothing is changed then, or the store did not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MemoryFault(Exception):
+    """A memory cannot be changed as asked: nothing was changed. Attributes: `namespace`, `name`, and its own."""
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.__dict__.update(data)
+        self.data = data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), str(self), self.data)
+
+
+def _rebuilt(kind: type[MemoryFault], message: str, data: dict[str, Any]) -> MemoryFault:
+    return kind(message, **data)
+
+
+class VersionMoved(MemoryFault):
+    """Another has written it since it was read. Attributes: `expected`, `version` and `value` (as they are now)."""
+
+
+class ChangedOutside(MemoryFault):
+    """It was changed past the settlement, so that nothing of it is overwritten. Attribute: `version`, as it is now."""
+
+
+class StoreLost(ConnectionError):
+    """The store raised while it was to write: whether it did is not known."""
+
+
+__all__ = ["ChangedOutside", "MemoryFault", "StoreLost", "VersionMoved"]

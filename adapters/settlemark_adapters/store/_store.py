@@ -1,0 +1,321 @@
+"""The memory tools, and how a value, its mark and what its undo needs are written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, Literal, cast
+
+from settlemark._current import Staged, current_call
+from settlemark._effect import UNKNOWN, EffectName
+from settlemark._scope import escape
+from settlemark._settlement import Settlement
+from settlemark_adapters._adapter import Adapter, operation
+from settlemark_adapters.store._blocks import BaseStore, Blocks, Json, Namespace, mentions
+from settlemark_adapters.store._edits import (
+    Edit,
+    State,
+    appending,
+    bare,
+    deleting,
+    digest,
+    fitting,
+    marked,
+    putting,
+    replacing,
+    state_of,
+)
+from settlemark_adapters.store._faults import ChangedOutside, MemoryFault, StoreLost
+
+RESERVED = frozenset({"settlemark", "langgraph"})
+EFFECTS: Namespace = ("settlemark", "effects")
+GONE: Namespace = ("settlemark", "gone")
+DAY = 86_400.0
+_PAGE = 200
+
+
+class Store(Adapter):
+    """Memory tools over a store: look up, search, put, append to, replace in, delete.
+
+    Args:
+        base_store: a LangGraph store, or a mapping of shared blocks.
+        settlement: as for every adapter.
+        field: where a value's text stands, for `append_memory` and `replace_in_memory`.
+        index: the fields that the store embeds for its search, if it has one.
+        clock: tells the time, for `prune`.
+        name, effects: as for every adapter.
+
+    Laws: the version of a name grows with every write, undone and deleted ones included, and is never used again.
+    An undo restores the value it found, or refuses because somebody has written past the settlement since.
+
+    Raises (from the tools):
+        ScopeError: a namespace or a name that no store can hold; nothing was done.
+        VersionMoved, ChangedOutside, MemoryFault: see there; nothing was changed.
+        StoreLost: the store failed while it was to write.
+    """
+
+    def __init__(
+        self,
+        base_store: BaseStore | MutableMapping[str, Any],
+        settlement: Settlement | None = None,
+        *,
+        field: str = "text",
+        index: list[str] | None = None,
+        clock: Callable[[], float] = time.time,
+        name: str = "",
+        effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._base: BaseStore = Blocks(base_store) if isinstance(base_store, MutableMapping) else base_store
+        self._field = field
+        self._index = index
+        self._clock = clock
+        self._lock = threading.RLock()
+        super().__init__(settlement, name=name, effects=effects)
+
+    # ---- what the declarations name
+
+    def _at(self, namespace: str, name: str) -> str:
+        path = (*_path(namespace), _named(name))
+        return f"memory:/{'/'.join(map(escape, path))}"
+
+    def _under(self, namespace: str) -> str:
+        return f"memory:/{'/'.join(map(escape, _path(namespace)))}"
+
+    def _fit(self, value: Json) -> None:
+        fitting(value)
+
+    def _version(self, namespace: str, name: str) -> str:
+        return self._state(_path(namespace), name).version
+
+    def _found(self, namespace: str, name: str, key: str) -> Any:
+        """Tell from the marks whether the call under a key has written: its result, None, or `UNKNOWN`."""
+        return self._became(key, self._state(_path(namespace), name))
+
+    def _restore(self, namespace: str, name: str, result: Any, key: str) -> None:
+        """Put back what stood there before the call under a key, if that is still what stands there."""
+        record, path = self._record(key), _path(namespace)
+        if record is None:
+            if result is None:
+                return  # it never got so far
+            raise MemoryFault(
+                f"{namespace}/{name} cannot be put back: what stood there before is no longer kept (prune); mend it by"
+                " hand",
+                namespace=namespace, name=name,
+            )  # fmt: skip
+        with self._lock:
+            now, was = self._state(path, name), record["was"]
+            if now.writer == key and not now.meddled:
+                self._set(path, name, record["before"], now.counter + 1, was["writer"])
+            elif (now.writer, now.digest) != (was["writer"], was["digest"]):
+                raise ChangedOutside(
+                    f"{namespace}/{name} was changed past the settlement (it is at version {now.version}, and was"
+                    f" written as {record['result']['version']}): it stays as it is; mend it by hand",
+                    namespace=namespace, name=name, version=now.version,
+                )  # fmt: skip
+
+    # ---- the tools
+
+    @operation("get_memory", "read", scope=_at, live=_version)
+    def get(self, namespace: str, name: str) -> Json:
+        """Look up one memory: its value (null if there is none) and its version.
+
+        Args:
+            namespace: where it is kept, as a path: "users/ada".
+            name: its name there.
+        """
+        now = self._state(_path(namespace), _named(name))
+        for request in _staged(self._at(namespace, name)):
+            if (request["namespace"], request["name"]) == (namespace, name):
+                now = State(self._edited(request)(now), now.counter + 1, None, "")
+        return {"value": now.value, "version": now.version}
+
+    @operation("search_memory", "read", scope=_under)
+    def search(self, namespace: str, query: str = "", limit: int = 10) -> list[Json]:
+        """Search the memories in a namespace and below it.
+
+        Args:
+            namespace: where to look, as a path: "users/ada".
+            query: what to look for; leave it empty for all.
+            limit: how many to return at most.
+        """
+        found = self._base.search(_path(namespace), query=query or None, limit=limit)
+        known = {("/".join(item.namespace), item.key): bare(item.value) for item in found}
+        for request in _staged(self._under(namespace)):
+            place = (request["namespace"], request["name"])
+            value = self.get(*place)["value"]
+            known.pop(place, None)
+            if value is not None and mentions(value, query):
+                known[place] = value
+        return [{"namespace": place, "name": name, "value": value} for (place, name), value in known.items()][:limit]
+
+    @operation("put_memory", "reversible", scope=_at, check=_fit, undo=_restore, probe=_found)
+    def put(self, namespace: str, name: str, value: Json, expected_version: str | None = None) -> Json:
+        """Put a memory in place of what stands there, and return its version.
+
+        Args:
+            namespace: where it is kept, as a path: "users/ada".
+            name: its name there.
+            value: the memory, an object.
+            expected_version: the version you have read ("0" if there was none); refused if it has moved since.
+        """
+        return self._write(namespace, name, putting(fitting(value), expected_version, namespace, name))
+
+    @operation("append_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    def append(self, namespace: str, name: str, text: str) -> Json:
+        """Append a line to a memory's text, whatever stands there by now, and return its version.
+
+        Args:
+            namespace: where it is kept, as a path: "team".
+            name: its name there; it is created if there is none.
+            text: the line.
+        """
+        return self._write(namespace, name, appending(self._field, text, namespace, name))
+
+    @operation("replace_in_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    def replace(self, namespace: str, name: str, old: str, new: str) -> Json:
+        """Replace a passage of a memory's text, and return its version.
+
+        Args:
+            namespace: where it is kept, as a path: "team".
+            name: its name there.
+            old: the passage, which must stand there exactly once.
+            new: what is to stand in its place.
+        """
+        return self._write(namespace, name, replacing(self._field, (old, new), namespace, name))
+
+    @operation("delete_memory", "reversible", scope=_at, undo=_restore, probe=_found)
+    def delete(self, namespace: str, name: str, expected_version: str | None = None) -> Json:
+        """Delete a memory, and return the version that says so.
+
+        Args:
+            namespace: where it is kept, as a path: "users/ada".
+            name: its name there.
+            expected_version: the version you have read; refused if it has moved since.
+        """
+        return self._write(namespace, name, deleting(expected_version, namespace, name))
+
+    def prune(self, days: float = 30.0) -> int:
+        """Forget what the undos of calls older than this would need, and return how many were forgotten.
+
+        Choose more days than a transaction may stay open, or be rewound.
+        """
+        before, old, offset = self._clock() - days * DAY, list[str](), 0
+        while page := self._base.search(EFFECTS, limit=_PAGE, offset=offset):
+            old += [item.key for item in page if item.value["at"] < before]
+            offset += len(page)
+        for key in old:
+            self._base.delete(EFFECTS, key)
+        return len(old)
+
+    # ---- reading and writing marked values
+
+    def _write(self, namespace: str, name: str, edit: Edit) -> Json:
+        path, me = _path(namespace), self.key
+        _named(name)
+        with self._lock:
+            now = self._state(path, name)
+            if (done := self._became(me, now)) is UNKNOWN:
+                raise ChangedOutside(
+                    f"{namespace}/{name} was changed past the settlement, so that nobody can tell whether this call"
+                    " had written it: it stays as it is; look at it, and decide anew",
+                    namespace=namespace, name=name, version=now.version,
+                )  # fmt: skip
+            if done is not None:
+                return cast("Json", done)
+            value = edit(now)
+            result = {"version": str(now.counter + 1)}
+            if current_call() is not None:  # else nobody will ask, or undo
+                was = {"writer": now.writer, "digest": now.digest}
+                told = {"before": now.value, "was": was, "result": result, "at": self._clock(), "path": [*path, name]}
+                self._put(EFFECTS, digest(me), told)
+            self._set(path, name, value, now.counter + 1, me)
+            return result
+
+    def _became(self, key: str, now: State) -> Any:
+        """Follow the writers back from the last one: the call under a key is among them, or was not, or who knows."""
+        record = self._record(key)
+        if record is None:
+            return None
+        before, writer = record["was"]["writer"], now.writer
+        while writer not in (None, before, key):
+            earlier = self._record(writer)
+            writer = None if earlier is None else earlier["was"]["writer"]
+            if earlier is None or (writer is None and before is not None):
+                return UNKNOWN
+        if writer == key:
+            return record["result"]
+        untouched = before is not None or now.writer is not None or now.digest == record["was"]["digest"]
+        return None if writer == before and untouched else UNKNOWN
+
+    def _record(self, key: str) -> Json | None:
+        found = self._base.get(EFFECTS, digest(key))
+        return None if found is None else cast("Json", found.value)
+
+    def _state(self, path: Namespace, name: str) -> State:
+        found = self._base.get(path, name)
+        if found is None:
+            gone = self._base.get(GONE, digest("/".join((*path, name))))
+            mark: Json = {} if gone is None else gone.value
+            return State(None, mark.get("version", 0), mark.get("writer"), "")
+        return state_of(found.value)
+
+    def _set(self, path: Namespace, name: str, value: Json | None, version: int, writer: str | None) -> None:
+        if value is not None:
+            self._put(path, name, marked(value, version, writer), self._index)
+            return
+        # First, so that the version goes on from here: until the value is gone, its own mark is what counts.
+        self._put(GONE, digest("/".join((*path, name))), {"version": version, "writer": writer})
+        try:
+            self._base.delete(path, name)
+        except Exception as error:
+            raise _lost(path, name, error) from error
+
+    def _put(self, path: Namespace, name: str, value: Json, index: list[str] | Literal[False] | None = False) -> None:
+        try:
+            self._base.put(path, name, value, index)
+        except Exception as error:
+            raise _lost(path, name, error) from error
+
+    def _edited(self, request: Staged) -> Edit:
+        place = request["namespace"], request["name"]
+        match request.tool.removeprefix(self._prefix):
+            case "put_memory":
+                return putting(request["value"], request["expected_version"], *place)
+            case "append_memory":
+                return appending(self._field, request["text"], *place)
+            case "replace_in_memory":
+                return replacing(self._field, (request["old"], request["new"]), *place)
+            case "delete_memory":
+                return deleting(request["expected_version"], *place)
+            case _:
+                return lambda now: now.value
+
+
+def _path(namespace: str) -> Namespace:
+    path = tuple(namespace.split("/"))
+    if any(not label or "." in label or label != label.strip() for label in path):
+        raise MemoryFault(
+            f"{namespace!r} is no namespace: write a path of names without dots, as in 'users/ada'", namespace=namespace
+        )
+    if path[0] in RESERVED:
+        raise MemoryFault(f"the namespace {path[0]!r} is reserved: choose another", namespace=namespace)
+    return path
+
+
+def _named(name: str) -> str:
+    if not name.strip():
+        raise MemoryFault("a memory needs a name", name=name)
+    return name
+
+
+def _lost(path: Namespace, name: str, error: Exception) -> StoreLost:
+    return StoreLost(f"the store failed while {'/'.join((*path, name))} was written ({type(error).__name__}: {error})")
+
+
+def _staged(scope: str) -> list[Staged]:
+    call = current_call()
+    return [] if call is None else call.staged(scope)
+
+
+__all__ = ["Store"]
