@@ -8,37 +8,10 @@ on that path is at the highest of them that it satisfies.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from itertools import combinations
 
+from settlemark._level import ANOMALIES, Level, Point
 from settlemark.history._verdict import Verdict
-
-ANOMALIES = ("A1", "A3", "A6", "A2")
-"""In the order in which the levels exclude them."""
-Point = frozenset[str]
-"""Of which anomalies a history is free."""
-
-
-class Level(IntEnum):
-    """What is prevented: each level excludes one anomaly more.
-
-    `L0` nothing, `L1` stale generation, `L2` causal cascades too, `L3` reordered effects too, `L4` phantom tools too.
-    """
-
-    L0 = 0
-    L1 = 1
-    L2 = 2
-    L3 = 3
-    L4 = 4
-
-    @property
-    def prevents(self) -> Point:
-        """The anomalies it excludes.
-
-        >>> sorted(Level.L2.prevents)
-        ['A1', 'A3']
-        """
-        return frozenset(ANOMALIES[: int(self)])
 
 
 def point_of(verdicts: Iterable[Verdict]) -> Point:
