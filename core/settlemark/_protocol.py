@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from settlemark._chronicle import Chronicle
 from settlemark._entangled import are_siblings, refuse_callers, refuse_circle, refuse_siblings, siblings
 from settlemark._errors import (
     Cancelled,
@@ -101,6 +102,7 @@ class Protocol:
         self.by_id: dict[int, Txn] = {}
         self.named: dict[str, Txn] = {}
         self.journal: list[Step] | None = None
+        self.chronicle: Chronicle | None = None  # who writes down what was decided
         self.closed: list[Txn | Call] | None = None  # what ended since the last commit, where that can fail
         self._order = Positions()
         self._tied: set[int] = set()
@@ -160,6 +162,8 @@ class Protocol:
         self.versions.take_plan(txn)
         for scope in declared:
             self._hold(txn, scope, declared=True)
+        if self.chronicle is not None:
+            self.chronicle.began(txn)
         return txn
 
     def refuse_fenced(self, name: str, run: str) -> None:
@@ -386,6 +390,8 @@ class Protocol:
             hold.readings += 1
             txn.reading += 1
             self.versions.read(txn, hold.scope)
+            if self.chronicle is not None:
+                self.chronicle.read(txn, hold.scope)
             return
         txn.wrote = True
         if call.mode is Mode.HELD:
@@ -433,6 +439,8 @@ class Protocol:
         if not happened:
             self._close(call)
             self._drop_claim(hold)
+        elif self.chronicle is not None:
+            self.chronicle.left(txn, call.place, call.scope, held=False)
         if txn.state is State.ABORTING and not txn.running:
             self._conclude(txn)
 
@@ -463,6 +471,8 @@ class Protocol:
         if hold is None:
             return
         hold.txn.released = True
+        if self.chronicle is not None:
+            self.chronicle.left(hold.txn, call.place, call.scope, held=True)
         hold.held -= 1
         self._refresh(hold)
 
@@ -605,8 +615,10 @@ class Protocol:
     @step
     def _decided(self, txn: Txn, lasting: bool) -> None:
         self._move_state(txn, Event.DECIDE)
+        written = [hold for hold in txn.holds.values() if hold.claims or hold.held] if txn.wrote else []
+        if self.chronicle is not None:
+            self.chronicle.decided(txn, (hold.scope for hold in written))
         if txn.wrote:
-            written = [hold for hold in txn.holds.values() if hold.claims or hold.held]
             self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
         if not lasting and not any(hold.held for hold in txn.holds.values()):
             self.finish(txn)
@@ -622,6 +634,8 @@ class Protocol:
             self.versions.consume_plan(txn)
         elif txn.reads:
             self.versions.keep_plan(txn)
+        if self.chronicle is not None:
+            self.chronicle.committed(txn)
         self._forget(txn)
 
     @step
@@ -671,6 +685,8 @@ class Protocol:
             self.versions.drop_plan(txn.run)
         elif txn.reads and txn.reason is not Reason.WOUNDED:
             self.versions.keep_plan(txn)
+        if self.chronicle is not None:
+            self.chronicle.aborted(txn)
         if txn.retry and txn.reason in RETRIED and txn.run not in self.fenced:
             self._succeed(txn)
         else:
@@ -682,6 +698,8 @@ class Protocol:
             parent=txn.parent, group=txn.group, role=txn.role,
         )  # fmt: skip
         txn.successor = again
+        if self.chronicle is not None:
+            self.chronicle.began(again)
         again.since = self.time
         del self.by_id[txn.id]
         if self.closed is not None:

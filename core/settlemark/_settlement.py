@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries
@@ -55,6 +55,9 @@ from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
 from settlemark.ledger._failures import shown
 from settlemark.ledger._recoverable import objections
 from settlemark.ledger._redaction import Redaction, Rule
+
+if TYPE_CHECKING:
+    from settlemark.history._engine import Historian
 
 _log = logging.getLogger("settlemark")
 
@@ -149,6 +152,7 @@ class Settlement(Operators):
         tenant: str | None = None,
         retention: float | None = None,
         observe: Observer | None = None,
+        history: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         ids: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -186,6 +190,7 @@ class Settlement(Operators):
         if observe is not None:
             told = self.driver.observer = Told(observe)
             self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
+        self._historian = None if history is None else self._recording(history)
         self._tender: Tender | None = None
         if not self.ledger.immediate:
             self._tender = Tender(self.driver, every=lease / 3)
@@ -748,6 +753,16 @@ class Settlement(Operators):
         if self._tender is not None:
             self._tender.stop()
         self.ledger.close()
+        if self._historian is not None:
+            self._historian.close()
+
+    def _recording(self, path: str | os.PathLike[str]) -> Historian:
+        from settlemark.history._engine import Historian
+
+        historian = Historian(os.fspath(path))
+        with self.driver.local as protocol:
+            protocol.chronicle = historian.chronicle
+        return historian
 
     def __enter__(self) -> Self:
         return self

@@ -425,11 +425,13 @@ class Shared:
         number, state = found[0] if found else (0, "")
         joins = self.applied == -1  # then nobody has a transaction of this replica that must stay the same object
         fresh = self.protocol if joins else Protocol()
+        chronicle, fresh.chronicle = fresh.chronicle, None  # what was decided before it joined is not its to tell
         load(fresh, json.loads(state) if state else _EMPTY)
         self._imaged = number
         for entry, steps in wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": number}):
             replay(fresh, json.loads(steps))
             number = entry
+        fresh.chronicle = chronicle
         if joins:
             self.applied = number
             fresh.take_aborted()  # by others, who conclude them, or long ago

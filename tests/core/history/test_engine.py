@@ -1,0 +1,165 @@
+"""The engine writes its own history: what committed, on what it was grounded, and in which order it left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import pytest
+
+from settlemark import Settlement, Stale, effect
+from settlemark.history import Level, analyze, read
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "history.jsonl"
+
+
+@pytest.fixture(params=["memory:", "sqlite"])
+def url(request, tmp_path):
+    return request.param if request.param == "memory:" else f"sqlite:///{tmp_path / 'trip.db'}"
+
+
+@effect("reversible", scope="cell:/{cell}", undo=lambda: None)
+async def put(cell): ...
+
+
+@effect("irreversible", scope="cell:/{cell}")
+async def announce(cell): ...
+
+
+@effect("read", scope="cell:/{cell}")
+async def get(cell): ...
+
+
+def told(path):
+    return [(r.name, r.read_time, r.write_time, r.read_values, r.write_values) for r in read(path)]
+
+
+def test_a_record_says_what_was_read_and_written_by_its_versions(url, path):
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1") as tx:
+            tx.read("cell:/x")
+            tx.call(sync(put), cell="x")
+        with settlement.transaction("bob/1") as tx:
+            tx.read("cell:/x")
+            tx.read("cell:/y")
+    assert told(path) == [
+        ("ada/1", 0, 1, {"cell:/x": None}, {"cell:/x": 1}),
+        ("bob/1", 1, 2, {"cell:/x": 1, "cell:/y": None}, {}),
+    ]
+    assert [record.agent for record in read(path)] == ["ada", "bob"]
+
+
+def sync(function):
+    """The tool in plain code: what it does is nothing."""
+    from settlemark._effect import bear, declaration_of
+
+    def plain(cell):
+        return None
+
+    bear(plain, declaration_of(function))
+    return plain
+
+
+def test_what_was_undone_leaves_no_record(url, path):
+    with Settlement(url, history=path) as settlement:
+        with pytest.raises(RuntimeError), settlement.transaction("ada/1") as tx:
+            tx.call(sync(put), cell="x")
+            raise RuntimeError
+        bob = settlement.transaction("bob/1")
+        older = bob.__enter__()
+        with pytest.raises(Stale), settlement.transaction("ada/2") as tx:
+            tx.read("cell:/x")
+            older.call(sync(put), cell="x")
+            bob.__exit__(None, None, None)
+            tx.call(sync(put), cell="y")
+    assert told(path) == [("bob/1", 0, 1, {}, {"cell:/x": 1})]
+
+
+def test_a_write_that_overlaps_what_was_read_counts_as_one_of_it(url, path):
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1") as tx:
+            tx.read("cell:/")
+        with settlement.transaction("bob/1") as tx:
+            tx.call(sync(put), cell="x")
+    (_, began, _, seen, _), (_, _, wrote, _, written) = told(path)
+    assert (began, seen, wrote, written) == (0, {"cell:/": None}, 2, {"cell:/x": 2})
+
+
+def test_what_was_seen_already_when_it_was_read_is_not_stale(url, path):
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1") as tx:
+            tx.read("cell:/x")
+            for n in (1, 2):
+                with settlement.transaction(f"bob/{n}", independent=True) as other:
+                    other.call(sync(put), cell="y")
+            tx.read("cell:/y")
+    assert [(r.name, r.read_time, sorted(r.read_values)) for r in read(path)][2:] == [
+        ("ada/1", 0, ["cell:/x"]), ("ada/1", 2, ["cell:/y"]),
+    ]  # fmt: skip
+    assert analyze(read(path)).level is Level.L4
+
+
+def test_effects_are_told_as_they_left_and_what_is_held_is_issued_to_the_commit(url, path):
+    with Settlement(url, history=path) as settlement, settlement.transaction("ada/1") as tx:
+        tx.call(sync(announce), cell="x")
+        tx.call(sync(put), cell="y")
+    (record,) = read(path)
+    assert record.io == record.co == [("cell:/y", 1), ("cell:/x", 0)]
+    assert record.externalized
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_agents_do_beside_each_other_no_anomaly_is_in_it(url, path, seed):
+    chance = random.Random(seed)
+    plans = [[(chance.choice([get, put, announce]), chance.choice("xyz")) for _ in range(3)] for _ in range(24)]
+
+    async def work(settlement, number, plan):
+        async def body(tx):
+            for tool, cell in plan:
+                await tx.call(tool, cell=cell)
+                await asyncio.sleep(0)
+
+        await settlement.run(f"agent{number % 6}/{number}", body)
+
+    settlement = Settlement(url, history=path, wait=60)
+    await asyncio.gather(*(work(settlement, n, plan) for n, plan in enumerate(plans)))
+    await asyncio.to_thread(settlement.close)
+    found = analyze(read(path))
+    assert (found.level, found["A1"].count, found["effects"].count) == (Level.L4, 0, 0)
+    assert {record.name for record in read(path)} == {f"agent{n % 6}/{n}" for n in range(24)}
+
+
+def test_each_process_that_shares_a_store_can_write_all_of_it(tmp_path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    with Settlement(url, history=one) as first, Settlement(url, history=two) as second:
+        for name, settlement in (("ada/1", first), ("bob/1", second), ("ada/2", first), ("bob/2", second)):
+            with settlement.transaction(name) as tx:
+                tx.read("cell:/x")
+                tx.call(sync(put), cell="x")
+    assert [record.name for record in read(two)] == ["ada/1", "bob/1", "ada/2", "bob/2"][-len(list(read(two))) :]
+    assert [record.name for record in read(one)][:3] == ["ada/1", "bob/1", "ada/2"]
+
+
+def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_else(url, path, caplog, monkeypatch):
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1"):
+            pass
+
+        def full(record):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(settlement._historian._file, "write", full)
+        with caplog.at_level(logging.ERROR, "settlemark"):
+            for name in ("ada/2", "ada/3"):
+                with settlement.transaction(name) as tx:
+                    tx.call(sync(put), cell="x")
+    assert [t.state.value for t in Settlement(url).transactions()] in ([], ["committed"] * 2, ["committed"] * 3)
+    assert [r.message for r in caplog.records] == [
+        f"the history {path} ends here, it cannot be written: [Errno 28] No space left on device"
+    ]
+    assert [record.name for record in read(path)] == ["ada/1"]
