@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from settlemark._current import current_call
+from settlemark._current import CurrentCall, current_call
 from settlemark._effect import (
     HELD_CLASSES,
     Declaration,
@@ -33,8 +33,8 @@ from settlemark._settlement import Settlement
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_bare: ContextVar[str] = ContextVar("settlemark_adapters_bare", default="")
-"""The key of a call that no transaction makes, while it acts; empty while one does."""
+_bare: ContextVar[tuple[CurrentCall | None, str] | None] = ContextVar("settlemark_adapters_bare", default=None)
+"""The key of a call that no transaction makes, while it acts, and the call that it is a part of, if any."""
 _FIELD = re.compile(r"\{(\w+)")
 _UNDOABLE = frozenset({EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT})
 
@@ -144,7 +144,8 @@ class Adapter:
         self._prefix = f"{name}_" if name else ""
         self._overrides = dict(effects or {})
         self._tools: dict[str, Callable[..., Any]] = {}
-        self._named: dict[str, str] = {}  # which of its tools each name stands for
+        # Which of its tools each name stands for, and which of that one's arguments each argument is.
+        self._standing_for: dict[str, tuple[str, Mapping[str, str]]] = {}
         found = self.operations()
         for tool in self._overrides:
             _check_known(tool, found, f"effects= of {type(self).__name__}")
@@ -197,8 +198,10 @@ class Adapter:
 
         Bare is a tool, too, that another tool calls as a part of its own work: that one's key is not for this.
         """
-        call = current_call()
-        return _bare.get() or (uuid.uuid4().hex if call is None else call.key)
+        call, bare = current_call(), _bare.get()
+        if bare is not None and bare[0] is call:  # else a transaction has begun within it, whose calls have their own
+            return bare[1]
+        return uuid.uuid4().hex if call is None else call.key
 
     def _is_own(self, tool: str) -> bool:
         """Whether the running call is of this tool, or of a user's function declared as it, whatever its name."""
@@ -207,8 +210,8 @@ class Adapter:
         if effect is None:
             return call is not None
         declared = effect.declaration
-        if declared.tool in self._named:
-            return self._named[declared.tool] == tool
+        if declared.tool in self._standing_for:
+            return self._standing_for[declared.tool][0] == tool
         handlers = (declared.scope, declared.undo, declared.probe, declared.check, declared.release)
         owners = [getattr(handler.function, "__self__", None) for handler in handlers if isinstance(handler, Handler)]
         return self in owners
@@ -224,7 +227,7 @@ class Adapter:
         around = parts.pop("around", None)
         if renamed:
             function = _renaming(function, {own: other for other, own in renamed.items()})
-        self._named[name] = known.tool
+        self._standing_for[name] = (known.tool, {own: told for told, own in renamed.items()})
         made = self._within(function, around, known.tool)
         made.__name__ = made.__qualname__ = name
         if renamed:
@@ -261,7 +264,7 @@ class Adapter:
         def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[None]:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            token = _bare.set("" if self._is_own(tool) else uuid.uuid4().hex)
+            token = _bare.set(None if self._is_own(tool) else (current_call(), uuid.uuid4().hex))
             try:
                 context: AbstractContextManager[Any] = (
                     nullcontext()

@@ -9,13 +9,14 @@ import contextlib
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_BETWEEN = re.compile(r"[\s<>()\[\]\",;:]+")
 _LONGEST_LOCAL, _LONGEST_ADDRESS = 64, 254
 _BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, half characters, line and paragraph separators
 
@@ -38,7 +39,10 @@ def addresses(argument: str, given: Any) -> list[str]:
     Raises:
         ValueError: one is malformed, or there is nobody.
     """
-    listed: list[Any] = [given] if isinstance(given, str) else list(given or ())
+    try:
+        listed: list[Any] = [given] if isinstance(given, str) else list(given or ())
+    except TypeError:
+        raise ValueError(f"{argument}= is {given!r}: give an address as text, or a list of them") from None
     if argument == "to" and not listed:
         raise ValueError("to= is empty: name at least one address")
     return [one_address(one_line(argument, each)) for each in listed]
@@ -89,32 +93,37 @@ def some_text(argument: str, value: Any) -> str:
     return value
 
 
-def is_suppressed(listed: Suppressed, address: str) -> bool:
-    """Whether an address, as `one_address` returns it, must not be written to.
+def suppressed_among(listed: Suppressed, everybody: Iterable[str]) -> list[str]:
+    """Return which of some addresses, as `one_address` returns them, must not be written to.
 
     Raises:
         OSError: the list cannot be read, so nobody knows.
 
-    >>> is_suppressed(["Ada@B.example", "@spam.example"], "ada@b.example")
-    True
+    >>> suppressed_among(["Ada <Ada@B.example>", "@spam.example"], ["ada@b.example", "bob@b.example"])
+    ['ada@b.example']
     """
-    folded = address.casefold()
     if callable(listed):
-        return bool(listed(folded))
-    entries: Iterable[str] = listed if isinstance(listed, Collection) else _lines(Path(listed))
-    found = {_entry(each) for each in entries}
-    return folded in found or folded[folded.rindex("@") :] in found
+        return [address for address in everybody if listed(address.casefold())]
+    # Copied first: it may grow meanwhile.
+    entries = list(listed) if isinstance(listed, Collection) else _lines(Path(listed))
+    found = {each for entry in entries for each in _named_in(entry)}
+    return [a for a in everybody if (folded := a.casefold()) in found or folded[folded.rindex("@") :] in found]
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.partition("#")[0] for line in path.read_text(encoding="utf-8").splitlines()]
+    # What some editors put before the first line must not make another address of it.
+    return [line.partition("#")[0] for line in path.read_text(encoding="utf-8-sig").splitlines()]
 
 
-def _entry(written: str) -> str:
-    local, at, domain = written.strip().rpartition("@")
-    with contextlib.suppress(UnicodeError):  # it is compared as it is, then: a list has no mistakes that let one pass
-        domain = domain.encode("idna").decode()
-    return f"{local}{at}{domain}".casefold()
+def _named_in(entry: str) -> Iterator[str]:
+    """Yield each address in an entry, whatever stands around it: no mistake in a list lets one pass."""
+    for word in _BETWEEN.split(entry):
+        for written in (word, word.strip("'")):
+            local, at, domain = written.rpartition("@")
+            if at:
+                with contextlib.suppress(UnicodeError):  # it is compared as it is, then
+                    domain = domain if domain.isascii() else domain.encode("idna").decode()
+                yield f"{local}{at}{domain.rstrip('.')}".casefold()
 
 
-__all__ = ["Suppressed", "addresses", "is_suppressed", "one_address", "one_line", "recipients", "some_text"]
+__all__ = ["Suppressed", "addresses", "one_address", "one_line", "recipients", "some_text", "suppressed_among"]

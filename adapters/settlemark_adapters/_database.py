@@ -6,6 +6,7 @@ leaves the outcome unknown: `OutcomeLost` is a `ConnectionError`, which settlema
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import weakref
 from collections.abc import Generator, Mapping
@@ -26,6 +27,10 @@ _DOWN = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
 
 class DatabaseUnavailable(RuntimeError):
     """The database cannot be reached, or is locked by another for too long: nothing was done."""
+
+
+class DatabaseLocked(DatabaseUnavailable):
+    """Another writes to the SQLite file just now: nothing was done."""
 
 
 class DatabaseRefused(ValueError):
@@ -102,20 +107,24 @@ class Database:
             self._prepared.add(id(tables))
 
     @contextmanager
-    def begin(self, doing: str, *, keep: bool = True, reads: bool = False) -> Generator[sa.Connection, None, None]:
+    def begin(
+        self, doing: str, *, keep: bool = True, reads: bool = False, waits: bool = True
+    ) -> Generator[sa.Connection, None, None]:
         """Give a connection within a transaction, which is committed at the end of the block, or with it undone.
 
         Args:
             doing: what it is for, as an error says it: "insert_row".
             keep: False takes everything back at the end.
             reads: it will only look, so no writer of a SQLite file is kept out meanwhile.
+            waits: False raises at once where another writes to the SQLite file: an event loop that waited would keep
+                that one from ever ending.
 
         Raises:
-            DatabaseUnavailable, DatabaseRefused: nothing was done.
+            DatabaseUnavailable, DatabaseRefused: nothing was done. DatabaseLocked: not now.
             OutcomeLost: nobody knows.
         """
         with self._told(doing), self._connected() as connection:
-            self._start(connection, reads=reads)
+            self._start(connection, reads=reads, waits=waits)
             try:
                 yield connection
             except BaseException:
@@ -154,13 +163,20 @@ class Database:
         with self.engine.connect().execution_options(isolation_level=level) as connection:
             yield connection
 
-    def _start(self, connection: sa.Connection, *, reads: bool) -> None:
+    def _start(self, connection: sa.Connection, *, reads: bool, waits: bool) -> None:
         connection.begin()
         if self.dialect != "sqlite":
             connection.execute(sa.text("SELECT set_config('lock_timeout', :most, true)"), {"most": f"{LOCK_SECONDS}s"})
         elif not getattr(connection.connection.dbapi_connection, "in_transaction", False):
             # Unless the engine's owner has it begin by itself.
-            connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+            patience = 0 if waits else connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+            try:
+                if patience:
+                    connection.exec_driver_sql("PRAGMA busy_timeout=0")
+                connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+            finally:
+                if patience:  # who owns the engine uses the connection again
+                    connection.exec_driver_sql(f"PRAGMA busy_timeout={patience}")
 
     def _commit(self, connection: sa.Connection, doing: str) -> None:
         try:
@@ -188,8 +204,9 @@ class Database:
         try:
             yield
         except exc.SQLAlchemyError as error:
-            if isinstance(error, _DOWN) or getattr(error, "connection_invalidated", False):
-                raise DatabaseUnavailable(
+            if (isinstance(error, _DOWN) and not _is_mistake(error)) or getattr(error, "connection_invalidated", False):
+                kind = DatabaseLocked if _sqlite_code(error) == sqlite3.SQLITE_BUSY else DatabaseUnavailable
+                raise kind(
                     f"{doing} on {self.shown} did nothing: {_said(error)}; see that the database can be reached, and"
                     " that nobody holds it locked, then call again"
                 ) from error
@@ -203,6 +220,15 @@ def insert_unless_there(connection: sa.Connection, table: sa.Table, line: Mappin
     statement = _INSERTS[connection.dialect.name](table).values(dict(line)).on_conflict_do_nothing()
     # Without the option the count of an INSERT is not what the database said.
     return bool(connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount)
+
+
+def _sqlite_code(error: BaseException) -> int:
+    return int(getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)) & 0xFF
+
+
+def _is_mistake(error: BaseException) -> bool:
+    """Whether it is the statement's fault: SQLite calls a wrong name, and a write where none may be, operational."""
+    return _sqlite_code(error) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
 
 
 def _said(error: BaseException) -> str:
@@ -226,4 +252,4 @@ def _sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
-__all__ = ["Database", "DatabaseRefused", "DatabaseUnavailable", "OutcomeLost", "insert_unless_there"]
+__all__ = ["Database", "DatabaseLocked", "DatabaseRefused", "DatabaseUnavailable", "OutcomeLost", "insert_unless_there"]

@@ -40,7 +40,6 @@ class Keeping(Adapter):
             raise ValueError(f"keep_days={keep_days!r}: give a number of days above 0")
         self._kept_seconds = keep_days * DAY
         self._swept = 0.0
-        self._named: dict[str, tuple[str, Mapping[str, str]]] = {}
         super().__init__(settlement, name=name, effects=self._told_effects(effects or {}, staged=staged))
         self._sweep()
 
@@ -71,7 +70,9 @@ class Keeping(Adapter):
 
     def _order_theirs(self, about: str) -> Order:
         """Return the order that a function of the user's own carries out."""
-        return Order.of(tool_running(self._named) or "a function", repr(about), {"about": about}, self.settlement)
+        return Order.of(
+            tool_running(self._standing_for) or "a function", repr(about), {"about": about}, self.settlement
+        )
 
     def _waits(self) -> bool:
         """Whether the running call acts at the commit, so that its check has to look at what is there now.
@@ -85,8 +86,8 @@ class Keeping(Adapter):
         """Yield what the running transaction has staged below a scope: tools, unprefixed, and their arguments."""
         call = current_call()
         for request in call.staged(scope) if call is not None else ():
-            if request.tool in self._named:
-                tool, renamed = self._named[request.tool]
+            if request.tool in self._standing_for:
+                tool, renamed = self._standing_for[request.tool]
                 yield tool, {renamed.get(name, name): value for name, value in request.items()}
 
     # ---- making
@@ -94,7 +95,6 @@ class Keeping(Adapter):
     def _made(
         self, known: Operation[Any, Any], function: Callable[..., Any], name: str, renamed: Mapping[str, str]
     ) -> Callable[..., Any]:
-        self._named[name] = (known.tool, {own: told for told, own in renamed.items()})
         if getattr(function, "__self__", None) is self:  # its own methods keep what an undo needs with the act
             parts = known.parts.copy()
             parts.pop("around", None)

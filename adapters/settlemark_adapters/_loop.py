@@ -24,6 +24,8 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"settlemark-{name}", daemon=True)
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
@@ -33,15 +35,19 @@ class LoopThread:
             TimeoutError: it was not done in time.
             UsageError: the loop is closed; nothing was run.
         """
-        if self._loop.is_closed() or not self._thread.is_alive():
-            coroutine.close()
-            raise UsageError("this adapter is closed: make another one")
-        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(coroutine, timeout), self._loop).result()
+        with self._closing:  # what is begun by then, closing cancels; what comes behind it would wait for ever
+            if self._closed or not self._thread.is_alive():
+                coroutine.close()
+                raise UsageError("this adapter is closed: make another one")
+            running = asyncio.run_coroutine_threadsafe(asyncio.wait_for(coroutine, timeout), self._loop)
+        return running.result()
 
     def close(self) -> None:
         """Cancel what still runs, and end the thread. A second call does nothing."""
-        if self._loop.is_closed():
-            return
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
 
         async def cancel() -> None:
             others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from typing import Literal
 _BEGUN: Literal["begun"] = "begun"
 _UNDOING: Literal["undoing"] = "undoing"
 _UNDONE = "undone "
+_STATUS = re.compile(r"-?[0-9]{1,9}")
 _GRACE_SECONDS = 86_400.0
-_SCRIPT = 'mark=$1; word=$2; shift 2; "$@"; code=$?; echo "$word$code" >>"$mark"; exit $code'
+# Without a variable: whatever one is called, the command may have one of that name in its environment.
+_SCRIPT = '"$@"; set -- "$?"; echo "{word}$1" >>"$0"; exit "$1"'
 
 
 class StillRunning(RuntimeError):
@@ -37,7 +40,7 @@ class Told:
 
     Attributes:
         began: the command was begun at least once.
-        status: the exit status of its last try; None where that was cut short, or goes on.
+        status: the exit status of its last try; None where that was cut short, goes on, or cannot be read.
         running: some process of it is.
         undone: its undo has ended well, and it was not begun since.
     """
@@ -63,12 +66,15 @@ class Mark:
         self._write(f"{_UNDONE if undo else ''}{status}")
 
     def wrapped(self, words: Sequence[str], *, undo: bool = False) -> list[str]:
-        """Return a command that runs another and writes its exit status here, also when nobody waits for it."""
-        return ["/bin/sh", "-c", _SCRIPT, "sh", str(self.path), _UNDONE if undo else "", *words]
+        """Return a command that runs another and writes its exit status here, also when nobody waits for it.
+
+        The other is named by its path, else `sh` may have a command of that name itself.
+        """
+        return ["/bin/sh", "-c", _SCRIPT.format(word=_UNDONE if undo else ""), str(self.path), *words]
 
     def told(self) -> Told:
         """Return what stands here."""
-        return _told(self.path.read_text())
+        return _told(self.path.read_text(errors="replace"))
 
     def _write(self, line: str) -> None:
         os.write(self.fd, f"{line}\n".encode())
@@ -128,7 +134,7 @@ class Marks:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return Told(began=True, running=True)
-                return _told(file.read().decode())
+                return _told(file.read().decode(errors="replace"))
         except FileNotFoundError:
             return Told()
 
@@ -164,7 +170,7 @@ def _told(text: str) -> Told:
         elif line.startswith(_UNDONE):
             undone = line == f"{_UNDONE}0"
         elif line != _UNDOING:
-            status = int(line)
+            status = int(line) if _STATUS.fullmatch(line) else None  # what a power cut leaves says nothing
     return Told(began, status, running=False, undone=undone)
 
 

@@ -20,6 +20,10 @@ from settlemark_adapters._loop import LoopThread
 
 KEY = "settlemark/key"
 _TIMED_OUT = 408  # what the SDK raises when no answer came in time
+_GRACE_SECONDS = 1.0  # which the SDK has to raise it
+_NOT_BEGUN = frozenset(
+    {protocol.PARSE_ERROR, protocol.INVALID_REQUEST, protocol.METHOD_NOT_FOUND, protocol.INVALID_PARAMS}
+)
 _PAGES = 1000
 
 
@@ -28,7 +32,7 @@ class McpUnavailable(RuntimeError):
 
 
 class McpLost(ConnectionError):
-    """The server died, or spoke nonsense, after it was asked: whether it acted is unknown."""
+    """The server died, failed, or spoke nonsense, after it was asked: whether it acted is unknown."""
 
 
 class McpTimeout(TimeoutError):
@@ -36,7 +40,7 @@ class McpTimeout(TimeoutError):
 
 
 class McpRefused(RuntimeError):
-    """The server said no. Attribute `code`: its error's code."""
+    """The server said no, before it began. Attribute `code`: its error's code."""
 
     def __init__(self, message: str, *, code: int = 0) -> None:
         super().__init__(message)
@@ -151,12 +155,15 @@ class McpServer:
             assert live.session is not None
             assert live.serving is not None
             asking = asyncio.create_task(self._sent(live.session, tool, arguments, key))
-            await asyncio.wait({asking, live.serving}, return_when=asyncio.FIRST_COMPLETED)
+            # The SDK counts from when it was sent, which one that has stopped reading puts off for ever.
+            patience = self._timeout + _GRACE_SECONDS
+            await asyncio.wait({asking, live.serving}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
+                died = live.serving.done()
                 asking.cancel()
                 await asyncio.wait({asking})
                 await self._forget(live)
-                raise _lost(tool, "it died")
+                raise _lost(tool, "it died") if died else self._late(tool)
             try:
                 return asking.result()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -187,8 +194,16 @@ class McpServer:
 
     def _refusal(self, tool: str, error: McpError) -> Exception:
         if error.error.code == _TIMED_OUT:
-            return McpTimeout(f"{tool}: its MCP server did not answer within {self._timeout:g} s: ask it what it did")
-        return McpRefused(f"{tool}: its MCP server said no ({error.error.message})", code=error.error.code)
+            return self._late(tool)
+        if error.error.code in _NOT_BEGUN:
+            return McpRefused(f"{tool}: its MCP server said no ({error.error.message})", code=error.error.code)
+        return McpLost(
+            f"{tool}: its MCP server failed ({error.error.message}, error {error.error.code}), and what it had done by"
+            " then is unknown: look there before you ask again"
+        )
+
+    def _late(self, tool: str) -> McpTimeout:
+        return McpTimeout(f"{tool}: its MCP server did not answer within {self._timeout:g} s: ask it what it did")
 
 
 def _lost(tool: str, what: str) -> McpLost:

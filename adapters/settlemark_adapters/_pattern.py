@@ -59,10 +59,11 @@ class Template:
             raise self._wrong(f"cannot be split into words ({error})") from error
         if not words or _HOLE.search(words[0]):
             raise self._wrong("does not begin with a program's name")
-        quote = ""
+        quote, escaped = "", False
         for at, character in enumerate(self._body):
-            if character in _QUOTES and quote in ("", character):
+            if character in _QUOTES and quote in ("", character) and not escaped:
                 quote = "" if quote else character
+            escaped = character == "\\" and not escaped and quote != "'"
             # Inside quotes, what is filled in would close them.
             if _HOLE.match(self._body, at) and (quote or self._body[at - 1] in _BEFORE):
                 raise self._wrong("has a hole in quotes, or behind a $: leave these away, what is filled in is quoted")

@@ -9,6 +9,7 @@ happen" by being looked at again), Atomix table 4 (page scopes, no compensation 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 SECONDS = 30.0
+_NO_CONNECTION = "net::ERR_"  # how Chromium says that it reached no page
 GRID = 32
 """The hash has this many bits a side: each compares the brightness of two neighbouring patches of the screen."""
+_SCREEN = re.compile(f"[0-9a-f]{{{GRID * GRID // 4}}}")
 
 
 class Screen(TypedDict):
@@ -126,8 +129,9 @@ class Browser(Adapter):
         try:
             self._loop.run(stop(), self._seconds)
         except UsageError:
-            return
-        self._loop.close()
+            return  # it is closed
+        finally:
+            self._loop.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,12 +149,13 @@ class Browser(Adapter):
             return str(self._hashing.dhash(image, hash_size=GRID))
 
     def _fit(self, screen: str) -> None:
-        if len(screen) != GRID * GRID // 4 or not all(digit in "0123456789abcdef" for digit in screen):
-            raise UsageError(f"screen={screen[:40]!r} is none: pass on the `screen` that look_at_page answered with")
+        if not _SCREEN.fullmatch(str(screen)):
+            told = str(screen)[:40]
+            raise UsageError(f"screen={told!r} is none: pass on the `screen` that look_at_page answered with")
 
     def _on(self, url: str) -> None:
-        if not url.startswith(("http://", "https://", "about:", "data:")):
-            raise UsageError(f"{url[:80]!r} is no address of a page: begin it with https://")
+        if not str(url).startswith(("http://", "https://", "about:", "data:")):
+            raise UsageError(f"{str(url)[:80]!r} is no address of a page: begin it with https://")
 
     def _seen(self) -> str:
         return self._loop.run(self._hashed(), self._seconds)
@@ -194,6 +199,11 @@ class Browser(Adapter):
                 after = await self._hashed()
             except self._late as error:
                 raise TimeoutError(f"no answer within {self._seconds:g} s: what came of it is unknown") from error
+            except self._errors as error:
+                if _NO_CONNECTION in str(error):
+                    raise
+                told = str(error).partition("\n")[0]
+                raise ConnectionError(f"the page went away ({told}): what came of it is unknown; look there") from error
             changed = after != before or self.page.url != url
             said = "the screen has changed" if changed else "no effect to be seen: the screen is what it was before"
             return {"screen": after, "url": self.page.url, "changed": changed, "said": said}

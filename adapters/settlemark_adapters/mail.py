@@ -25,16 +25,17 @@ from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._addresses import (
     Suppressed,
     addresses,
-    is_suppressed,
     one_address,
     one_line,
     recipients,
     some_text,
+    suppressed_among,
 )
 
 _POLICY = email.policy.SMTP.clone(cte_type="7bit")  # not every server takes eight bits
 _LONGEST_REPLY = 300
-_OK, _WILL_FORWARD, _GOODBYE, _PERMANENT = 250, 251, 421, 500
+_GOODBYE = 421
+_YES, _NO = "2", ("4", "5")  # the first digit decides; what has none of these says nothing
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -94,8 +95,9 @@ class Mail(Adapter):
         context: which certificates are trusted; the system's by default.
         suppressed: who must not be written to: a collection of addresses (it may grow later), a file with one a line
             (`#` begins a comment), or a function that is given an address in lower case and says whether it is. An
-            entry `@domain` stands for all of a domain. Asked when the mail is called for, and again when it leaves:
-            no run can pass it. When it cannot be read, nothing is sent.
+            entry `@domain` stands for all of a domain; one with more in it (`Ada <ada@b.example>; on Monday`) for every
+            address there. Asked when the mail is called for, and again when it leaves: no run can pass it. When it
+            cannot be read, nothing is sent.
         find: given a Message-ID, says whether the server has accepted that message: searches a journal, or a sent
             folder. It returns its recipients or True; None or False when it surely has not (one that lags behind
             must not say so); or `settlemark.UNKNOWN`. Without it an outcome that was lost stays unknown.
@@ -209,7 +211,7 @@ class Mail(Adapter):
         return {"message_id": message_id, "accepted": accepted, "refused": refused}
 
     def _refuse_suppressed(self, everybody: list[str]) -> None:
-        among = [address for address in everybody if is_suppressed(self._suppressed, address)]
+        among = suppressed_among(self._suppressed, everybody)
         if among:
             raise SuppressedRecipient(
                 f"send_mail: {', '.join(among)} must not be written to (suppression list): nothing was sent to"
@@ -306,30 +308,39 @@ class Mail(Adapter):
             raise _refusal(self._host, accepted, refused)
         try:
             reply = _reply(server.data(letter.content))
-        except smtplib.SMTPDataError as error:
-            reply = _reply((error.smtp_code, error.smtp_error))
+        except smtplib.SMTPDataError as error:  # it did not want the message, and was not given it
+            raise _refusal(
+                self._host, [], refused | dict.fromkeys(accepted, _reply((error.smtp_code, error.smtp_error)))
+            ) from None
         except (smtplib.SMTPException, OSError) as error:
             raise MailLost(
                 f"send_mail: the connection to {self._host} broke before it had answered ({error}): look there for"
                 f" {letter.message_id}, or give find= so that it is looked for",
                 message_id=letter.message_id,
             ) from error
-        if not reply.startswith(str(_OK)):
+        if reply.startswith(_NO):
             raise _refusal(self._host, [], refused | dict.fromkeys(accepted, reply))
+        if not reply.startswith(_YES):
+            raise MailLost(
+                f"send_mail: {self._host} answered {reply!r} to the message, which is neither yes nor no: look there"
+                f" for {letter.message_id}, or give find= so that it is looked for",
+                message_id=letter.message_id,
+            )
         return accepted, refused
 
     def _announced(self, server: smtplib.SMTP, everybody: list[str]) -> tuple[list[str], dict[str, str]]:
         """Tell the server who it is for; return whom it takes and whom not."""
         code, said = server.mail(self._sender)
-        if code != _OK:
+        if not _reply((code, said)).startswith(_YES):
             return [], dict.fromkeys(everybody, _reply((code, said)))
         refused: dict[str, str] = {}
         for number, address in enumerate(everybody):
             code, said = server.rcpt(address)
+            reply = _reply((code, said))
             if code == _GOODBYE:
-                return [], refused | dict.fromkeys(everybody[number:], _reply((code, said)))
-            if code not in (_OK, _WILL_FORWARD):
-                refused[address] = _reply((code, said))
+                return [], refused | dict.fromkeys(everybody[number:], reply)
+            if not reply.startswith(_YES):
+                refused[address] = reply
         return [address for address in everybody if address not in refused], refused
 
 

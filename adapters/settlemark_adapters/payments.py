@@ -107,7 +107,7 @@ class Payments(Adapter):
 
     def _payable(self, amount: int, currency: str) -> None:
         """Refuse what is no amount of money."""
-        if currency not in self._currencies:
+        if type(currency) is not str or currency not in self._currencies:
             raise ValueError(f"currency={currency!r} is not taken here: give its ISO 4217 code, as in 'EUR'")
         if type(amount) is not int or amount <= 0:
             raise ValueError(
@@ -135,12 +135,10 @@ class Payments(Adapter):
 
     def _void(self, amount: int, currency: str, result: Any, key: str) -> None:
         """Take an authorization back; one that somebody has captured meanwhile is refused by the provider."""
-        if result is None:
-            result = self._answered(amount, currency, key)
-            if result is None:
-                return
-        request = Request("POST", self.PATHS["void"])
-        self._client.send(prepared("the undo of authorize_payment", request, {"result": result}, repeatable=True))
+        found = self._answered(amount, currency, key) if result is None else result
+        if found is not None:
+            request = Request("POST", self.PATHS["void"])
+            self._client.send(prepared("the undo of authorize_payment", request, {"result": found}, repeatable=True))
 
     def _order(self, tool: str, path: str, body: Mapping[str, Any], **values: Any) -> dict[str, Any]:
         """Order the provider to move money, under the key of the running call."""

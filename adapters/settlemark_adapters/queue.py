@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from settlemark import _codec
+from settlemark._current import current_call
 from settlemark._effect import EffectName
 from settlemark._scope import escape
 from settlemark._settlement import Settlement
@@ -154,6 +155,11 @@ class Outbox(Adapter):
             raise ValueError(f"topic={topic!r:.80} has a NUL character, which no database keeps: leave it out")
         _codec.check(message, "message")
 
+    def _fit_new(self, topic: Any, message: Any = None) -> None:
+        self._fit(topic, message)
+        if current_call() is not None:
+            self._check_new(self.key)
+
     def _find(self, topic: str) -> dict[str, Any] | None:
         id_ = message_id(self.key)
         with self._acting("probing publish", keep=False) as connection:
@@ -161,7 +167,7 @@ class Outbox(Adapter):
             found = connection.execute(sa.select(_outbox).where(_outbox.c.id == id_)).one_or_none()
             return None if found is None else {"id": found.id, "topic": found.topic, "number": found.number}
 
-    @operation("publish", "irreversible", scope=_named, check=_fit, probe=_find, keyed=True)
+    @operation("publish", "irreversible", scope=_named, check=_fit_new, probe=_find, keyed=True)
     def publish(self, topic: str, message: Any) -> dict[str, Any]:
         """Publish a message to a topic; it is delivered to all its consumers once this step has settled.
 
@@ -176,15 +182,23 @@ class Outbox(Adapter):
             found = connection.execute(sa.select(_outbox).where(_outbox.c.id == id_)).one_or_none()
             if found is not None:
                 if found.topic != topic or found.message not in (body, None):
-                    raise MessageConflict(
-                        f"another message was published under the key {self.key!r}, to {found.topic}: nothing was"
-                        " published; let no two ledgers that publish to one database use the same names",
-                        message_id=id_,
-                    )
+                    raise _conflict(self.key, found.topic)
                 return {"id": id_, "topic": topic, "number": found.number}
             connection.execute(_topics.update().where(_topics.c.topic == topic).values(last=number))
             connection.execute(_outbox.insert().values(id=id_, topic=topic, number=number, message=body))
         return {"id": id_, "topic": topic, "number": number}
+
+    def _check_new(self, key: str) -> None:
+        """Return when there is no message under the key of a call that is made for the first time.
+
+        A probe would take another ledger's for the one that this call publishes.
+        """
+        self.database.prepare(_tables)
+        with self.database.looking("looking for the message") as connection:
+            wanted = sa.select(_outbox.c.topic).where(_outbox.c.id == message_id(key))
+            found = connection.execute(wanted).scalar_one_or_none()
+        if found is not None:
+            raise _conflict(key, found)
 
     # ---- delivering
 
@@ -348,6 +362,14 @@ def message_id(key: str) -> str:
     '433f268b-24dd-5e33-b630-2df723b5a618'
     """
     return str(uuid.uuid5(_IDS, key))
+
+
+def _conflict(key: str, topic: str) -> MessageConflict:
+    return MessageConflict(
+        f"another message was published under the key {key!r}, to {topic}: nothing was published; give each ledger that"
+        " publishes to one database a namespace= of its own",
+        message_id=message_id(key),
+    )
 
 
 def _lock_topic(connection: sa.Connection, topic: str) -> int:

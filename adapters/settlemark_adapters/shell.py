@@ -356,6 +356,9 @@ class Shell(Adapter):
         self, tool: str, command: Filled, key: str, where: Path, mark: Mark | None = None, *, undo: bool = False
     ) -> dict[str, Any]:
         words = command.words
+        if mark is not None:
+            found = shutil.which(words[0], path=self._environment["PATH"])
+            words = [found if found is not None and Path(found).is_absolute() else words[0], *words[1:]]
         try:
             return run(
                 words if mark is None else mark.wrapped(words, undo=undo),

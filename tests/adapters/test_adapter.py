@@ -197,3 +197,22 @@ def test_a_tool_that_another_one_calls_as_a_part_of_its_work_has_a_key_of_its_ow
         tx.call(shelf.put, title="Sanditon")
     keys = [entry[2] for entry in shelf.log if entry[0] == "before"]
     assert (len(set(keys)), keys[2], "t#1/0" in keys) == (3, "t#1/1", False)
+
+
+def test_a_transaction_that_a_bare_tool_begins_has_its_own_keys_and_is_undone_under_them(settlement):
+    class Asking(Shelf):
+        def _off(self, title):
+            self.log.append(("undo", title, self.key))
+            del self.books[title]
+
+    outer, inner = Shelf(name="outer"), Asking(settlement)
+
+    def rearrange(title: str) -> None:
+        with pytest.raises(RuntimeError), settlement.transaction("within") as tx:
+            tx.call(inner.put, title=title)
+            raise RuntimeError
+
+    outer.declare("shelve", rearrange)(title="Emma")
+    key = "within#1/0"
+    assert inner.log == [("before", "Emma", key), ("after", "Emma"), ("undo", "Emma", key)]
+    assert (inner.books, settlement.residue()) == ({}, [])

@@ -180,6 +180,8 @@ class Acts:
         changed: list[tuple[Touch, Picture | None]] = []
         for touch in record.touched:
             now = self._now(touch)
+            if _is_as_found(touch):
+                continue
             if is_same(now, touch.after):
                 changed.append((touch, now))
             elif not is_same(now, touch.before):
@@ -191,9 +193,9 @@ class Acts:
     def _restore(self, desk: Desk, touch: Touch, now: Picture | None) -> None:
         name, shown = touch.parts[-1], self._root.shown(touch.parts)
         with self._root.entered(touch.parts[:-1]) as folder:
-            if touch.before is None or touch.kept is None:
+            if touch.before is None:
                 _remove(folder, name, now, shown)
-            elif not desk.has(touch.kept):
+            elif touch.kept is None or not desk.has(touch.kept):
                 raise LookupError(f"what {shown!r} was before is not kept any more: put it right by hand")
             elif now is None:
                 _put_beside(desk, touch.kept, folder, name, shown)
@@ -243,6 +245,12 @@ class Acts:
         for touch in record.touched:
             with suppress(FileNotFoundError, NotADirectoryError), self._root.entered(touch.parts[:-1]) as folder:
                 touch.after = picture(folder, touch.parts[-1], digest=True)
+
+
+def _is_as_found(touch: Touch) -> bool:
+    """Whether an act left a folder where one was: then there is nothing to put back."""
+    found, left = touch.before, touch.after
+    return found is not None and found.kind == "folder" and is_same(left, found)
 
 
 def _remove(folder: int, name: str, now: Picture | None, shown: str) -> None:

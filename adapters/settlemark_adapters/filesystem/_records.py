@@ -128,11 +128,16 @@ class Records:
         folder: where; `.settlemark` in the root by default. It must lie on the same file system.
 
     Raises:
-        ValueError: it lies on another file system.
+        ValueError: it lies on another file system, or where the tools may change it.
     """
 
     def __init__(self, root: Root, folder: str | os.PathLike[str] | None) -> None:
         self.folder = root.path / OWN if folder is None else Path(folder).resolve()
+        if self.folder.is_relative_to(root.path) and self.folder != root.path / OWN:
+            raise ValueError(
+                f"state={os.fspath(self.folder)!r} is in the root, where the tools could change it: choose a folder"
+                f" outside of {root.path}, or leave it out"
+            )
         with suppress(PermissionError):  # who may not write here reads only
             self._make()
         if self.folder.exists():

@@ -73,6 +73,11 @@ class Answer:
         scrubbed: str = self.secrets.scrub(self.raw.decode(errors="replace"))
         return scrubbed
 
+    def header(self, name: str) -> str | None:
+        """Return one of its headers, without secrets, or None."""
+        found: str | None = self.secrets.scrub(self.headers.get(name.lower()))
+        return found
+
     @property
     def digest(self) -> str:
         """What differs when the resource has changed: its ETag, else a digest of the content."""

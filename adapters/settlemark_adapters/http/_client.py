@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -93,6 +93,7 @@ class Client:
         transport: makes the connections; one of the client's own, with neither the environment's proxies nor its
             `.netrc`, when left out.
         shown: what errors call the address, where that itself is a secret.
+        hidden: more that must not be repeated, beside the headers.
 
     Raises:
         ValueError: the address is no plain http(s) address, or a header is none.
@@ -110,6 +111,7 @@ class Client:
         sleep: Callable[[float], object] = time.sleep,
         transport: httpx.BaseTransport | None = None,
         shown: str | None = None,
+        hidden: Collection[str] = (),
     ) -> None:
         self.base_url = checked_address(base_url)
         self.host = urlsplit(self.base_url).netloc
@@ -117,7 +119,7 @@ class Client:
         self.patience = patience or Patience()
         self.clock = clock
         self._headers = {name: header_value(name, value) for name, value in headers.items()}
-        self._secrets = Secrets(self._headers)
+        self._secrets = Secrets(self._headers, hidden)
         self._most = most
         self._shown = shown
         self._sleep = sleep

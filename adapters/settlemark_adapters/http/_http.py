@@ -236,6 +236,8 @@ class Http(Adapter):
                 content = fill(f"{{answer.{probe.pick}}}", {"answer": content})
             except ValueError:
                 return None
+            if content is None:
+                return None  # nothing is there
         if _differing(call, content, given) is not None:
             return UNKNOWN
         return True if content is None else content
@@ -255,7 +257,7 @@ def _with_kept(call: Call, answer: Answer) -> Any:
     content = answer.content
     if not call.keep:
         return content
-    kept = {name: answer.headers.get(header.lower()) for name, header in call.keep.items()}
+    kept = {name: answer.header(header) for name, header in call.keep.items()}
     return {**cast("dict[str, Any]", content), **kept} if isinstance(content, dict) else {"content": content, **kept}
 
 

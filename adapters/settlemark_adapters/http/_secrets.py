@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 _SHORTEST = 6  # shorter ones stand in too many texts by chance
@@ -15,12 +15,16 @@ _SCRUBBED = "[redacted]"
 class Secrets:
     """The secret parts of headers; every header is one, but for a few that are known, and those named `…-Version`.
 
+    Args:
+        headers: those that go with every request.
+        more: texts that are secret beside them.
+
     >>> Secrets({"Authorization": "Bearer sk_live_7"}).scrub({"you sent": ["sk_live_7"]})
     {'you sent': ['[redacted]']}
     """
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        found: set[str] = set()
+    def __init__(self, headers: Mapping[str, str], more: Collection[str] = ()) -> None:
+        found = set(more)
         for name, value in headers.items():
             if name.lower() not in _PUBLIC and not name.lower().endswith("-version"):
                 scheme, _, rest = value.partition(" ")

@@ -14,7 +14,7 @@ from settlemark._errors import InDoubt, StateError
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.objects._bucket import OWN, Bucket
 
-_PARTS = ("new", "old", "back")
+_PARTS = ("new", "new.part", "old", "back")
 
 
 @dataclass(slots=True)

@@ -50,6 +50,8 @@ class Bucket:
             self._store = where
             self._root = str(where._strip_protocol(root)).rstrip("/")  # noqa: SLF001 - as fsspec's own callers do
         self.steady = isinstance(self._store, self._local)
+        if self.steady:  # one object has one scope, whichever links its root is reached through
+            self._root = Path(self._root or "/").resolve().as_posix()
         protocol = self._store.protocol
         self._protocol = str(protocol if isinstance(protocol, str) else protocol[0])
 
@@ -81,7 +83,7 @@ class Bucket:
 
     def path(self, key: str) -> str:
         """Return where an object lies, for the store."""
-        return f"{self._root}/{key}" if self._root else key
+        return f"{self._root.rstrip('/')}/{key}" if self._root else key
 
     # ---- objects
 

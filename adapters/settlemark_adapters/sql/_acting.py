@@ -14,6 +14,7 @@ from settlemark._effect import HELD_CLASSES, declaration_of
 from settlemark._scope import Scope, escape
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters._database import Database
+from settlemark_adapters._keyed import check_new, ledger_of
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._effects import Claim, Done
 from settlemark_adapters.sql._rows import Change, Key, Rows, Verb
@@ -72,14 +73,15 @@ class Acting(Adapter):
     # ---- acting
 
     @contextmanager
-    def _acting(self, doing: str, *, keep: bool = True) -> Generator[sa.Connection, None, None]:
+    def _acting(self, doing: str, *, keep: bool = True, waits: bool = True) -> Generator[sa.Connection, None, None]:
         self.database.prepare(_effects.metadata)
-        with self.database.begin(doing, keep=keep) as connection:
+        with self.database.begin(doing, keep=keep, waits=waits) as connection:
             yield connection
 
     def _claim(self, tool: str, request: Mapping[str, Any]) -> Claim:
         call = current_call()
-        return Claim(self.key, tool, "" if call is None else call.transaction, _codec.encode_result(dict(request)))
+        step = "" if call is None else call.transaction
+        return Claim(self.key, tool, step, _codec.encode_result(dict(request)), ledger_of(self.settlement))
 
     def _changed(self, tool: str, change: Change) -> Row:
         self.rows.check(change)
@@ -102,10 +104,24 @@ class Acting(Adapter):
         declaration = declaration_of(self.tool(tool))
         return declaration is not None and declaration.kind in HELD_CLASSES
 
-    def _check(self, tool: str, table: str, key: Key, values: Mapping[str, Any] | None) -> None:
-        if values is None:
-            self.rows.scope(table, key)  # a function of the user's own: what it will write is not known
+    def _check_new(self, about: str) -> None:
+        """Return when nothing is on record under the key of a call that is made for the first time.
+
+        A probe would take that for what came of this call.
+        """
+        if current_call() is None:
             return
+        self.database.prepare(_effects.metadata)
+        with self.database.looking("looking for the key") as connection:
+            made_by = _effects.made_by(connection, self.key)
+        if check_new(self.key, about, made_by, self.settlement):
+            with self._acting("forgetting a ledger that is gone") as connection:
+                _effects.drop(connection, self.key)
+
+    def _check(self, tool: str, table: str, key: Key, values: Mapping[str, Any] | None) -> None:
+        self._check_new(self.rows.scope(table, key))
+        if values is None:
+            return  # a function of the user's own: what it will write is not known
         change = Change(VERBS[tool], table, key, values)
         self.rows.check(change)
         if self._held(tool):

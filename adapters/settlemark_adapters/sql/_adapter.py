@@ -247,6 +247,7 @@ class Sql(Own):
         def fits(**given: Any) -> None:
             given = {name: given.get(name) for name in statement.takes}  # a function of the user's own may take more
             statement.check(given)
+            self._check_new(statement.fill(given))
             if self._held(statement.name):
                 self._try(statement.name, lambda connection: statement.apply(connection, given))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ effects = sa.Table(
     "settlemark_effects",
     metadata,
     sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("ledger", sa.Text, nullable=False),
     sa.Column("tool", sa.Text, nullable=False),
     sa.Column("step", sa.Text, nullable=False, index=True),
     sa.Column("request", sa.Text, nullable=False),
@@ -41,12 +42,13 @@ class KeyReused(ValueError):
 
 @dataclass(frozen=True)
 class Claim:
-    """Who asks to act: a key, and what for. `request` is the canonical text of the arguments."""
+    """Who asks to act: a key, the ledger that knows it, and what for: `request` is the arguments' canonical text."""
 
     key: str
     tool: str
     step: str = ""
     request: str = ""
+    ledger: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Recorded:
 
 def claim(connection: sa.Connection, wanted: Claim) -> Recorded | None:
     """Claim a key, and return None; or return what was done under it, when another has claimed it before."""
-    line = {"key": wanted.key, "tool": wanted.tool, "step": wanted.step, "request": wanted.request, "at": _now()}
+    line = {**asdict(wanted), "at": _now()}
     return None if insert_unless_there(connection, effects, line) else look(connection, wanted.key)
 
 
@@ -105,8 +107,19 @@ def check_same(found: Recorded, wanted: Claim) -> None:
 def look(connection: sa.Connection, key: str) -> Recorded:
     """Return the line of a key that is there, and hold it to the end of the transaction."""
     row = connection.execute(sa.select(effects).where(effects.c.key == key).with_for_update()).one()
-    pk, before, after, result = (None if text is None else json.loads(text) for text in row[5:9])
+    texts = (row.pk, row.before, row.after, row.result)
+    pk, before, after, result = (None if text is None else json.loads(text) for text in texts)
     return Recorded(row.tool, row.request, Done(result, row.table_name, pk, before, after), row.undone)
+
+
+def made_by(connection: sa.Connection, key: str) -> str | None:
+    """Return which ledger claimed a key, as `ledger_of` names it, or None: nobody has."""
+    return connection.execute(sa.select(effects.c.ledger).where(effects.c.key == key)).scalar_one_or_none()
+
+
+def drop(connection: sa.Connection, key: str) -> None:
+    """Forget what was done under a key."""
+    connection.execute(effects.delete().where(effects.c.key == key))
 
 
 def keep(connection: sa.Connection, key: str, done: Done) -> None:
@@ -140,6 +153,6 @@ def of_step(connection: sa.Connection, step: str) -> list[Done]:
 
 
 __all__ = [
-    "Claim", "Done", "KeyReused", "Recorded", "check_same", "claim", "keep", "look", "mark_undone", "metadata",
-    "of_step", "prune",
+    "Claim", "Done", "KeyReused", "Recorded", "check_same", "claim", "drop", "keep", "look", "made_by", "mark_undone",
+    "metadata", "of_step", "prune",
 ]  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
+import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -13,6 +15,7 @@ import sqlalchemy as sa
 
 from settlemark._effect import EffectClass, declaration_of
 from settlemark._errors import UsageError
+from settlemark_adapters._database import LOCK_SECONDS, DatabaseLocked
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._acting import Acting
 from settlemark_adapters.sql._effects import Done
@@ -20,6 +23,8 @@ from settlemark_adapters.sql._rows import Key
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_PAUSE_SECONDS = 0.01
 
 
 class _Inside:
@@ -95,7 +100,8 @@ class Own(Acting):
                 return part.answer(function(*args, **kwargs)) if part.recorded is None else part.recorded.done.result
 
         async def acting_async(*args: Any, **kwargs: Any) -> Any:
-            with self._as_declared(tool, given(args, kwargs), function.__name__) as part:
+            with ExitStack() as stack:
+                part = await self._in_its_turn(stack, tool, given(args, kwargs), function.__name__)
                 if part.recorded is not None:
                     return part.recorded.done.result
                 return part.answer(await cast("Any", function)(*args, **kwargs))
@@ -103,8 +109,21 @@ class Own(Acting):
         chosen = acting_async if inspect.iscoroutinefunction(function) else acting
         return cast("Callable[P, R]", functools.wraps(function)(chosen))
 
+    async def _in_its_turn(self, stack: ExitStack, tool: str, given: Mapping[str, Any], name: str) -> _Part:
+        """Enter a transaction when no other writes to the SQLite file, and let the event loop go on until then."""
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                return stack.enter_context(self._as_declared(tool, given, name, waits=False))
+            except DatabaseLocked:
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
+
     @contextmanager
-    def _as_declared(self, tool: str, given: Mapping[str, Any], name: str) -> Generator[_Part, None, None]:
+    def _as_declared(
+        self, tool: str, given: Mapping[str, Any], name: str, *, waits: bool = True
+    ) -> Generator[_Part, None, None]:
         """Record what a function does as what a tool does, in its own transaction."""
         table, key = given.get("table", ""), given.get("key")
         statement = self._statements.get(tool)
@@ -112,7 +131,7 @@ class Own(Acting):
             self.rows.know(table)
             table = table or self.rows.names[0]
         wanted = self._claim(tool, given)
-        with self._acting(name) as connection:
+        with self._acting(name, waits=waits) as connection:
 
             def look() -> Any:
                 return None if statement else self.rows.snapshot(connection, table, cast("Key", key))

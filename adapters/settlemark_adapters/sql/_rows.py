@@ -22,6 +22,11 @@ from settlemark_adapters.sql._values import Exact, as_json, bound, exact, parame
 Verb = Literal["insert", "update", "delete", "upsert"]
 Key = str | int | float | dict[str, Any]
 
+# Differs when a foreign key has come or gone: one can be made while a process runs.
+_CATALOG = {
+    "sqlite": "PRAGMA schema_version",
+    "postgresql": "SELECT count(*), max(oid::bigint) FROM pg_constraint WHERE contype = 'f'",
+}
 _SPREADS = ("CASCADE", "SET NULL", "SET DEFAULT")
 # What PostgreSQL writes of a value as text depends on these; what is written in one process is compared in another.
 _WRITING = {
@@ -94,7 +99,7 @@ class Rows:
         self.database = database
         self.names = tuple(dict.fromkeys(tables))
         self._tables: dict[str, sa.Table] = {}
-        self._links: list[_Link] | None = None
+        self._links: tuple[Any, list[_Link]] = (None, [])  # as they were when the catalog was so
         self._lock = threading.Lock()
         if taken := [name for name in self.names if name.rpartition(".")[2].lower() == effects.name]:
             raise ValueError(f"tables= names {taken[0]}, which is settlemark's own: leave it out")
@@ -175,7 +180,6 @@ class Rows:
         """Look at the tables again when they are next used."""
         with self._lock:
             self._tables.clear()
-            self._links = None
 
     # ---- looking
 
@@ -287,9 +291,7 @@ class Rows:
         # SQLite takes a name in either case, and a foreign key may be written in another than its table.
         alike = str.lower if row.dialect == "sqlite" else str
         columns = {alike(column.name): column for column in row.table.columns}
-        if self._links is None:
-            self._links = _links(connection)
-        for link in self._links:
+        for link in self._known_links(connection):
             if alike(link.target) != alike(own) or link.rules.get(rule, "").upper() not in _SPREADS:
                 continue
             if changed is not None and not set(map(alike, changed)).intersection(map(alike, link.targets)):
@@ -302,6 +304,14 @@ class Rows:
                     f"rows of {link.table.name} refer to {row.named} and would change with it"
                     f" ({link.rules[rule].upper()}), which no undo takes back: change those first; nothing was done"
                 )
+
+    def _known_links(self, connection: sa.Connection) -> list[_Link]:
+        now = connection.exec_driver_sql(_CATALOG[connection.dialect.name]).one()
+        then, links = self._links
+        if now != then:
+            links = _links(connection)
+            self._links = (now, links)
+        return links
 
     # ---- putting back
 

@@ -19,8 +19,8 @@ with seen.once(event.id) as first:
 
 from __future__ import annotations
 
-from settlemark_adapters.webhook._seen import Seen
+from settlemark_adapters.webhook._seen import Seen, StillHandled
 from settlemark_adapters.webhook._signature import Event, WebhookRejected, signature, verify
 from settlemark_adapters.webhook._webhook import Webhook
 
-__all__ = ["Event", "Seen", "Webhook", "WebhookRejected", "signature", "verify"]
+__all__ = ["Event", "Seen", "StillHandled", "Webhook", "WebhookRejected", "signature", "verify"]

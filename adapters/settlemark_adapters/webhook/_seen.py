@@ -7,11 +7,19 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Table, create_engine
+from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Table, create_engine, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 DAY = 86_400.0
 _LONGEST = 255
+
+
+class StillHandled(RuntimeError):
+    """An event came again to the thread that handles it, and cannot wait: answer 503. Attribute `event_id`."""
+
+    def __init__(self, message: str, *, event_id: str = "") -> None:
+        super().__init__(message)
+        self.event_id = event_id
 
 
 class Seen:
@@ -25,8 +33,8 @@ class Seen:
         clock: the time.
 
     Laws: of all deliveries of an event at most one is handled to its end: one that fails is forgotten, so that the next
-    is handled, and one that comes meanwhile waits. What the handler writes through `claim`'s connection is kept if and
-    only if the id is.
+    is handled, and one that comes meanwhile waits: so in async code handle events in threads (`asyncio.to_thread`).
+    What the handler writes through `claim`'s connection is kept if and only if the id is.
 
     >>> seen = Seen()
     >>> with seen.once("msg_1") as first:
@@ -54,6 +62,7 @@ class Seen:
         )
         self._at: dict[str, float] = {}
         self._handling: set[str] = set()
+        self._within: set[tuple[str, int]] = set()  # which event which thread handles, or waits for
         self._changed = threading.Condition()
         if self._engine is not None:
             if self._engine.dialect.name not in ("sqlite", "postgresql"):
@@ -67,7 +76,27 @@ class Seen:
 
     @contextmanager
     def once(self, event_id: str) -> Generator[bool]:
-        """Enter with whether an event is to be handled: True for the first delivery alone, unless that fails."""
+        """Enter with whether an event is to be handled: True for the first delivery alone, unless that fails.
+
+        Raises:
+            StillHandled: this thread handles the event already, in another task say.
+        """
+        here = (event_id, threading.get_ident())
+        if here in self._within:
+            raise StillHandled(
+                f"{event_id} came again while this thread handles it, and waiting would stop both: answer 503, so that"
+                " it is sent again, and handle events in threads",
+                event_id=event_id,
+            )
+        self._within.add(here)
+        try:
+            with self._entered(event_id) as first:
+                yield first
+        finally:
+            self._within.discard(here)
+
+    @contextmanager
+    def _entered(self, event_id: str) -> Generator[bool]:
         if self._engine is not None:
             with self._engine.begin() as connection:
                 yield self.claim(connection, event_id)
@@ -87,7 +116,10 @@ class Seen:
         """
         now = self._clock()
         if self._window is not None:
-            connection.execute(self._table.delete().where(self._table.c.at <= now - self._window))
+            # Without those that another is about to forget: it would wait for that one's handler.
+            old = select(self._table.c.id).where(self._table.c.at <= now - self._window)
+            gone = old.with_for_update(skip_locked=True)
+            connection.execute(self._table.delete().where(self._table.c.id.in_(gone)))
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         done = connection.execute(
             insert(self._table).values(id=event_id, at=now).on_conflict_do_nothing(),

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from settlemark import _codec
 from settlemark._effect import EffectName
@@ -71,7 +71,7 @@ class Webhook(Adapter):
         name: str = "",
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
     ) -> None:
-        # Here: who only receives needs no client.
+        # Imported here: who only receives needs no client.
         from settlemark_adapters.http._client import MOST, Client
 
         parts = urlsplit(url)
@@ -85,6 +85,7 @@ class Webhook(Adapter):
             sleep=sleep,
             transport=transport,
             shown=f"{parts.hostname}/…",
+            hidden=_told_apart(parts.path, parts.query),  # servers like to say what they do not know
         )
         self._secrets = secrets_of(secret)
         self._path = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
@@ -119,3 +120,14 @@ class Webhook(Adapter):
         headers = {"Content-Type": "application/json", ID: event, TIMESTAMP: str(at), SIGNATURE: signed}
         answer = self._client.send(Sending("publish_event", "POST", self._path, body, headers, repeatable=True))
         return {"id": event, "status": answer.status}
+
+
+def _told_apart(path: str, query: str) -> list[str]:
+    """Return the parts of an address, as they are written and unquoted, of which any may be what is secret in it."""
+    whole = [path, query, f"{path}?{query}"]
+    values = [value for pair in query.split("&") for value in pair.partition("=")[::2]]
+    every = [*whole, *path.split("/"), *values]
+    return [spelled for each in every for spelled in (each, unquote(each), unquote_plus(each)) if spelled]
+
+
+__all__ = ["Webhook"]

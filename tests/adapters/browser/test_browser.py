@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
-from settlemark import Settlement, Stale, UsageError
+from settlemark import InDoubt, Settlement, Stale, UsageError
 
 pytest.importorskip("playwright", reason="pip install 'settlemark[browser]'")
 
@@ -129,6 +130,7 @@ def test_an_action_that_acted_is_named_when_its_transaction_is_undone(browser, s
             UsageError,
             "is none: pass on the `screen` that look_at",
         ),
+        ("click", {"selector": "#buy", "screen": 7}, UsageError, "screen='7' is none"),
         ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is no address of a page: begin it with https://"),
     ],
 )
@@ -149,6 +151,26 @@ def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pres
     finally:
         browser.page.set_default_timeout(10_000)
     assert pressed() == []
+
+
+def test_a_page_that_goes_away_with_a_click_leaves_it_unknown(site, settlement, pressed):
+    with Browser(settlement, name="leaving", executable=CHROMIUM, arguments=FLAGS, seconds=10) as browser:
+        browser.open(site.url)
+        browser._loop.run(browser.page.expose_function("leave", browser.page.close))
+        browser._loop.run(browser.page.evaluate("document.getElementById('buy').addEventListener('click', leave)"))
+        planned = browser.look()["screen"]
+        with pytest.raises(InDoubt, match="the page went away .*: what came of it is unknown"):
+            with settlement.transaction("buy") as tx:
+                tx.call(browser.tool("click"), selector="#buy", screen=planned)
+    assert [left.tag.value for left in settlement.residue()] == ["unresolved"]
+
+
+def test_a_page_that_cannot_be_reached_is_a_definite_no(browser, settlement):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        nobody = listening.getsockname()[1]
+    with pytest.raises(Exception, match="net::ERR_CONNECTION_REFUSED"), settlement.transaction("look") as tx:
+        tx.call(browser.open, url=f"http://127.0.0.1:{nobody}/")
+    assert settlement.residue() == []
 
 
 def test_a_browser_that_is_closed_says_so():

@@ -252,6 +252,28 @@ def test_it_may_be_kept_elsewhere_on_the_file_system(tmp_path, settlement):
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["a.txt"]
 
 
+def test_it_is_not_kept_in_the_root_where_the_tools_could_change_it(root):
+    with pytest.raises(ValueError, match="choose a folder outside"):
+        Filesystem(root, state=root / "undo")
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_folder_that_was_there_stays_when_a_function_of_the_users_own_that_makes_it_is_undone(desk, raises):
+    (desk.root / "d").mkdir()
+
+    def prepare(path: str) -> None:
+        (desk.root / path).mkdir(exist_ok=True)
+        if raises:
+            raise Failed
+
+    mine = desk.files.declare("make_directory", prepare)
+    with pytest.raises(Failed), desk.settlement.transaction("t") as tx:
+        tx.call(mine, path="d")
+        raise Failed
+    assert (desk.look(), desk.settlement.residue()) == ({"d": "folder"}, [])
+
+
 def test_two_ledgers_that_know_one_key_are_told_apart(root, tmp_path):
     def write(url, content):
         with Settlement(url) as settlement, settlement.transaction("t") as tx:

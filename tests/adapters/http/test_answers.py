@@ -15,6 +15,7 @@ from tests.adapters.http.subject import CALLS, KEY, TOKEN, shop
 from settlemark import InDoubt, Refused
 from settlemark_adapters.http import (
     Call,
+    Http,
     HttpError,
     HttpRefused,
     HttpTimedOut,
@@ -380,3 +381,12 @@ def test_what_is_declared_secret_and_the_headers_are_in_no_record_and_no_log(set
     assert api.log()[0]["body"] == '{"pin":"493817","to":"ada"}'
     told = [str(settlement.transactions()), caplog.text]
     assert [text for text in told if "493817" in text or TOKEN in text] == []
+
+
+def test_what_is_kept_of_a_header_has_no_secrets_either():
+    def answer(request):
+        return httpx.Response(200, json={}, headers={"X-Who": request.headers["authorization"], "ETag": "v1"})
+
+    look = Call("look", "GET", "/me", keep={"who": "X-Who", "version": "ETag"})
+    options = {"headers": {"Authorization": "Bearer sk_live_7"}, "transport": httpx.MockTransport(answer)}
+    assert Http("https://api.example", calls=[look], **options).tool("look")() == {"who": "[redacted]", "version": "v1"}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 
+import httpx
 import pytest
 from tests.adapters.http.subject import CALLS, KEY, shop
 
 from settlemark import DeclarationError, InDoubt, Settlement, Stale, Tag
 from settlemark._effect import declaration_of
 from settlemark.testing._child import die, in_child
-from settlemark_adapters.http import Call, Field, HttpRefused, Request
+from settlemark_adapters.http import Call, Field, Http, HttpRefused, Request
 
 ORDER = {"customer": "ada", "sku": "tea"}
 
@@ -361,3 +362,24 @@ def test_a_key_goes_as_printable_ascii(settlement, api):
     with settlement.transaction("täglich 1") as tx:
         tx.call(shop(settlement, api, [call]).tool("send_letter"))
     assert api.events("key") == [("sent", "t%C3%A4glich%201#1/0")]
+
+
+def test_a_probe_that_finds_null_where_it_is_has_found_nothing(settlement):
+    asked = []
+
+    def answer(request):
+        asked.append(request.method)
+        if request.method == "GET":
+            return httpx.Response(200, json={"payment": None})
+        if asked.count("POST") == 1:
+            raise httpx.ReadTimeout("late")
+        return httpx.Response(201, json={"id": "p1"})
+
+    pay = Call(
+        "pay", "POST", "/payments", body={"to": str}, key_header="Idempotency-Key",
+        probe=Request("GET", "/by-key/{key}", pick="payment"),
+    )  # fmt: skip
+    api = Http("https://pay.example", settlement, calls=[pay], transport=httpx.MockTransport(answer))
+    with settlement.transaction("t") as tx:
+        queued = tx.call(api.tool("pay"), to="ada")
+    assert (queued.result(), asked, settlement.residue()) == ({"id": "p1"}, ["POST", "GET", "POST"], [])

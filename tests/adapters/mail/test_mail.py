@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import pickle
+import socket
 import ssl
+import threading
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from settlemark import UNKNOWN, InDoubt, Settlement, current_call
 from settlemark._errors import PartialCommit, Refused, ScopeError
 from settlemark.testing import Mailbox
 from settlemark.testing._child import die, in_child
-from settlemark_adapters._addresses import is_suppressed, one_address, one_line
+from settlemark_adapters._addresses import one_address, one_line, suppressed_among
 from settlemark_adapters.mail import Mail, MailLost, MailRefused, MailUnreachable, SuppressedRecipient
 
 ADA, BOB, EVE = "ada@b.example", "bob@b.example", "eve@b.example"
@@ -485,8 +487,78 @@ def test_the_list_may_be_a_function_and_one_that_fails_lets_nobody_pass(box):
 @given(st.sampled_from(["ada@b.example", "Bücher@bücher.example"]), st.data())
 def test_no_case_passes_it(address, data):
     spelled = "".join(data.draw(st.sampled_from([c.lower(), c.upper()])) for c in "ada@b.example")
-    assert is_suppressed(["ada@b.example"], one_address(spelled))
-    assert is_suppressed([spelled], "ada@b.example")
+    assert suppressed_among(["ada@b.example"], [one_address(spelled)]) == [one_address(spelled)]
+    assert suppressed_among([spelled], ["ada@b.example"]) == ["ada@b.example"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "Ada <ada@b.example>", '"ada@b.example","2026-01-01"', "'ada@b.example'", "mailto:ada@b.example",
+        "ada@b.example;", "eve@c.example, ada@b.example", "ada@b.example.", "anyone (@b.example)",
+    ],
+)  # fmt: skip
+def test_whatever_stands_around_an_address_in_the_list_does_not_let_it_pass(entry):
+    assert suppressed_among([entry], ["ada@b.example", "bob@d.example"]) == ["ada@b.example"]
+
+
+def test_what_an_editor_puts_before_the_first_line_does_not_either(tmp_path):
+    file = tmp_path / "suppressed.txt"
+    file.write_text("ada@b.example\n", encoding="utf-8-sig")
+    assert suppressed_among(file, [ADA, BOB]) == [ADA]
+
+
+@given(st.from_regex(r"[a-z!#$%&'*+/=?^_`{|}~.-]{1,9}", fullmatch=True))
+def test_who_can_be_written_to_can_be_listed(local):
+    try:
+        address = one_address(f"{local}@b.example")
+    except ValueError:
+        return
+    assert suppressed_among([f" {address} "], [address, "bob@d.example"]) == [address]
+
+
+class Speaker:
+    """A server of a few lines that ends a message with a reply of one's own, and takes a recipient with another."""
+
+    def __init__(self, final, recipient="250 ok"):
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._replies = {"RCPT": recipient, "DATA": "354 go on", "QUIT": "221 bye", ".": final}
+        self._thread = threading.Thread(target=self._speak)
+        self._thread.start()
+
+    def _speak(self):
+        connection, _ = self._socket.accept()
+        with connection, connection.makefile("rwb", buffering=0) as lines:
+            lines.write(b"220 here\r\n")
+            told = False
+            for line in lines:
+                said = line.decode().strip().upper()
+                if told and said != ".":
+                    continue
+                told = said == "DATA"
+                lines.write(self._replies.get(said[:4], "250 ok").encode() + b"\r\n")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._thread.join(10)
+        self._socket.close()
+
+
+@pytest.mark.parametrize("final", ["200 ok", "255 queued"])
+def test_whatever_begins_with_a_two_is_a_yes(final):
+    with Speaker(final, recipient="252 cannot verify, and takes it") as server:
+        result = Mail("127.0.0.1", server.port, sender=EVE, local_hostname="here").send(to=ADA, subject="", body="")
+    assert (result["accepted"], result["refused"]) == ([ADA], {})
+
+
+@pytest.mark.parametrize("final", ["nonsense", "354 and then?", "199 so far"])
+def test_an_answer_to_the_message_that_is_neither_yes_nor_no_leaves_it_unknown(final):
+    with Speaker(final) as server, pytest.raises(MailLost, match="neither yes nor no") as lost:
+        Mail("127.0.0.1", server.port, sender=EVE, local_hostname="here").send(to=ADA, subject="", body="")
+    assert lost.value.message_id.endswith("@b.example>")
 
 
 # ---- who one is, and who listens

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 INPUT = {
@@ -33,6 +34,8 @@ def called(request):
             return {"content": [{"type": "text", "text": "there is nobody"}], "isError": True}
         case "death":
             os._exit(1)
+        case "stillness":
+            time.sleep(3600)
         case "nonsense":
             return {"content": "nonsense"}
         case "environment":
@@ -55,6 +58,9 @@ def main(*, endless=False, once=None, names=()):
                 }
             case "tools/list":
                 answer = listed(request, ["one", "two.parts", "three", *names], endless=endless)
+            case "tools/call" if request["arguments"].get("from") == "failure":
+                error = {"code": -32603, "message": "the disk is full"}
+                print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)  # noqa: T201
             case "tools/call" if request["name"] in ("one", "two.parts", "three"):
                 answer = called(request)
             case "tools/call":

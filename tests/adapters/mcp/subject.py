@@ -21,7 +21,7 @@ def make(settlement, place, **options):
     return Mcp([sys.executable, str(SERVER), str(place)], settlement, **options)
 
 
-def make_quick(settlement, place):
+def make_quick(settlement, place, effects=None):
     """Tools of the one that starts at once."""
 
     def became(key):
@@ -29,7 +29,7 @@ def make_quick(settlement, place):
         return UNKNOWN if found == "begun" else found and {"result": found}
 
     command = [sys.executable, "-S", str(QUICK), str(place)]
-    quick = Mcp(command, settlement, effects={"delete_note": {"probe": became}})
+    quick = Mcp(command, settlement, effects=effects or {"delete_note": {"probe": became}})
     return quick
 
 
@@ -50,7 +50,11 @@ def asked(place, *tools):
     except FileNotFoundError:
         return []
     found = [json.loads(line) for line in lines]
-    return [(entry["tool"], entry["key"]) for entry in found if not tools or entry["tool"] in tools]
+    return [
+        (entry["tool"], entry["key"])
+        for entry in found
+        if "result" not in entry and (not tools or entry["tool"] in tools)
+    ]
 
 
 def _with_note(place):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import StdioServerParameters, types
-from tests.adapters.mcp.subject import asked, look, make
+from tests.adapters.mcp.subject import asked, look, make, make_quick
 
 from settlemark import DeclarationError, InDoubt, Settlement, Stale, current_call
 from settlemark._effect import declaration_of
@@ -71,8 +71,15 @@ def made(settlement, tmp_path):
         each.close()
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """What waits for a server that has stopped does so for a moment."""
+    monkeypatch.setattr("settlemark_adapters._mcp_server._GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
+
+
 def odd(*words, settlement=None, **options):
-    return Mcp([sys.executable, ODD, *words], settlement, **options)
+    return Mcp([sys.executable, "-S", ODD, *words], settlement, **options)
 
 
 class Abandoned(Exception):
@@ -173,6 +180,27 @@ def test_an_answer_that_is_none_leaves_it_unknown(settlement):
 
 
 # ---- classes from hints
+
+
+def test_a_server_that_failed_within_it_leaves_it_unknown():
+    with Mcp([sys.executable, "-S", ODD]) as odd:
+        with pytest.raises(
+            McpLost, match="failed .the disk is full, error -32603., and what it had done by then is unkn"
+        ):
+            odd.tool("one")("failure")
+        assert odd.tool("one")("Ada") == {"n": "no number"}
+
+
+def test_one_that_has_stopped_reading_is_waited_for_as_long_as_any_and_then_replaced(impatient):
+    with Mcp([sys.executable, "-S", ODD]) as odd:
+        odd._server._timeout = 0.2
+        with pytest.raises(McpTimeout):
+            odd.tool("one")("stillness")
+        for _ in range(2):  # the first fills the pipe, the second cannot be sent
+            with pytest.raises(McpTimeout, match=r"did not answer within 0.2 s"):
+                odd.tool("one")("x" * 300_000)
+        odd._server._timeout = 30
+        assert odd.tool("one")("Ada") == {"n": "no number"}
 
 
 def test_what_reads_is_stale_when_something_of_the_server_has_written_since(notes, place, settlement):
@@ -337,7 +365,7 @@ def test_a_process_that_dies_with_its_server_is_recovered_from(tmp_path, how):
 
     def play(_tell):
         with Settlement(url) as settlement:
-            notes = make(settlement, place, effects=effects)
+            notes = make_quick(settlement, place, effects)
             ask = notes._ask
 
             def and_die(*arguments):
@@ -350,22 +378,22 @@ def test_a_process_that_dies_with_its_server_is_recovered_from(tmp_path, how):
                 tx.call(notes.tool("delete_note"), title="todo")
 
     assert in_child(play).killed
-    with Settlement(url) as settlement, make(settlement, place, effects=effects):
+    with Settlement(url) as settlement, make_quick(settlement, place, effects):
         settlement.recover()
         assert (look(place), settlement.residue(), settlement.in_doubt()) == ({}, [], [])
     assert asked(place) == [("delete_note", "t#1/0")]
 
 
-def test_a_server_that_cannot_be_started_is_told(tmp_path):
+def test_a_server_that_cannot_be_started_is_told(tmp_path, impatient):
     for server in (
         str(tmp_path / "missing"),
-        [sys.executable, "-c", "raise SystemExit(3)"],
-        StdioServerParameters(command=sys.executable, args=["-c", "raise SystemExit(3)"]),
+        [sys.executable, "-S", "-c", "raise SystemExit(3)"],
+        StdioServerParameters(command=sys.executable, args=["-S", "-c", "raise SystemExit(3)"]),
     ):
         with pytest.raises(McpUnavailable, match="cannot be started .*: nothing was asked of it"):
             Mcp(server)
     with pytest.raises(McpUnavailable, match=r"it said nothing for 0.2 s"):
-        Mcp([sys.executable, "-c", "import time; time.sleep(60)"], timeout=0.2)
+        Mcp([sys.executable, "-S", "-c", "import time; time.sleep(60)"], timeout=0.2)
     with pytest.raises(ValueError, match="give the command"):
         Mcp("")
 

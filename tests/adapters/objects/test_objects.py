@@ -346,6 +346,14 @@ def test_what_is_kept_may_be_pruned_and_then_an_undo_says_so(store):
     assert store.all() == {"a": "after"}
 
 
+def test_what_a_dead_process_was_writing_is_forgotten_too(tmp_path, settlement):
+    objects = Objects(f"file://{tmp_path}", settlement)
+    (tmp_path / ".settlemark").mkdir()
+    (tmp_path / ".settlemark" / "0123.new.part").write_text("half")
+    assert (objects.prune(days=0), objects.prune(days=0)) == (1, 0)
+    assert list((tmp_path / ".settlemark").iterdir()) == []
+
+
 def test_two_ledgers_that_know_one_key_are_told_apart(tmp_path):
     (tmp_path / "store").mkdir()
 
@@ -431,6 +439,24 @@ def test_a_link_leads_nowhere(tmp_path):
                 call(key)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "store"]
     assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_one_place_has_one_scope_whichever_link_it_is_reached_through(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    one, two = (Objects(f"file://{tmp_path}/{name}") for name in ("real", "link"))
+    two.put("a", "x")
+    assert one.get("a") == "x"
+    assert [objects._place("a") for objects in (one, two)] == [f"object:/file{tmp_path}/real/a"] * 2
+
+
+def test_the_root_of_a_disk_is_no_folder_of_the_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("here")
+    objects = Objects("file:///")
+    with pytest.raises(FileNotFoundError):
+        objects.get("a")
+    assert objects.get(f"{tmp_path}/a"[1:]) == "here"
 
 
 def test_where_a_store_has_folders_a_key_is_no_folder(tmp_path):

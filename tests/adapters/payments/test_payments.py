@@ -277,7 +277,7 @@ def test_an_amount_that_is_no_positive_whole_number_is_refused(amount):
         Payments("https://pay.example", api_key=API_KEY).authorize("ada", amount, "EUR")
 
 
-@pytest.mark.parametrize("currency", ["eur", "EURO", "", "€", "XXX", None, 978])
+@pytest.mark.parametrize("currency", ["eur", "EURO", "", "€", "XXX", None, 978, ["EUR"]])
 def test_a_currency_that_is_none_is_refused(currency):
     with pytest.raises(ValueError, match="is not taken here: give its ISO 4217 code"):
         Payments("https://pay.example", api_key=API_KEY).authorize("ada", 1, currency)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from contextlib import nullcontext
 
 import pytest
 
@@ -56,6 +57,16 @@ def test_another_message_under_the_key_is_refused_and_nothing_published(depot, o
             outbox.publish(*other)
         assert refused.value.message_id == message_id("k1")
     assert depot.messages() == [("orders", 1, '{"order":7}')]
+
+
+def test_a_message_of_another_ledger_is_not_taken_for_that_of_this_one(depot, outbox, opened):
+    for message, refused in (("one", None), ("two", MessageConflict)):
+        with Settlement("memory:") as settlement:
+            other = opened(Outbox(depot.url, settlement))
+            with pytest.raises(refused, match="a namespace= of its own") if refused else nullcontext():
+                with settlement.transaction("t") as tx:
+                    tx.call(other.publish, topic="orders", message=message)
+    assert depot.messages() == [("orders", 1, '"one"')]
 
 
 def test_when_its_answer_is_lost_it_is_asked_about_and_published_once(depot, settlement, outbox):

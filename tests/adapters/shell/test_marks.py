@@ -124,3 +124,19 @@ def test_old_ones_go_and_others_stay(tmp_path):
             os.utime(mark.path, (0, 0))
     again = Marks(tmp_path, keep=60)
     assert (again.told("old"), again.told("young")) == (Told(), Told(began=True))
+
+
+def test_what_a_power_cut_leaves_of_a_mark_says_nothing(marks):
+    with marks.held(KEY) as mark:
+        mark.begin()
+        mark.path.write_bytes(mark.path.read_bytes() + b"\0\0\xff")
+        assert mark.told() == Told(began=True)
+    assert marks.told(KEY) == Told(began=True)
+
+
+def test_no_variable_of_the_environment_is_changed_for_the_command(marks):
+    own = {"mark": "m", "word": "w", "code": "c", "PATH": "/usr/bin:/bin"}
+    with marks.held(KEY) as mark:
+        done = subprocess.run(mark.wrapped(["/usr/bin/env"]), capture_output=True, text=True, check=True, env=own)
+    told = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert {name: told[name] for name in own} == own

@@ -83,6 +83,8 @@ def test_other_words_are_not_taken_for_them(command):
         ("echo 'x", False, "cannot be split"),
         ('echo "{x}"', True, "in quotes"),
         ("echo 'a {x}'", False, "in quotes"),
+        ('echo "a \\"{x}\\""', True, "in quotes"),
+        ("echo 'a\\' '{x}'", True, "in quotes"),
         ("echo \\{x}", False, "in quotes"),
         ("echo ${x}", True, "behind a [$]"),
         ("echo `cat {x}`", True, "in which quotes do not hold"),
@@ -114,3 +116,8 @@ def test_its_tool_is_named_after_its_fixed_words_and_tells_what_it_takes():
         "Run `git log -n 1 {file:path} *`.\n\nArgs:\n    file: a path under the root.\n    arguments: what follows."
     )
     assert Pattern("/usr/bin/uptime", "read").tool == "uptime"
+
+
+def test_an_escaped_quote_is_none():
+    filled = Template('printf %s \\" {x} "\\"" {x}', sh=True).fill({"x": "$(id)"})
+    assert subprocess.run(filled.words, capture_output=True, check=True, text=True).stdout == '"$(id)"$(id)'

@@ -432,3 +432,13 @@ def test_a_refusal_at_the_release_names_the_command(root, settlement):
     with pytest.raises(Refused, match="publish: `cp .source:path. .target:path.` exited with 1"):
         call(settlement, publish, source="missing", target="page")
     assert (look(root), settlement.residue()) == ([], [])
+
+
+def test_a_program_is_that_of_the_path_and_not_one_that_sh_has_itself(root, settlement):
+    (root.parent / "bin").mkdir()
+    program = root.parent / "bin" / "echo"
+    program.write_text('#!/bin/sh\nprintf "own %s" "$1"\n')
+    program.chmod(0o755)
+    own = {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    say = Shell(root, settlement, patterns=[Pattern("echo {x}", "opaque")], environment=own).tool("echo")
+    assert call(settlement, say, x=r"a\nb")["stdout"] == r"own a\nb"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 
 import pytest
@@ -85,6 +86,29 @@ async def test_an_async_one_too(shop, settlement, sql):
             assert await tx.call(mine, item=1, name="lantern") == "renamed"
             raise Boom
     assert shop.everything() == before
+
+
+@on_file
+async def test_async_ones_that_pause_take_turns_at_a_file_and_hold_up_no_event_loop(shop, settlement, sql):
+    shop.run("INSERT INTO item VALUES (2, 'rug', 20, 3)")
+    order = []
+
+    async def pause_and_rename(item: int) -> None:
+        sql.connection.exec_driver_sql(f"UPDATE item SET name = 'new' WHERE id = {item}")
+        order.append("begins")
+        for _ in range(9):
+            await asyncio.sleep(0)
+        order.append("ends")
+
+    mine = sql.declare("update_row", pause_and_rename, key="item")
+
+    async def step(item):
+        async with settlement.transaction(f"t{item}") as tx:
+            await tx.call(mine, item=item)
+
+    await asyncio.gather(step(1), step(2))
+    assert order == ["begins", "ends"] * 2
+    assert [row[1] for row in shop.rows("item")] == ["new", "new"]
 
 
 @pytest.mark.parametrize("answer", ["renamed", None, 0])

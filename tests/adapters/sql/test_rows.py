@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.sql.shop import on_file
 
-from settlemark import Stale, Tag
+from settlemark import KeyConflict, Settlement, Stale, Tag
+from settlemark.testing._child import in_child
 from settlemark_adapters.sql import DatabaseRefused, KeyReused, RowChanged
 
 
@@ -150,6 +151,28 @@ def test_a_key_that_was_used_for_something_else_is_refused_and_nothing_changed(s
     assert [row[0] for row in shop.rows("item")] == [1]
 
 
+def test_two_ledgers_that_know_one_key_are_told_apart(shop, tmp_path, open_sql):
+    def insert(url, key):
+        with Settlement(url) as settlement, settlement.transaction("t") as tx:
+            tx.call(open_sql(shop, settlement).insert, table="item", key=key, values={"name": "lamp"})
+
+    insert(f"sqlite:///{tmp_path}/one.db", 1)
+    for key in (1, 2):
+        with pytest.raises(KeyConflict, match="another ledger"):
+            insert(f"sqlite:///{tmp_path}/two.db", key)
+    assert [row[0] for row in shop.rows("item")] == [1]
+
+
+@on_file
+def test_a_ledger_in_memory_begins_anew_in_each_process(shop, open_sql):
+    def insert(key):
+        with Settlement("memory:") as settlement, settlement.transaction("t") as tx:
+            tx.call(open_sql(shop, settlement).insert, table="item", key=key, values={"name": "lamp"})
+
+    assert [in_child(lambda tell, key=key: insert(key)).error for key in (1, 2)] == [None, None]
+    assert [row[0] for row in shop.rows("item")] == [1, 2]
+
+
 @on_file
 def test_an_act_that_comes_after_its_undo_is_refused_and_nothing_changed(shop, open_sql, monkeypatch):
     sql = open_sql(shop)
@@ -225,6 +248,19 @@ def test_a_change_that_would_spread_to_other_rows_is_refused_and_nothing_changed
     assert shop.everything() == before
     kept(settlement, "t2", (sql.update, {"table": "parent", "key": 1, "values": {"code": 11}}))
     assert shop.rows("parent") == [(1, 11), (2, 20)]
+
+
+def test_so_is_one_by_a_foreign_key_that_was_made_meanwhile(shop, settlement, open_sql, sql):
+    shop.run("INSERT INTO entry VALUES (1, 'one', 1)", "INSERT INTO entry VALUES (2, 'two', 1)")
+    sql.delete("entry", 1)
+    shop.run("CREATE TABLE note (id INTEGER PRIMARY KEY, entry INTEGER REFERENCES entry (id) ON DELETE CASCADE)")
+    try:
+        shop.run("INSERT INTO note VALUES (1, 2)")
+        with pytest.raises(DatabaseRefused, match="rows of note refer to"), settlement.transaction("t") as tx:
+            tx.call(sql.delete, table="entry", key=2)
+        assert (shop.rows("note", "1"), [row[0] for row in shop.rows("entry")]) == ([(1, 2)], [2])
+    finally:
+        shop.run("DROP TABLE note")
 
 
 def test_an_undo_refuses_by_an_error_of_its_own(file_shop, open_sql, monkeypatch):

@@ -57,17 +57,18 @@ class Wire:
     def _serve(self, client):
         server = socket.socket(socket.AF_UNIX)
         server.connect(f"{self._server.query['host']}/{SOCKET}")
-        threading.Thread(target=self._answer, args=(client, server), daemon=True).start()
+        lost = threading.Event()
+        threading.Thread(target=self._answer, args=(client, server, lost), daemon=True).start()
         with client, server:
             while data := _received(client):
                 if COMMIT in data and self._told("cut"):
                     break
                 if COMMIT in data and self._told("lose"):
-                    client.shutdown(socket.SHUT_WR)
+                    lost.set()
                     server.sendall(data)
                     server.shutdown(socket.SHUT_WR)
                     while _received(server):
-                        pass  # the server answers, and hangs up when it has done all
+                        pass  # the server answers, and hangs up when it has done all: only then its client hears so
                     break
                 try:
                     server.sendall(data)
@@ -76,8 +77,10 @@ class Wire:
             for end in (client, server):
                 _hang_up(end)
 
-    def _answer(self, client, server):
+    def _answer(self, client, server, lost):
         while data := _received(server):
+            if lost.is_set():
+                continue
             try:
                 client.sendall(data)
             except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from tests.adapters.webhook.service import SECRET
 from tests.adapters.webhook.subject import publisher
@@ -192,6 +193,17 @@ def test_what_is_secret_in_its_address_is_in_no_error_scope_or_repr(settlement, 
         events.publish(**EVENT)
     told = [str(refused.value), refused.value.request, repr(events), str(declaration_of(events.publish))]
     assert [text for text in told if "T0K3N" in text or SECRET in text] == []
+
+
+@pytest.mark.parametrize("spelled", ["{path}", "{path}?{query}", "no {name} here", "{query}", "token {value}"])
+def test_nor_when_the_sink_repeats_it(opened, settlement, spelled):
+    parts = {"path": "/in/T0K3N-of-ours", "name": "T0K3N-of-ours", "query": "key=T0K3N%20too", "value": "T0K3N too"}
+    said = spelled.format(**parts)
+    sink = httpx.MockTransport(lambda _: httpx.Response(404, text=f"Cannot POST {said}"))
+    events = Webhook("https://sink.example/in/T0K3N-of-ours?key=T0K3N%20too", settlement, secret=SECRET, transport=sink)
+    with pytest.raises(HttpRefused, match="refused with 404") as refused:
+        events.publish(**EVENT)
+    assert "T0K3N" not in f"{refused.value} {refused.value.body}"
 
 
 @pytest.mark.parametrize("address", ["", "sink.example", "ftp://sink.example", "https://ada:hunter2@sink.example/"])

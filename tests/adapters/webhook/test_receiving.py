@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, create_engine, func, se
 from tests.adapters.webhook.service import SECRET
 
 from settlemark.testing import VirtualClock
-from settlemark_adapters.webhook import Event, Seen, WebhookRejected, signature, verify
+from settlemark_adapters.webhook import Event, Seen, StillHandled, WebhookRejected, signature, verify
 from settlemark_adapters.webhook._signature import secret_bytes
 
 ROOT = Path(__file__).parents[3]
@@ -112,6 +113,12 @@ def test_one_of_several_signatures_and_secrets_is_enough():
         verify(headers, BODY, other, now=NOW)
 
 
+def test_a_signature_that_no_text_can_hold_is_rejected():
+    headers = {"webhook-id": "a", "webhook-timestamp": "100", "webhook-signature": "v1,\udce9"}
+    with pytest.raises(WebhookRejected, match="the signature is wrong"):
+        verify(headers, b"{}", SECRET, now=100)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"type": "a"}', b"null", b"[" * 100_000, b"\xff"])
 def test_a_body_that_is_no_event_is_rejected(body):
     with pytest.raises(WebhookRejected, match="the body is no event"):
@@ -175,6 +182,38 @@ def test_one_that_comes_while_it_is_handled_waits_and_is_not_handled_again(store
         assert (first, told) == (True, [])
     thread.join(20)
     assert told == [False]
+
+
+def test_one_that_comes_to_the_thread_that_handles_it_cannot_wait_and_says_so(store):
+    seen = Seen(store)
+
+    async def handle():
+        with seen.once("a") as first:
+            await asyncio.sleep(0)
+            return first
+
+    async def both():
+        return await asyncio.gather(handle(), handle(), return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert (first, type(second), second.event_id) == (True, StillHandled, "a")
+    assert "answer 503, so that it is sent again" in str(second)
+    with seen.once("a") as again:
+        assert not again
+
+
+def test_one_waits_for_no_other_event_whose_handler_forgets_the_old_ones(request):
+    engine = create_engine(request.getfixturevalue("postgres_url"), connect_args={"options": "-c lock_timeout=5s"})
+    clock = VirtualClock()
+    seen = Seen(engine, window=100, clock=clock)
+    with seen.once("old"):
+        pass
+    clock.advance(200)
+    with seen.once("a") as first, seen.once("b") as other:
+        assert (first, other) == (True, True)
+    with seen.once("old") as again:
+        assert again
+    engine.dispose()
 
 
 @pytest.mark.parametrize(("waited", "again"), [(99, False), (100, True)])

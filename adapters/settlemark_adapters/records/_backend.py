@@ -1,0 +1,65 @@
+"""What a store of commits must be able to do; the four that are shipped, and one's own, are used alike."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
+
+from settlemark_adapters.records._commit import Commit, Head
+from settlemark_adapters.records._projection import View
+
+DAY = 86_400.0
+
+
+class Moved(Exception):
+    """Another commit came first: nothing was published; look at the new state and try again."""
+
+
+class Staging(Protocol):
+    """What one transaction has written so far, where no reader looks."""
+
+    def put(self, path: str, text: str | None) -> None:
+        """Write a record's text, or note that it is to be deleted; a later one of the same path replaces it."""
+        ...
+
+    def publish(self, commit: Commit, head: Head) -> Commit:
+        """Make it real in one atomic step, as the next commit after this head; return the commit, with its id.
+
+        Raises:
+            Moved: that is no longer the head.
+            OutcomeUnknown: nobody can tell whether it was published.
+            StoreError: it was not.
+        """
+        ...
+
+    def discard(self) -> None:
+        """Remove what is left of it; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A log of commits, and what it comes to.
+
+    Laws: a commit is there as a whole or not at all, for every reader and after every crash. The log only grows, and
+    of two that publish after one head, one is refused. A view shows what the log came to at one commit.
+    """
+
+    def view(self, *, fresh: bool = True) -> AbstractContextManager[View]:
+        """Return the state at one commit, unchanged while it is open: the last one, or, not fresh, the last seen."""
+        ...
+
+    def stage(self, tenant: str, key: str) -> Staging:
+        """Return a place for what a transaction writes before it is published."""
+        ...
+
+    def sweep(self, older_than: float = DAY) -> list[str]:
+        """Remove what transactions of dead processes have left, and return the names; nobody could see it."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        ...
+
+
+__all__ = ["DAY", "Backend", "Moved", "Staging"]
