@@ -71,19 +71,19 @@ class Bindings:
         """Return the class whose method holds a node, or is it."""
         return next((parent for _, parent in self.parents(node) if isinstance(parent, ast.ClassDef)), None)
 
-    def member(self, owner: ast.ClassDef, name: str) -> Definition | None:
-        """Return a method of a class, or of a base of it in this module."""
+    def member(self, owner: ast.ClassDef, name: str, *, below: tuple[ast.ClassDef, ...] = ()) -> Definition | None:
+        """Return a method of a class, or of a base of it in this module, other than those `below` it."""
         for each in self._names.get(owner, {}).get(name, []):
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
                 return each
         for base in owner.bases:
             found = self.lookup(base.id, owner) if isinstance(base, ast.Name) else []
             for each in found:
-                if isinstance(each, ast.ClassDef) and each is not owner:
-                    return self.member(each, name)
+                if isinstance(each, ast.ClassDef) and each not in (owner, *below):
+                    return self.member(each, name, below=(owner, *below))
         return None
 
-    def function(self, expression: ast.expr) -> Function | None:
+    def function(self, expression: ast.expr, *, seen: tuple[ast.expr, ...] = ()) -> Function | None:
         """Return the function that an expression names, when it is one of this module's own."""
         if isinstance(expression, ast.Lambda):
             return expression
@@ -99,8 +99,8 @@ class Bindings:
         for each in reversed(found):
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 return each
-        if len(found) == 1 and isinstance(found[0], ast.Name) and found[0].id != expression.id:
-            return self.function(found[0])
+        if len(found) == 1 and isinstance(found[0], ast.Name) and found[0] not in seen:
+            return self.function(found[0], seen=(*seen, found[0]))
         return None
 
     def qualified(self, expression: ast.expr) -> str:

@@ -41,7 +41,10 @@ def read(function: Function, bindings: Bindings, *, injected: Iterable[str] = ()
     env.update({name: Value(root=name) for name in injected})
     if function.args.kwarg is not None:
         env[function.args.kwarg.arg] = Value(origins=frozenset({"arg:**"}))
-    Reader(bindings, facts, env, (function,)).run(function)
+    try:
+        Reader(bindings, facts, env, (function,)).run(function)
+    except RecursionError:
+        facts.uncertain = True  # what a program wrote, say: deeper than anybody reads
     return facts
 
 

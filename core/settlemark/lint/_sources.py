@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import tokenize
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -123,15 +124,24 @@ def _module_of(path: Path) -> str:
 def _read(path: Path, module: str) -> Source | Unreadable:
     shown = _shown(path)
     try:
-        raw = path.read_bytes().decode("utf-8-sig")
-        text, cells = _python_in(path, raw)
-        tree = compile(text, shown, "exec", _TOP_LEVEL_AWAIT, dont_inherit=True)
+        text, cells = _python_in(path, _decoded(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a dubious escape, say: whoever runs the file is told
+            tree = compile(text, shown, "exec", _TOP_LEVEL_AWAIT, dont_inherit=True)
+        assert isinstance(tree, ast.Module)
+        source = Source(shown, module, tree, text, cells, _comments(text))
+        _ = source.bindings  # which may be nested too deeply, too
     except SyntaxError as error:
         return Unreadable(shown, error.lineno or 1, f"{error.msg}")
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         return Unreadable(shown, 1, str(error))
-    assert isinstance(tree, ast.Module)
-    return Source(shown, module, tree, text, cells, _comments(text))
+    return source
+
+
+def _decoded(path: Path) -> str:
+    raw = path.read_bytes()
+    encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if path.suffix == ".py" else "utf-8-sig"
+    return raw.decode(encoding)
 
 
 def _shown(path: Path) -> str:

@@ -118,3 +118,34 @@ def test_whatever_stands_there_it_is_looked_at_to_the_end_and_twice_alike(
     for each in found:
         assert each.what
         assert 1 <= each.line <= text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A(B):\n    def act(self):\n        self.gone()\nclass B(A): ...\n",
+        "def act(): undo_a()\nundo_a = undo_b\nundo_b = undo_a\n",
+        "def act(a):\n    return " + " + ".join(["a"] * 900) + "\n",
+        "def act(a):\n    x = " + "a" + ".b(a)" * 400 + "\n",
+    ],
+    ids=["bases in a circle", "names in a circle", "a long sum", "a long chain"],
+)
+def test_what_never_ends_or_is_nested_deeply_does_not_stop_it(tmp_path, text):
+    path = tmp_path / "tools.py"
+    path.write_text(
+        f"from settlemark import effect\n{text}"
+        "@effect('reversible', scope='room:/{a}', undo=undo_a)\ndef book(a):\n    act(a)\n    A.gone()\n"
+        "    return act\n"
+    )
+    assert {each.rule for each in lint(path)} <= {"SM001", "SM104"}
+
+
+def test_a_file_that_is_nested_too_deeply_is_told_and_the_others_are_looked_at(tmp_path):
+    (tmp_path / "deep.py").write_text("if a: pass\n" + "elif a: pass\n" * 2000)
+    (tmp_path / "tools.py").write_text("@tool\ndef send_mail(to): mailer.send(to)\n")
+    assert [each.rule for each in lint(tmp_path)] == ["SM001", "SM405"]
+
+
+def test_a_file_may_have_another_encoding_and_dubious_escapes(tmp_path):
+    (tmp_path / "tools.py").write_bytes(b"# -*- coding: latin-1 -*-\nname = 'Zo\xeb \\('\n")
+    assert lint(tmp_path) == []
