@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
-from tests.adapters.git.repositories import blobs_at, git, refs, world
+from tests.adapters.git import repositories
+from tests.adapters.git.repositories import blobs_at, git, refs
 
 from settlemark._scope import escape
 from settlemark_adapters.git import Git
 from settlemark_adapters.testing import Example, Subject
 
 WRITE = "import os, pathlib; pathlib.Path(os.environ['PLACE'], os.environ['SETTLEMARK_KEY'].replace('/', '-')).touch()"
+
+
+_open = []
+"""The work trees that examples have opened, until their world ends."""
+
+
+@contextlib.contextmanager
+def world():
+    with repositories.world() as folder:
+        try:
+            yield folder
+        finally:
+            while _open:
+                _open.pop().__exit__(None, None, None)
 
 
 def make(settlement, folder):
@@ -54,7 +70,9 @@ def resources(folder):
 
 
 def open_worktree(folder):
-    tree = Git(folder / "bare.git").worktree("try").__enter__()
+    opening = Git(folder / "bare.git").worktree("try")
+    tree = opening.__enter__()
+    _open.append(opening)
     (tree / "new.txt").write_text("new\n")
     (tree / "a.txt").unlink()
 
