@@ -175,9 +175,11 @@ def _played(bench: Bench, history: list[Example], call: Example) -> _Seen:
             _try(settlement, (tool_of(adapter, earlier.tool), earlier.arguments))
         before = _resources(bench)
         tool = tool_of(adapter, call.tool)
+        # Which they are may depend on what is there: the engine asks before the call, too.
+        scopes = _scopes(known_of(tool), call.arguments)
         result = _try(settlement, (tool, call.arguments))
         after = _resources(bench)
-        declared = _declared(known_of(tool), call.arguments, result)
+        declared = _refined(known_of(tool), scopes, result)
     return _Seen(
         (*map(shown, history), shown(call)),
         call.arguments,
@@ -194,14 +196,17 @@ def _try(settlement: Settlement, call: Call) -> list[Any] | None:
         return None
 
 
-def _declared(declaration: Declaration, given: Mapping[str, Any], result: list[Any] | None) -> tuple[Scope, ...]:
-    """Return the scopes that a call holds in the end: those it declares, as its result has refined them."""
+def _scopes(declaration: Declaration, given: Mapping[str, Any]) -> tuple[Scope, ...]:
+    """Return the scopes that a call declares; none of one that is refused."""
     try:
-        arguments = declaration.arguments((), dict(given))
-        scopes = declaration.scopes(arguments)
+        return declaration.scopes(declaration.arguments((), dict(given)))
     except (ScopeError, TypeError):
         return ()
-    if declaration.refine is None or result is None or declaration.held:
+
+
+def _refined(declaration: Declaration, scopes: tuple[Scope, ...], result: list[Any] | None) -> tuple[Scope, ...]:
+    """Return the scopes that a call holds in the end: those it declared, as its result has refined them."""
+    if not scopes or declaration.refine is None or result is None or declaration.held:
         return scopes
     found = declaration.refine(result[0])
     refined = (found,) if isinstance(found, str | Scope) else tuple(found)
