@@ -11,7 +11,7 @@ from tests.adapters.sql.subject import server
 from tests.adapters.sql.wire import Wire
 
 from settlemark_adapters.queue import Outbox
-from settlemark_adapters.testing import Example, Subject
+from settlemark_adapters.testing import Example, Subject, scope_of
 
 
 class Place:
@@ -54,7 +54,8 @@ def resources(place):
     name = place.url.rpartition("/")[2].partition("?")[0].removesuffix(".db")
     found = {}
     for topic, number, message in place.depot.messages():
-        found[f"queue:/{name}/{topic}"] = f"{found.get(f'queue:/{name}/{topic}', '')} {number}: {message}"
+        scope = scope_of("queue", name, topic)
+        found[scope] = f"{found.get(scope, '')} {number}: {message}"
     return found
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from langgraph.store.sqlite import SqliteStore
 
 from settlemark_adapters.store import Store
-from settlemark_adapters.testing import Example, Subject
+from settlemark_adapters.testing import Example, Subject, scope_of
 
 
 def opened(folder):
@@ -34,17 +34,20 @@ def world():
     return begun()
 
 
-def look(folder):
-    """What stands in the file, without anybody's marks."""
+def resources(folder):
+    """What stands in the file by its scope, without anybody's marks."""
     with contextlib.closing(sqlite3.connect(Path(folder) / "memory.db")) as connection:
         rows = connection.execute("SELECT prefix, key, value FROM store ORDER BY prefix, key").fetchall()
     return {
-        f"{prefix.replace('.', '/')}/{key}": {
+        scope_of("memory", *prefix.split("."), key): {
             field: part for field, part in json.loads(value).items() if field != "$settlemark"
         }
         for prefix, key, value in rows
         if not prefix.startswith("settlemark")
     }
+
+
+look = resources
 
 
 def meddle(folder, example):
@@ -61,7 +64,7 @@ SUBJECTS = {
         world=world,
         look=look,
         meddle=meddle,
-        resources=lambda folder: {f"memory:/{place}": value for place, value in look(folder).items()},
+        resources=resources,
         examples=[
             Example("get_memory", PLAN),
             Example("search_memory", {"namespace": "team"}),
