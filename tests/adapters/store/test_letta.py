@@ -114,4 +114,4 @@ def test_so_they_do_in_processes_of_their_own_on_one_ledger(tmp_path, agents, ro
     ]
     assert [(agent.communicate(timeout=60)[1], agent.returncode) for agent in processes] == [("", 0)] * agents
     lines = sorted(f"{agent}.{number}" for agent in range(agents) for number in range(rounds))
-    assert sorted(look(tmp_path)["team/log"]["text"].splitlines()) == lines
+    assert sorted(look(tmp_path)["memory:/team/log"]["text"].splitlines()) == lines

@@ -63,7 +63,7 @@ def test_killed_at_any_write_it_is_undone_by_who_recovers(when, fails):
                 Store(store, settlement)
                 settlement.recover()
                 store.conn.close()
-                done = {"team/new": {"text": "x"}}
+                done = {"memory:/team/new": {"text": "x"}}
                 assert look(folder) == (before if fails or ended.killed else done), at
                 assert settlement.residue() == []
             if not ended.killed:
@@ -75,7 +75,7 @@ def test_killed_at_any_write_it_is_undone_by_who_recovers(when, fails):
 @pytest.mark.long
 def test_killed_at_any_statement_of_its_ledger_it_comes_to_one_of_two_ends():
     with SUBJECT.world() as folder:
-        before, done = look(folder), {"team/new": {"text": "x"}}
+        before, done = look(folder), {"memory:/team/new": {"text": "x"}}
         url, name = f"sqlite:///{folder}/ledger.db", ["t"]
 
         def play():
@@ -90,7 +90,7 @@ def test_killed_at_any_statement_of_its_ledger_it_comes_to_one_of_two_ends():
                 assert look(folder) in (before, done), point
                 assert settlement.residue() == []
                 if look(folder) == done:
-                    memory.put("team", "plan", before["team/plan"])
+                    memory.put("team", "plan", before["memory:/team/plan"])
                     memory.delete("team", "new")
                 store.conn.close()
             name[0] += "'"
@@ -113,4 +113,4 @@ def test_a_process_that_comes_back_to_a_call_finds_it_done_and_does_not_do_it_tw
             with settlement.transaction("t") as tx:
                 assert tx.call(memory.append, namespace="team", name="plan", text="once") == {"version": "1"}
             store.conn.close()
-        assert look(folder) == {"team/plan": {"text": "book the room\nonce"}}
+        assert look(folder) == {"memory:/team/plan": {"text": "book the room\nonce"}}
