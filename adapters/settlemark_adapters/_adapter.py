@@ -72,6 +72,8 @@ class Operation(Generic[P, R]):
 
     def __init__(self, tool: str, kind: EffectName, parts: Parts, method: Callable[..., R]) -> None:
         self.tool = tool
+        if kind not in set(EffectClass):
+            raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {', '.join(EffectClass)}", tool=tool)
         self.kind = EffectClass(kind)
         self.parts = parts
         self.method = method
@@ -314,6 +316,7 @@ def _like(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
     hints = typing.get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
     made.__annotations__ = hints
+    made.__doc__ = function.__doc__ and inspect.cleandoc(function.__doc__)  # frameworks pass it on as it is
     made.__signature__ = signature.replace(  # what inspect.signature looks for
         parameters=[p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()],
         return_annotation=hints.get("return", signature.return_annotation),

@@ -75,11 +75,11 @@ class Calling(Aborting):
         return result
 
     def _passed(self, turn: Turn, seat: Seat) -> None:
-        """Say that nobody is asked about a call any more: who is to be asked about next goes on."""
-        if not seat.gated:
+        """Say that nobody is asked about a call any more, and that it is in its queue: who waited for that goes on."""
+        if not (seat.gated or seat.held):
             return
         with self.local:
-            tickets = turn.passed(seat)
+            tickets = turn.passed(seat) + turn.queued(seat)
         fire(tickets)
 
     def _entered(self, attempt: Attempt, effect: Effect) -> None:

@@ -104,7 +104,15 @@ def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
     >>> def cancel(id): return f"cancelled {id}"
     >>> inverse(cancel, id="confirmation")(result={"confirmation": "R7"})
     'cancelled R7'
+
+    Raises:
+        DeclarationError: `function` is none.
     """
+    if not callable(function):
+        raise DeclarationError(
+            f"inverse() was given a {type(function).__name__}, which cannot be called: pass the function that it wraps",
+            tool=str(getattr(function, "name", function)),
+        )
 
     def handler(*, result: Mapping[str, Any]) -> Any:
         return function(**{argument: result[name] for argument, name in fields.items()})

@@ -1,6 +1,7 @@
 """The calls of one model turn, in the order the model issued them, however long each takes.
 
-Effects act in that order. Reads run beside each other, but after the earlier effects they overlap;
+Effects act in that order. Reads run beside each other, but after the earlier effects they overlap, and see of
+what is staged what was issued before them and nothing else;
 an effect runs after the earlier reads it overlaps. What is issued behind a held effect of the turn
 is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). Whoever has to approve a
 call is asked when all before it are over, about one at a time. The first failure
@@ -56,6 +57,11 @@ class Seat:
     def gated(self) -> bool:
         """Whether a person may have to approve the call."""
         return self.declaration.approve is not None
+
+    @property
+    def shown(self) -> bool:
+        """Whether reads of its transaction see it while it is held."""
+        return self.held and self.declaration.kind is EffectClass.STAGED
 
     @property
     def reads(self) -> bool:
@@ -115,7 +121,7 @@ class Turn:
         self._seats.append(seat)
         if held:
             self._held.append(seat)
-        for scope in () if held else scopes:
+        for scope in scopes if seat.shown or not held else ():
             path = self._index.enter(scope)
             self._index.add_position(path, _READS if seat.reads else _EFFECTS, (number, ""))
             seat.paths.append(path)
@@ -135,9 +141,11 @@ class Turn:
 
     def before(self, seat: Seat) -> Seat | None:
         """Return an earlier call that this one must wait for, or None when its turn has come."""
-        if seat.number == 0 or (seat.held and not seat.gated):
+        if seat.number == 0 or (seat.held and not seat.gated and not seat.shown):
             return None
         here = (seat.number, "")
+        if seat.held and not seat.gated:
+            return self._overlapping(seat, (_READS,))  # what was issued before it must not see it
         if seat.gated:
             for those in (self._gates, self._effects, self._reads) if self.order == "turn" else (self._gates,):
                 earlier = those.below(here)
@@ -147,13 +155,30 @@ class Turn:
             earlier = self._effects.below(here)
             if earlier is not None:
                 return self._seats[earlier[0]]
+        return self._overlapping(seat, (_EFFECTS,) if seat.reads else (_EFFECTS, _READS))
+
+    def _overlapping(self, seat: Seat, layers: tuple[int, ...]) -> Seat | None:
         for scope in seat.scopes:
             match = self._index.match(scope)
-            for layer in (_EFFECTS,) if seat.reads else (_EFFECTS, _READS):
-                overlapping = self._index.below(match, layer, here)
+            for layer in layers:
+                overlapping = self._index.below(match, layer, (seat.number, ""))
                 if overlapping is not None:
                     return self._seats[overlapping[0]]
         return None
+
+    def queued(self, seat: Seat) -> list[Ticket]:
+        """Note that a held call is in its queue, or never will be; return the tickets of who waited to see it."""
+        if not seat.held or not seat.paths:
+            return []
+        self._leave_index(seat)
+        tickets, seat.tickets = seat.tickets, []
+        return tickets
+
+    def _leave_index(self, seat: Seat) -> None:
+        for path in seat.paths:
+            self._index.drop_position(path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
+            self._index.leave(path[-1])
+        seat.paths = []
 
     def behind(self, seat: Seat) -> list[Effect]:
         """Return the held effects that a failure of this call stops, though they are queued already."""
@@ -189,9 +214,7 @@ class Turn:
         seat.state = SeatState.FAILED if failed else SeatState.DONE
         if failed and (self.failed is None or seat.number < self.failed.number):
             self.failed = seat
-        for path in seat.paths:
-            self._index.drop_position(path, _READS if seat.reads else _EFFECTS, (seat.number, ""))
-            self._index.leave(path[-1])
+        self._leave_index(seat)
         if not seat.held:
             (self._reads if seat.reads else self._effects).discard((seat.number, ""))
         if seat.gated and (seat.number, "") in self._gates.items:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settlemark import Queued, Refused, effect
+from settlemark import Queued, Refused, current_call, effect
 from settlemark._effect import declare
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
@@ -286,3 +286,56 @@ def test_the_rationale_of_a_turn_is_recorded_with_its_effects(settlement, tools)
         turn.call(tools.book, room="a")
     ((recorded,),) = [t.effects for t in settlement.transactions()]
     assert recorded.row.rationale == "Ada asked for a room"
+
+
+# ---- what is staged, as reads of its turn see it
+
+STAGED = declare("put", "staged", scope="room:/a")
+
+
+def staged_turn(*kinds, order="turn"):
+    turn = Turn(order=order)
+    known = {"put": STAGED, "look": READ, "send": HELD}
+    return turn, [turn.take(known[kind], Scope.parse("room:/a")) for kind in kinds]
+
+
+@pytest.mark.parametrize("order", ["turn", "scopes"])
+def test_a_read_waits_until_what_was_staged_before_it_is_in_the_queue(order):
+    turn, (put, look) = staged_turn("put", "look", order=order)
+    assert turn.before(look) is put
+    turn.queued(put)
+    assert (turn.before(look), turn.queued(put)) == (None, [])
+
+
+def test_what_is_staged_behind_a_read_waits_for_the_read(settlement):
+    turn, (look, put) = staged_turn("look", "put")
+    assert turn.before(put) is look
+    turn.leave(look)
+    assert turn.before(put) is None
+
+
+def test_a_read_sees_nothing_of_what_is_gated_and_waits_for_none():
+    turn, (send, look) = staged_turn("send", "look")
+    assert (turn.before(look), turn.before(send)) == (None, None)
+
+
+def test_a_staged_call_that_failed_is_waited_for_no_longer():
+    turn, (put, look) = staged_turn("put", "look")
+    turn.leave(put, failed=True)
+    assert turn.before(look) is None
+
+
+def test_reads_of_a_turn_see_what_was_staged_before_them_and_not_what_comes_behind(settlement, world, tools):
+    @effect("read", scope="cell:/{cell}")
+    def get(cell):
+        return [staged["value"] for staged in current_call().staged(f"cell:/{cell}")]
+
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        planned = [turn.plan(tools.put, cell="c", value=1), turn.plan(get, cell="c")]
+        planned.append(turn.plan(tools.put, cell="c", value=2))
+        told = []
+        threads = [start(call.run, told) for call in reversed(planned)]
+        for thread in threads:
+            join(thread)
+    assert [1] in told
+    assert world.cells["c"] == 2

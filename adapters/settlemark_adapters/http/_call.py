@@ -155,6 +155,12 @@ class Call:
             raise DeclarationError(
                 f"echoes= of {self.tool} names {unknown[0]!r}, which it does not take", tool=self.tool
             )
+        if self.probe is not None and "key" in self.probe.names() and not self.keyed:
+            raise DeclarationError(
+                f"the probe of {self.tool} asks by {{key}}, which the call never sends, so it would find nothing:"
+                ' name its key_header=, as in key_header="Idempotency-Key", or put {key} into a header or the body',
+                tool=self.tool,
+            )
         if self.window is not None and not self.keyed:
             raise DeclarationError(
                 f"{self.tool} sends no key that could be forgotten: name its key_header=, or drop window=",

@@ -383,3 +383,9 @@ def test_a_probe_that_finds_null_where_it_is_has_found_nothing(settlement):
     with settlement.transaction("t") as tx:
         queued = tx.call(api.tool("pay"), to="ada")
     assert (queued.result(), asked, settlement.residue()) == ({"id": "p1"}, ["POST", "GET", "POST"], [])
+
+
+def test_a_probe_by_a_key_that_is_never_sent_is_refused():
+    with pytest.raises(DeclarationError, match="asks by {key}, which the call never sends, so it would find nothing"):
+        Call("order", "POST", "/orders", kind="reversible", undo=Request("DELETE", "/orders/{result.id}"),
+             probe=Request("GET", "/by-key/{key}"))  # fmt: skip

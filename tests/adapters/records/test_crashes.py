@@ -10,7 +10,7 @@ from tests.adapters.records.places import KINDS, LINES, SURVIVING, Lines, dying,
 from settlemark import Settlement
 
 ALL = os.environ.get("SETTLEMARK_TESTS") == "all"
-POINTS = 60 if ALL else 3
+POINTS = 30 if ALL else 3
 """At how many lines a process is killed; the last two, and the end, come beside them."""
 SOME = [kind if kind == "files" else pytest.param(kind, marks=pytest.mark.long) for kind in SURVIVING]
 
