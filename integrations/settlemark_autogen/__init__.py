@@ -2,7 +2,8 @@
 
 `SettledWorkbench` takes the place of an agent's tools, or of its workbench, and is the gate.
 `SettledChatCompletionClient` takes the place of its model client, and tells the gate which calls the model issued
-together. With both an agent has all that settlemark promises; each says what it can promise alone.
+together. With both an agent has all that settlemark promises; each says what it can promise alone. `RecordedAgent`
+leaves a history of an agent as it is, with nothing settled.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ except ImportError as _error:
 
 from settlemark._gates import approve, edit, reject
 from settlemark_autogen._client import SettledChatCompletionClient
+from settlemark_autogen._recording import RecordedAgent
 from settlemark_autogen._workbench import SettledWorkbench
 
 del _autogen_agentchat
 
-__all__ = ["SettledChatCompletionClient", "SettledWorkbench", "approve", "edit", "reject"]
+__all__ = ["RecordedAgent", "SettledChatCompletionClient", "SettledWorkbench", "approve", "edit", "reject"]

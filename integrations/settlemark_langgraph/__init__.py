@@ -2,7 +2,7 @@
 
 `SequencedToolNode` takes the place of `langgraph.prebuilt.ToolNode`, `SettlementMiddleware` is for `create_agent`,
 `settled_checkpointer` settles supersteps, `reducers` has channel contracts to annotate a state with, and `analyze`
-tells which channels of a graph need one.
+tells which channels of a graph need one. `record` leaves a history of a graph as it is, with nothing settled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from settlemark_langgraph._choose import achoose, choice, choose
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._frontier import frontier
 from settlemark_langgraph._middleware import SettlementMiddleware
+from settlemark_langgraph._recording import record
 from settlemark_langgraph._rewind import ThreadRewind, arewind, rewind
 from settlemark_langgraph._susceptibility._analysis import analyze
 from settlemark_langgraph._susceptibility._findings import Finding, Kind, Report
@@ -44,6 +45,7 @@ __all__ = [
     "corrections",
     "edit",
     "frontier",
+    "record",
     "reducers",
     "reject",
     "rewind",

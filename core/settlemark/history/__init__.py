@@ -2,13 +2,15 @@
 
 A history is a file of records (JSON Lines), one for each operation that committed: what it read and when, what it wrote
 and when, which tool it had planned, in which order its effects left. Detectors find in it what went wrong between
-agents: exactly, in one pass, each with a witness.
+agents: exactly, in one pass, each with a witness. `Recorder` writes one for a loop of your own; `import_trace` makes
+one of what LangGraph, OpenTelemetry or a chat has left.
 """
 
 from __future__ import annotations
 
 from settlemark.history._analysis import Analysis, analyze
 from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
+from settlemark.history._importing import FORMATS, Format, Imported, import_trace
 from settlemark.history._ledger import of_ledger
 from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
 from settlemark.history._record import OpRecord
@@ -18,13 +20,16 @@ from settlemark.history._verdict import Verdict, Witness
 
 __all__ = [
     "ANOMALIES",
+    "FORMATS",
     "POINTS",
     "Access",
     "Analysis",
     "Cycle",
     "Edge",
+    "Format",
     "HistoryError",
     "HistoryFile",
+    "Imported",
     "Level",
     "OpRecord",
     "Operation",
@@ -37,6 +42,7 @@ __all__ = [
     "covers",
     "encode",
     "hasse",
+    "import_trace",
     "level_of",
     "of_ledger",
     "ordered",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
 
 Effects = Iterable[tuple[str, Any]]
+T = TypeVar("T")
 
 
 class Recorder:
@@ -44,7 +45,18 @@ class Recorder:
         self._file = None if path is None else HistoryFile(path)
         self._clock = 0
         self._writers: dict[str, str] = {}
+        self._times: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._shared: Any = None
+
+    @property
+    def clock(self) -> int:
+        """How many operations have committed: the time at which one that begins now begins."""
+        return self._clock
+
+    def written_at(self, cell: str) -> int:
+        """Return the time at which a cell was written last; 0 when it never was."""
+        return self._times.get(cell, 0)
 
     def seed(self, cells: Mapping[str, Any], *, agent: str = "setup") -> OpRecord | None:
         """Record what was there before as one write; None when there was nothing."""
@@ -77,6 +89,13 @@ class Recorder:
             agent=agent, reads=dict(reads or {}), tool=tool, registry=dict(registry or {}), barrier=barrier, name=name,
             preds=list(dict.fromkeys(preds)), began=began, _recorder=self,
         )  # fmt: skip
+
+    def shared(self, make: Callable[[Recorder], T]) -> T:
+        """Return what all who record here share of what their cells hold; made when it is first asked for."""
+        with self._lock:
+            if self._shared is None:
+                self._shared = make(self)
+            return cast("T", self._shared)
 
     def retract(self, record: OpRecord) -> None:
         """Note that an operation was taken back after it had committed."""
@@ -116,6 +135,7 @@ class Recorder:
             self._clock = time
             for cell in record.write_values:
                 self._writers[cell] = record.id
+                self._times[cell] = time
             return record
 
 

@@ -68,6 +68,78 @@ def test_a_ledger_is_checked_too(run, tmp_path):
         assert run("check", name).exit_code == 0
 
 
+# ---- traces of others
+
+
+def chat(path, *lines):
+    call = [
+        {"id": n, "type": "function", "function": {"name": "forward", "arguments": json.dumps({"to": n})}} for n in "ab"
+    ]
+    said = [
+        {"role": "assistant", "content": None, "tool_calls": call, "timestamp": 1},
+        {"role": "tool", "tool_call_id": "a", "content": "ok", "timestamp": 3},
+        {"role": "tool", "tool_call_id": "b", "content": "ok", "timestamp": 2},
+    ]
+    path.write_text("\n".join([*map(json.dumps, said), *lines]))
+    return str(path)
+
+
+def test_of_a_trace_of_others_it_is_told_how_much_was_understood_and_how(run, tmp_path):
+    said = run("check", chat(tmp_path / "chat.jsonl", "{", *['{"role": "oracle"}'] * 6))
+    assert said.exit_code == 1
+    assert "3 of 10 parsed as chat" in said.stdout
+    assert "not parsed, line 4: no JSON" in said.stdout
+    assert "not parsed, line 5: no message" in said.stdout
+    assert "not parsed: 2 more; --json has them all" in said.stdout
+    assert "by their names: forward writes" in said.stdout
+    assert "note: the names of forward do not say" in said.stdout
+    assert (
+        "A6 (operation 2): assistant issued forward:/a='forward', forward:/b='forward', and they left as forward:/b"
+        in said.stdout
+    )
+
+
+def test_as_json_that_is_there_for_every_file(run, tmp_path):
+    said = run("check", chat(tmp_path / "chat.jsonl", "{"), clean(tmp_path / "h.jsonl"), "--json")
+    chats, history = json.loads(said.stdout)
+    assert (chats["format"], chats["parsed"], chats["total"], chats["tools"]) == ("chat", 3, 4, {"forward": "write"})
+    assert [each["line"] for each in chats["skipped"]] == [4]
+    assert len(chats["notes"]) == 1
+    assert (history["format"], history["parsed"], history["total"], history["skipped"]) == ("history", 1, 1, [])
+
+
+@pytest.mark.parametrize("how", ["effects", "module"])
+def test_what_tools_do_may_be_said(run, tmp_path, how):
+    (tmp_path / "effects.json").write_text('{"forward": "read"}')
+    (tmp_path / "bank_tools.py").write_text(
+        'from settlemark import effect\n\n\n@effect("read", scope="account:/{to}")\ndef forward(to): ...\n'
+    )
+    path = chat(tmp_path / "chat.jsonl")
+    options = ["--effects", "effects.json"] if how == "effects" else ["--module", "bank_tools"]
+    said = run("check", path, *options, "--json")
+    assert (said.exit_code, json.loads(said.stdout)[0]["tools"]) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ('{"level": "info"}\n', [], "line 1: it is none of the traces that are known"),
+        ('{"level": "info"}\n', ["--format", "chat"], "none of 1 parsed as chat; line 1: no message"),
+        ('{"role": "user", "content": "x"}\n', ["--format", "csv"], "format='csv' is none: choose auto or one of"),
+        ('{"role": "user", "content": "x"}\n', ["--effects", "none.json"], "none.json cannot be read"),
+        ('{"role": "user", "content": "x"}\n', ["--effects", "list.json"], "list.json is no JSON object"),
+        ('{"role": "user", "content": "x"}\n', ["--effects", "bad.json"], "effects says 'reads' of forward"),
+        ('{"role": "user", "content": "x"}\n', ["--module", "nowhere"], "--module nowhere cannot be imported"),
+    ],
+)
+def test_what_is_no_trace_and_what_cannot_be_said_of_it_is_refused_with_2(run, tmp_path, content, options, said):
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "bad.json").write_text('{"forward": "reads"}')
+    (tmp_path / "trace").write_text(content)
+    done = run("check", str(tmp_path / "trace"), *options)
+    assert (done.exit_code, said in " ".join(done.stderr.split())) == (2, True)
+
+
 def test_the_witness_is_drawn(run, tmp_path):
     picture = tmp_path / "h.png"
     assert run("check", stale(tmp_path / "h.jsonl"), "--plot", str(picture)).exit_code == 1

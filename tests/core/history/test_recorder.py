@@ -98,3 +98,16 @@ def test_a_value_that_is_no_json_is_refused_and_the_clock_stands(tmp_path):
         with pytest.raises(TypeError):
             recorder.begin("ada").commit(writes={"x": object()})
         assert recorder.begin("ada").commit(writes={"x": 1}).write_time == 1
+
+
+def test_the_clock_and_when_a_cell_was_written_last_are_told(history):
+    recorder, _ = history
+    assert (recorder.clock, recorder.written_at("x")) == (0, 0)
+    recorder.begin("ada").commit(writes={"x": 1})
+    recorder.begin("bob").commit()
+    assert (recorder.clock, recorder.written_at("x"), recorder.written_at("y")) == (2, 1, 0)
+
+
+def test_all_who_record_share_what_they_know_of_its_cells(history):
+    recorder, _ = history
+    assert recorder.shared(lambda of: {"of": of}) is recorder.shared(lambda of: {})

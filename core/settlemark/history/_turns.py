@@ -1,0 +1,201 @@
+"""Agents that call tools, as operations: what an agent reads until it writes, and what it then writes.
+
+A model issues calls, a turn of them; they begin and end in whatever order. Those that read tell the agent something
+that its *next* calls may go by. Each that writes commits when it ends, on what the agent had read before the turn. The
+turn's writes in the order in which they were issued, and in that in which they ended, are its `io` and `co`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from settlemark.history._cells import Cells, Pair, Seen
+from settlemark.history._messages import ToolCall
+from settlemark.history._recorder import Recorder
+from settlemark.history._touches import Tools, Touch
+
+
+@dataclass(eq=False)
+class _Call:
+    touch: Touch
+    turn: _Turn
+    state: str = "open"
+    at: float | None = None
+
+    @property
+    def pair(self) -> Pair:
+        return self.touch.cell, self.touch.value
+
+
+@dataclass(eq=False)
+class _Turn:
+    agent: str
+    name: str | None
+    seen: dict[str, Seen]
+    calls: list[_Call] = field(default_factory=list["_Call"])
+    told: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return all(call.state != "open" for call in self.calls)
+
+    @property
+    def writes(self) -> list[_Call]:
+        return [call for call in self.calls if call.state == "done" and call.touch.does == "write"]
+
+    def orders(self) -> tuple[list[Pair], list[Pair]] | None:
+        """Return its writes as they were issued and as they ended; None where nobody knows the latter."""
+        writes = self.writes
+        times = [call.at for call in writes if call.at is not None]
+        if len(set(times)) < len(writes):
+            return None
+        return [call.pair for call in writes], [call.pair for call in sorted(writes, key=lambda call: call.at or 0.0)]
+
+
+class Turns:
+    """Records the tool calls of agents as they come. Safe for threads.
+
+    >>> recorder = Recorder()
+    >>> turns = Turns(recorder, Tools())
+    >>> turns.issued("ada", [ToolCall("1", "send_mail", {"to": "a"}), ToolCall("2", "send_mail", {"to": "b"})])
+    >>> for call in ("2", "1"):
+    ...     _ = turns.ended(call, "sent", at=turns.now())
+    >>> recorder.records[-1].io, recorder.records[-1].co
+    ([('mail:/a', 'send_mail'), ('mail:/b', 'send_mail')], [('mail:/b', 'send_mail'), ('mail:/a', 'send_mail')])
+    """
+
+    def __init__(self, recorder: Recorder, tools: Tools) -> None:
+        self.tools = tools
+        self.cells = recorder.shared(Cells)
+        self._lock = self.cells.lock
+        self._open: dict[Hashable, list[_Call]] = {}
+        self._turns: dict[Hashable, _Turn] = {}
+        self._seen: dict[str, dict[str, Seen]] = {}
+        self._numbers = count(1)
+        self.unordered = 0
+        self.unanswered = 0
+        self.idle = 0
+
+    @property
+    def moment(self) -> int:
+        """The moment it is: what a call that begins now may see."""
+        return self.cells.recorder.clock
+
+    def now(self) -> int:
+        """Return a time that is later than all before, for `ended` where there is no other clock."""
+        return next(self._numbers)
+
+    def knows(self, call: Hashable) -> bool:
+        """Whether a call of this id was issued and has not ended."""
+        return bool(self._open.get(call))
+
+    def issued(self, agent: str, calls: Sequence[ToolCall], *, turn: Hashable = None, name: str | None = None) -> None:
+        """Note that an agent's model issued calls, in their order; with the same `turn` again, further ones of it."""
+        with self._lock:
+            if not calls:
+                return
+            key: Hashable = object() if turn is None else turn
+            found = self._turns.get(key)
+            if found is None:
+                found = self._turns[key] = _Turn(agent, name, self._seen.pop(agent, {}))
+            for each in calls:
+                call = _Call(self.tools.of(each.tool, each.arguments), found)
+                found.calls.append(call)
+                self._open.setdefault(each.id, []).append(call)
+
+    def ended(
+        self, call: Hashable, result: Any, *, failed: bool = False, since: int = 0, at: float | None = None
+    ) -> bool:
+        """Note that a call has ended; return whether there is such a call.
+
+        Args:
+            call: its id.
+            result: what the tool said.
+            failed: it raised or was refused: it counts for nothing.
+            since: the `moment` it began.
+            at: when it ended, on any clock; None where that is not known.
+        """
+        with self._lock:
+            waiting = self._open.get(call)
+            if not waiting:
+                return False
+            found = waiting.pop(0)
+            if not waiting:
+                del self._open[call]
+            found.state, found.at = "failed" if failed else "done", at
+            turn = found.turn
+            if failed:
+                pass
+            elif found.touch.does == "read":
+                for cell in found.touch.cells:
+                    self.read(turn.agent, cell, result, since=since)
+            else:
+                self._write(turn, found)
+            if turn.ended:
+                self._finish(turn)
+            return True
+
+    def read(self, agent: str, cell: str, value: Any, *, since: int = 0) -> None:
+        """Note what an agent has read, by whatever means."""
+        with self._lock:
+            self._seen.setdefault(agent, {})[cell] = self.cells.read(cell, value, since)
+
+    def wrote(self, agent: str, cell: str, value: Any, *, name: str | None = None) -> None:
+        """Note what an agent has written, by whatever means, on all that it has read."""
+        with self._lock:
+            self.cells.commit(agent, self._seen.pop(agent, {}), {cell: value}, name=name)
+
+    def answered(self, agent: str, *, name: str | None = None) -> None:
+        """Note that an agent has answered without calls: what it has read goes into that."""
+        with self._lock:
+            seen = self._seen.pop(agent, {})
+            if seen:
+                self.cells.commit(agent, seen, {}, name=name)
+
+    def over(self, turn: Hashable) -> None:
+        """Note that no more calls of a turn will end."""
+        with self._lock:
+            found = self._turns.get(turn)
+            if found is not None:
+                self._finish(found)
+
+    def close(self) -> None:
+        """Note that nothing more will happen."""
+        with self._lock:
+            for turn in [*self._turns.values()]:
+                self._finish(turn)
+            self.idle += sum(map(bool, self._seen.values()))
+            self._seen.clear()
+
+    def _write(self, turn: _Turn, call: _Call) -> None:
+        orders = turn.orders() if turn.ended else None
+        turn.told = orders is not None
+        io, co = orders or (None, None)
+        writes = dict.fromkeys(call.touch.cells, call.touch.value)
+        turn.seen = self.cells.commit(turn.agent, turn.seen, writes, io=io, co=co, name=turn.name)
+
+    def _finish(self, turn: _Turn) -> None:
+        for key in [key for key, known in self._turns.items() if known is turn]:
+            del self._turns[key]
+        for call in turn.calls:
+            if call.state == "open":
+                call.state = "unanswered"
+                self.unanswered += 1
+        for key in [key for key, calls in self._open.items() if any(call.turn is turn for call in calls)]:
+            left = [call for call in self._open.pop(key) if call.turn is not turn]
+            if left:
+                self._open[key] = left
+        if not turn.writes:  # it has acted on nothing yet
+            self._seen[turn.agent] = {**turn.seen, **self._seen.get(turn.agent, {})}
+        elif len(turn.writes) > 1 and not turn.told:
+            orders = turn.orders()
+            if orders is None:
+                self.unordered += 1
+            else:
+                self.cells.commit(turn.agent, {}, {}, io=orders[0], co=orders[1], name=turn.name)
+
+
+__all__ = ["ToolCall", "Turns"]
