@@ -17,9 +17,9 @@ def pytest_collection_modifyitems(items):
     if os.environ.get("SETTLEMARK_TESTS") == "all":
         return
     for item in items:
-        # Of what is explored in shards, every eighth is explored each time: a fault rarely hides in one alone.
+        # Of what is explored in shards, every sixteenth is explored each time: a fault rarely hides in one alone.
         shard = getattr(item, "callspec", None) and item.callspec.params.get("shard")
-        if item.get_closest_marker("long") is not None or (isinstance(shard, int) and shard % 8):
+        if item.get_closest_marker("long") is not None or (isinstance(shard, int) and shard % 16):
             item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
 
 

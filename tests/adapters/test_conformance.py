@@ -14,8 +14,8 @@ _POINTS = None if os.environ.get("SETTLEMARK_TESTS") == "all" else 1
 _COSTLY = frozenset(
     {"undo-fails-once", "undo-fails-always", "two-transactions", "crash-between-steps", "crash-inside-a-step"}
 )
-_SLOW = frozenset({"git", "mcp"})
-"""Adapters whose counterparty takes so long that what is costly waits for SETTLEMARK_TESTS=all."""
+_EACH_TIME = frozenset({"filesystem", "payments", "queue"})
+"""Adapters of which what is costly is looked at each time; of the others it waits for SETTLEMARK_TESTS=all."""
 _OF_OTHERS = frozenset({"commit", "abort", "lost-ack", "staged-invisibility"})
 """What is asked of a module's further subjects each time: the first shows all that they share."""
 
@@ -30,7 +30,7 @@ def _cases():
             continue
         for number, (name, subject) in enumerate(subjects.items()):
             for known in properties():
-                waits = known not in _OF_OTHERS if number else module in _SLOW and known in _COSTLY
+                waits = known not in _OF_OTHERS if number else module not in _EACH_TIME and known in _COSTLY
                 yield pytest.param(subject, known, id=f"{name}-{known}", marks=[pytest.mark.long] if waits else [])
 
 
