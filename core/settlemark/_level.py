@@ -50,7 +50,7 @@ def point_named(prevent: Level | Iterable[str]) -> Point:
     """
     if isinstance(prevent, Level):
         return prevent.prevents
-    named = [prevent] if isinstance(prevent, str) or not isinstance(prevent, Iterable) else list(prevent)
+    named = [prevent] if isinstance(prevent, str) else list(prevent)
     unknown = [name for name in named if name not in ANOMALIES]
     if unknown:
         raise UsageError(
