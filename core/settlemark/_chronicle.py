@@ -9,7 +9,7 @@ own window, so that what it had seen already counts as seen.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,6 +82,8 @@ class Chronicle:
     def decided(self, txn: Txn, written: Iterable[Scope]) -> None:
         """Note that it is to commit, with these writes: from here on others may see them."""
         known = self._of(txn)
+        if known.records:
+            return  # the store failed before this was recorded, and it is decided again
         moments = sorted({*known.reads.values()} or {known.began})
         known.records = [self._record(txn, known, moment, last=moment == moments[-1]) for moment in moments]
         values: dict[str, int] = known.records[-1]["write_values"]
@@ -94,7 +96,9 @@ class Chronicle:
 
     def committed(self, txn: Txn) -> None:
         """Note that all of a decided transaction has left: its records are written when those before it are."""
-        known = self._open.pop(txn.id)
+        known = self._open.pop(txn.id, None)
+        if known is None or not known.records:
+            return  # decided before anybody listened here
         last = known.records[-1]
         last["io"] = [(scope.text, place) for _, place, scope in sorted(known.left, key=lambda each: each[:2])]
         last["co"] = [(scope.text, place) for _, place, scope in known.left]
@@ -104,8 +108,10 @@ class Chronicle:
     def aborted(self, txn: Txn) -> None:
         """Note that a transaction was undone; of one that had been decided the records say so."""
         known = self._open.pop(txn.id, None)
-        if known is None:
-            return
+        if known is not None:
+            self._retract(known)
+
+    def _retract(self, known: _Open) -> None:
         for record in known.records:
             record["aborted"] = True
         for write in known.written:
@@ -115,6 +121,11 @@ class Chronicle:
                 else:
                     self._last[write.scope] = write.before
         self._end(known)
+
+    def keep(self, live: Container[int]) -> None:
+        """Forget all transactions but these, by their numbers: the store does not have the others."""
+        for number in [number for number in self._open if number not in live]:
+            self._retract(self._open.pop(number))
 
     def _end(self, known: _Open) -> None:
         known.ended = True

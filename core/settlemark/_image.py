@@ -95,6 +95,8 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
             _let_go(txn, Reason.LOST)
     # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
     protocol._aborted = [txn for txn in protocol.live.values() if txn.state is State.ABORTING and not txn.running]
+    if protocol.chronicle is not None:
+        protocol.chronicle.keep(protocol.by_id)
     for txn in waiters:
         protocol.nudge(txn)  # whatever it was that they waited for: they look again
 

@@ -9,6 +9,11 @@ import random
 import pytest
 
 from settlemark import Settlement, Stale, effect
+from settlemark._chronicle import Chronicle
+from settlemark._image import image, load
+from settlemark._protocol import Protocol
+from settlemark._scope import Scope
+from settlemark._txn import Mode
 from settlemark.history import Level, analyze, read
 
 
@@ -143,6 +148,49 @@ def test_each_process_that_shares_a_store_can_write_all_of_it(tmp_path):
                 tx.call(sync(put), cell="x")
     assert [record.name for record in read(two)] == ["ada/1", "bob/1", "ada/2", "bob/2"][-len(list(read(two))) :]
     assert [record.name for record in read(one)][:3] == ["ada/1", "bob/1", "ada/2"]
+
+
+class Told:
+    """A chronicle, and what it has written."""
+
+    def __init__(self):
+        self.records = []
+        self.chronicle = Chronicle(self.records.append)
+        self.protocol = Protocol()
+
+    def written(self):
+        return [(record["name"], record.get("aborted", False)) for record in self.records]
+
+    def held(self, name):
+        """A sealed transaction with one held effect."""
+        txn = self.protocol.begin(name)
+        self.protocol.admit(self.protocol.request(txn, Scope.parse(f"cell:/{name}"), Mode.HELD))
+        self.protocol.seal(txn)
+        return txn
+
+
+def test_who_listens_from_the_midst_of_a_release_on_tells_nothing_of_it_and_all_that_follows():
+    told = Told()
+    releasing = told.held("before")
+    assert told.protocol.decide(releasing) is None
+    told.protocol.chronicle = told.chronicle
+    told.protocol.finish(releasing)
+    following = told.held("after")
+    told.protocol.decide(following)
+    told.protocol.finish(following)
+    assert told.written() == [("after", False)]
+
+
+def test_what_the_store_has_lost_is_told_as_retracted_and_does_not_hold_up_what_follows():
+    told = Told()
+    told.protocol.chronicle = told.chronicle
+    before = image(told.protocol)
+    assert told.protocol.decide(told.held("lost")) is None
+    load(told.protocol, before)
+    following = told.held("after")
+    told.protocol.decide(following)
+    told.protocol.finish(following)
+    assert told.written() == [("lost", True), ("after", False)]
 
 
 def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_else(url, path, caplog, monkeypatch):
