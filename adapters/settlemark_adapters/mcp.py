@@ -10,7 +10,6 @@ import inspect
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, cast
 
 try:
@@ -97,9 +96,7 @@ class Mcp(Adapter):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

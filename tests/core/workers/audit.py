@@ -5,9 +5,12 @@ Only which transactions committed is the ledger's to say, and what it names as l
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 from settlemark._states import State
+from settlemark.history import Access, serializability
+
+_ACCESSES = ("read", "write")
 
 
 def audit(desk, settlement):
@@ -49,9 +52,9 @@ def audit(desk, settlement):
         values[cell] += {"write": 1, "undo": -1}.get(verb, 0)
     if {c: v for c, v in values.items() if v} != {c: v for c, v in desk.cells().items() if v}:
         wrong.append("the desk's cells are not what its log says")
-    cycle = shortest_cycle(conflicts(log, committed))
-    if cycle:
-        wrong.append(f"no serial order: {cycle}")
+    order = serial(log, committed)
+    if not order.serializable:
+        wrong.append(f"no serial order: {order.cycles[0]}")
     return wrong
 
 
@@ -79,57 +82,12 @@ def _untrue(effect, done, undone):
     return [f"{told}, undone {undone} times"] if wrong else []
 
 
-def overlap(one, other):
-    """Whether two cells are one, or one lies below the other."""
-    first, second = one.split("/"), other.split("/")
-    return all(a == b for a, b in zip(first, second, strict=False))
+def serial(log, committed):
+    """Whether the committed attempts did things as if one had run after the other, in the order the desk saw."""
+    return serializability(
+        (Access((name, attempt), verb, f"desk:/{cell}") for verb, cell, _, name, attempt in log if verb in _ACCESSES),
+        committed,
+    )
 
 
-def conflicts(log, committed):
-    """Return the conflict graph of committed attempts, from the order in which the desk did things."""
-    edges = defaultdict(set)
-    entries = [(v, c, (t, a)) for v, c, _, t, a in log if (t, a) in committed and v in ("read", "write")]
-    by_cell = defaultdict(list)
-    for verb, cell, who in entries:
-        by_cell[cell].append((verb, who))
-    for seen in by_cell.values():
-        last_writer, readers = None, set()
-        for verb, who in seen:
-            if last_writer not in (None, who):
-                edges[last_writer].add(who)
-            if verb == "write":
-                for reader in readers - {who}:
-                    edges[reader].add(who)
-                last_writer, readers = who, set()
-            else:
-                readers.add(who)
-    return edges
-
-
-def shortest_cycle(edges):
-    """Return a shortest cycle of a directed graph, or None (breadth first from every node)."""
-    best = None
-    for start in list(edges):
-        before, todo = {start: None}, [start]
-        for node in todo:
-            for following in edges.get(node, ()):
-                if following == start:
-                    path = [node]
-                    while before[path[-1]] is not None:
-                        path.append(before[path[-1]])
-                    if best is None or len(path) < len(best):
-                        best = path[::-1]
-                    todo = []
-                    break
-                if following not in before:
-                    before[following] = node
-                    todo.append(following)
-            else:
-                continue
-            break
-        if best is not None and len(best) <= 2:
-            return best
-    return best
-
-
-__all__ = ["audit", "conflicts", "named", "shortest_cycle"]
+__all__ = ["audit", "named", "serial"]

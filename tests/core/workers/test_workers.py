@@ -9,7 +9,7 @@ import os
 from contextlib import closing
 
 import pytest
-from audit import audit, conflicts, shortest_cycle
+from audit import audit, serial
 
 SECONDS = float(os.environ.get("SETTLEMARK_STRESS_SECONDS", "6"))
 
@@ -18,10 +18,10 @@ def test_the_checker_finds_a_cycle_and_finds_none_where_there_is_none():
     crossed = [
         ("read", "a", "", "x", 1), ("read", "b", "", "y", 1), ("write", "b", "", "x", 1), ("write", "a", "", "y", 1),
     ]  # fmt: skip
-    assert shortest_cycle(conflicts(crossed, {("x", 1), ("y", 1)}))
-    assert shortest_cycle(conflicts(crossed, {("x", 1)})) is None
-    serial = [crossed[0], crossed[2], crossed[1], crossed[3]]
-    assert shortest_cycle(conflicts(serial, {("x", 1), ("y", 1)})) is None
+    assert not serial(crossed, {("x", 1), ("y", 1)}).serializable
+    assert serial(crossed, {("x", 1)}).serializable
+    after_each_other = [crossed[0], crossed[2], crossed[1], crossed[3]]
+    assert serial(after_each_other, {("x", 1), ("y", 1)}).serializable
 
 
 @pytest.mark.parametrize("workers", [8])
