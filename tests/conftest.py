@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import hypothesis
 import pytest
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 from settlemark import _effect
 from settlemark._registry import Registry
+
+# No test asserts a time: on a busy machine an example takes as long as it takes.
+hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("settlemark")
 
 
 def pytest_collection_modifyitems(items):

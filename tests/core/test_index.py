@@ -110,7 +110,7 @@ class IndexAgainstAList(RuleBasedStateMachine):
             assert found == sorted(expected, key=lambda token: (token.txn.position, token.since))
 
 
-IndexAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+IndexAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestIndexAgainstAList = IndexAgainstAList.TestCase
 
 
@@ -144,7 +144,6 @@ def test_leaving_one_scope_keeps_every_other(entered, which):
     st.lists(st.integers(0, 10_000), max_size=20),
     positions,
 )
-@settings(deadline=None)
 def test_positions_answer_as_a_sorted_list_on_both_sides_of_the_switch(added, crowd, removed, asked):
     found = Positions()
     expected = [*((n, "crowd") for n in range(100, 100 + crowd)), *added]

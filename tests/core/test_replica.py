@@ -155,7 +155,7 @@ def over_the_wire(steps):
     return json.loads(json.dumps(written(steps)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**9), blocks=st.lists(st.integers(1, 25), min_size=1, max_size=8))
 def test_a_replica_that_takes_the_same_steps_is_in_the_same_state(seed, blocks):
     hand, other = Hand(seed), Protocol(plans=3)
@@ -167,7 +167,7 @@ def test_a_replica_that_takes_the_same_steps_is_in_the_same_state(seed, blocks):
         assert other.freeze() == hand.protocol.freeze()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**9), before=st.integers(0, 80), after=st.integers(0, 60))
 def test_a_replica_that_begins_from_an_image_decides_as_one_that_was_there_from_the_start(seed, before, after):
     hand = Hand(seed)
@@ -182,7 +182,7 @@ def test_a_replica_that_begins_from_an_image_decides_as_one_that_was_there_from_
     assert plain(late) == plain(hand.protocol)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**9), before=st.integers(0, 60), lost=st.integers(0, 30))
 def test_loading_an_image_takes_back_what_was_never_recorded_and_keeps_every_object(seed, before, lost):
     hand = Hand(seed)

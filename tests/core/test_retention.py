@@ -265,7 +265,7 @@ def test_other_processes_forget_a_cancelled_run_alike(file, opening, clock):
 # ---- a little at a time
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.sampled_from(["book", "send", "residue"]), st.integers(0, 3)), max_size=12), st.integers(1, 4)
 )

@@ -600,7 +600,7 @@ CALLS = st.tuples(st.sampled_from(["book", "rent", "mail", "charge"]), st.sample
 WORK = st.lists(st.tuples(st.booleans(), st.lists(CALLS, min_size=1, max_size=3)), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(WORK)
 def test_every_effect_is_undone_in_exact_reverse_or_named_and_no_other_is_touched(work):
     desk = Desk()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Queued, Refused, current_call, effect
@@ -59,7 +59,6 @@ def test_a_call_is_held_exactly_when_it_is_declared_so_or_issued_behind_a_held_o
 
 
 @given(calls, st.sampled_from(["turn", "scopes"]), st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_any_order_of_completion_externalises_in_issuance_order(issued, order, random):
     turn = Turn(order=order)
     taken = seats(turn, issued)

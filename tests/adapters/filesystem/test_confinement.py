@@ -193,7 +193,7 @@ _NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(_NAMES, min_size=1, max_size=6), absolute=st.sampled_from(["", "/", "root"]))
 def test_whatever_is_asked_for_it_is_below_the_root_and_below_its_scope_or_refused(tmp_path_factory, names, absolute):
     base = tmp_path_factory.getbasetemp() / "everywhere"

@@ -72,7 +72,7 @@ _CALLS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=st.lists(_CALLS, max_size=4), then=st.lists(_CALLS, max_size=6))
 def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(tmp_path_factory, first, then):
     root = tmp_path_factory.mktemp("root")

@@ -50,7 +50,7 @@ _CALLS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(first=st.lists(_CALLS, max_size=4), then=st.lists(_CALLS, max_size=8), staged=st.booleans())
 def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(first, then, staged):
     with Settlement("memory:") as settlement:
@@ -66,7 +66,7 @@ def test_whatever_was_done_and_refused_an_abort_leaves_what_was_there(first, the
         assert (store.look(), settlement.residue()) == (before, [])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(calls=st.lists(_CALLS, max_size=8))
 def test_staged_or_at_once_it_comes_to_the_same_and_a_step_reads_its_own(calls):
     ends = []

@@ -200,7 +200,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_whatever_happens_each_is_delivered_in_order_and_booked_once(tmp_path_factory, steps):
     depot = Depot(f"sqlite:///{tmp_path_factory.mktemp('depot') / 'depot.db'}").open_books()

@@ -20,7 +20,7 @@ def test_without_a_shell_each_hole_is_one_word(word, rest):
     assert filled.words == ["tool", f"--name={word}", word, *rest]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(WORDS)
 def test_with_one_too(word):
     filled = Template("printf %s:%s {x} $(printf %s {x} | wc -c)", sh=True).fill({"x": word})

@@ -303,7 +303,7 @@ CALLS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=CALLS, fails=st.booleans())
 def test_whatever_is_called_it_is_all_or_nothing(file_shop, settlement, open_sql, calls, fails):
     sql = open_sql(file_shop, settlement)

@@ -91,7 +91,7 @@ def test_what_is_no_json_is_refused_before_anything_is_done(shop, settlement, sq
 CELLS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cells=st.lists(CELLS, min_size=3, max_size=3))
 def test_any_row_of_sqlite_is_put_back_to_the_last_bit(file_shop, open_sql, monkeypatch, cells):
     sql = open_sql(file_shop, tables=["loose"])

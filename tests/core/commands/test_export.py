@@ -107,7 +107,7 @@ def many(tmp_path_factory):
 
 
 @given(batch=st.integers(1, 60), run=st.sampled_from([None, "a", "b"]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_the_batch_the_lines_are_the_record_in_one_order(many, batch, run):
     ledger = open_ledger(many, readonly=True)
     try:

@@ -141,7 +141,7 @@ WIRE = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(WIRE, st.integers(0, 5)), max_size=12))
 def test_money_is_moved_and_never_made_and_the_log_tells_every_balance(bank, acts):
     bank.reset()
