@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -16,30 +16,38 @@ from settlemark._errors import ScopeError, UsageError
 
 if TYPE_CHECKING:
     from settlemark._effect import Declaration
-    from settlemark.history import Analysis, Format
+    from settlemark.history import Analysis, Format, Verdict
 
 _SQLITE = b"SQLite format 3\x00"
 _NOT_COUNTED = ("A1-self", "A1-semantic", "A3x", "residue", "effects")
+_READS = "reads"
+_UNITS = {"history": "line", _READS: "read"}
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A file's analysis, and how much of the file was understood."""
+    """What was found in a file, and how much of the file was understood.
 
-    analysis: Analysis
+    `analysis` is None for a log of reads: a split view is no point of the lattice, so it has no level.
+    """
+
+    analysis: Analysis | None
+    verdicts: Sequence[Verdict]
     format: str
     parsed: int
     total: int
-    skipped: list[tuple[int, str]]
-    tools: Mapping[str, str]
-    notes: list[str]
+    skipped: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: list[str] = field(default_factory=list[str])
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "format": self.format, "parsed": self.parsed, "total": self.total,
             "skipped": [{"line": line, "why": why} for line, why in self.skipped], "tools": dict(self.tools),
-            "notes": self.notes, **self.analysis.as_dict(),
+            "notes": self.notes, "records": self.parsed, "level": None, "absent": None,
+            "verdicts": [verdict.as_dict() for verdict in self.verdicts],
+            **({} if self.analysis is None else self.analysis.as_dict()),
         }  # fmt: skip
 
 
@@ -48,12 +56,17 @@ def check(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Histories, ledgers (files or URLs), events or streams of LangGraph, OpenTelemetry spans, chat logs.",
+            help="Histories, ledgers (files or URLs), events or streams of LangGraph, OpenTelemetry spans, chat logs,"
+            " logs of reads from replicas.",
         ),
     ],
     *,
     format: Annotated[  # noqa: A002 - the option is called that
-        str, typer.Option(help="What the files are, where their first lines do not tell.", metavar="FORMAT")
+        str,
+        typer.Option(
+            help="What the files are, where their first lines do not tell: a format of traces, or reads.",
+            metavar="FORMAT",
+        ),
     ] = "auto",
     effects: Annotated[
         Path | None,
@@ -78,7 +91,7 @@ def check(
     tools = _Tools(effects, module)
     found = {name: _checked(name, namespace, format, tools) for name in files}
     if plot is not None:
-        _plot({name: checked.analysis for name, checked in found.items()}, plot)
+        _plot({name: _drawable(name, checked) for name, checked in found.items()}, plot)
     if as_json:
         print_json([{"file": name, **checked.as_dict()} for name, checked in found.items()])
     else:
@@ -87,7 +100,7 @@ def check(
     wrong = any(
         verdict.count and (strict or verdict.anomaly not in _NOT_COUNTED)
         for checked in found.values()
-        for verdict in checked.analysis.verdicts
+        for verdict in checked.verdicts
     )
     raise typer.Exit(1 if wrong else 0)
 
@@ -127,10 +140,13 @@ class _Tools:
 def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
     from settlemark.history import HistoryError, analyze, import_trace, of_ledger, ordered
     from settlemark.history._importing import format_of
+    from settlemark.history._replica_reads import is_read_log
 
     try:
         if _is_ledger(name):
             return _whole(analyze(of_ledger(seen(name, namespace, every))), "ledger")
+        if wanted == _READS or (wanted == "auto" and is_read_log(name)):
+            return _of_reads(name)
         chosen = cast("Format | None", wanted if wanted != "auto" else format_of(name))
         if chosen == "history":
             return _whole(_of_history(name), "history")
@@ -142,14 +158,25 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
     if found.total and not found.parsed:
         line, why = found.skipped[0]
         fail(f"{name}: none of {found.total:,} parsed as {found.format}; line {line}: {why}; name what it is: --format")
+    analysis = analyze(ordered(found.records))
     return _Checked(
-        analyze(ordered(found.records)), found.format, found.parsed, found.total, found.skipped, found.tools,
-        found.notes,
-    )  # fmt: skip
+        analysis, analysis.verdicts, found.format, found.parsed, found.total, found.skipped, found.tools, found.notes
+    )
 
 
 def _whole(analysis: Analysis, format_: str) -> _Checked:
-    return _Checked(analysis, format_, analysis.records, analysis.records, [], {}, [])
+    return _Checked(analysis, analysis.verdicts, format_, analysis.records, analysis.records)
+
+
+def _of_reads(name: str) -> _Checked:
+    """Look for split views in a log of reads, one read at a time."""
+    from settlemark.history import replica_reads
+    from settlemark.history._split_view import SplitView
+
+    detector, number = SplitView(), 0
+    for number, read in enumerate(replica_reads(name), 1):
+        detector.add(number, read)
+    return _Checked(None, [detector.verdict()], _READS, number, number)
 
 
 def _of_history(name: str) -> Analysis:
@@ -180,10 +207,12 @@ def _tell(name: str, checked: _Checked) -> None:
     from settlemark.history import hasse
 
     analysis = checked.analysis
-    table = Table(title=f"{name}: {analysis.records:,} operations, level {analysis.level.name}", title_justify="left")
+    level = "reads" if analysis is None else f"operations, level {analysis.level.name}"
+    total = checked.parsed if analysis is None else analysis.records
+    table = Table(title=f"{name}: {total:,} {level}", title_justify="left")
     for column in ("", "anomaly", "found"):
         table.add_column(column, justify="right" if column == "found" else "left")
-    for verdict in analysis.verdicts:
+    for verdict in checked.verdicts:
         table.add_row(verdict.anomaly, verdict.title, f"{verdict.count:,}" if verdict.count else "none")
     print_table(table)
     typer.echo(f"{checked.parsed:,} of {checked.total:,} parsed as {checked.format}")
@@ -195,12 +224,19 @@ def _tell(name: str, checked: _Checked) -> None:
         typer.echo("by their names: " + ", ".join(f"{tool} {does}s" for tool, does in checked.tools.items()))
     for note in checked.notes:
         typer.echo(f"note: {note}")
-    for verdict in analysis.verdicts:
+    for verdict in checked.verdicts:
         for witness in verdict.witnesses[:1]:
-            lines = ", ".join(map(str, witness.records))
-            unit = "line" if checked.format == "history" else "operation"
-            typer.echo(f"{verdict.anomaly} ({unit} {lines}): {witness.sentence}")
-    typer.echo(f"\n{hasse(analysis.point)}\n")
+            places = ", ".join(map(str, witness.records))
+            unit = _UNITS.get(checked.format, "operation")
+            typer.echo(f"{verdict.anomaly} ({unit} {places}): {witness.sentence}")
+    if analysis is not None:
+        typer.echo(f"\n{hasse(analysis.point)}\n")
+
+
+def _drawable(name: str, checked: _Checked) -> Analysis:
+    if checked.analysis is None:
+        fail(f"{name} is a log of reads, and --plot draws operations: check it without --plot")
+    return checked.analysis
 
 
 def _plot(found: dict[str, Analysis], path: Path) -> None:

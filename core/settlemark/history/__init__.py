@@ -4,18 +4,24 @@ A history is a file of records (JSON Lines), one for each operation that committ
 and when, which tool it had planned, in which order its effects left. Detectors find in it what went wrong between
 agents: exactly, in one pass, each with a witness. `Recorder` writes one for a loop of your own; `import_trace` makes
 one of what LangGraph, OpenTelemetry or a chat has left.
+
+A store with replicas has a log of its reads beside it (`ReplicaRead`), in which `split_view` finds what one copy said
+and another one did not.
 """
 
 from __future__ import annotations
 
 from settlemark.history._analysis import Analysis, analyze
+from settlemark.history._elle import elle_history
 from settlemark.history._files import HistoryError, HistoryFile, encode, ordered, read
 from settlemark.history._importing import FORMATS, Format, Imported, import_trace
 from settlemark.history._ledger import of_ledger
 from settlemark.history._levels import ANOMALIES, POINTS, Level, Point, covers, hasse, level_of, point_of
 from settlemark.history._record import OpRecord
 from settlemark.history._recorder import Operation, Recorder
+from settlemark.history._replica_reads import ReplicaRead, ReplicaReadFile, replica_reads
 from settlemark.history._serializability import Access, Cycle, Edge, Serializability, serializability
+from settlemark.history._split_view import split_view
 from settlemark.history._verdict import Verdict, Witness
 
 __all__ = [
@@ -35,11 +41,14 @@ __all__ = [
     "Operation",
     "Point",
     "Recorder",
+    "ReplicaRead",
+    "ReplicaReadFile",
     "Serializability",
     "Verdict",
     "Witness",
     "analyze",
     "covers",
+    "elle_history",
     "encode",
     "hasse",
     "import_trace",
@@ -48,5 +57,7 @@ __all__ = [
     "ordered",
     "point_of",
     "read",
+    "replica_reads",
     "serializability",
+    "split_view",
 ]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from settlemark import Settlement
-from settlemark.history import OpRecord, Recorder, encode
+from settlemark.history import OpRecord, Recorder, ReplicaRead, ReplicaReadFile, encode
 
 
 def stale(path):
@@ -156,3 +156,59 @@ def test_what_cannot_be_read_is_said_and_the_exit_status_is_2(run, tmp_path, con
         path.write_bytes(content)
     done = run("check", str(path))
     assert (done.exit_code, said in done.stderr) == (2, True)
+
+
+# ---- logs of reads
+
+
+def reads(path, *answers):
+    with ReplicaReadFile(path) as log:
+        for version, (replica, value) in enumerate(answers, 1):
+            log(ReplicaRead(cell="plan", replica=replica, version=version, value=value))
+    return str(path)
+
+
+def test_a_split_view_in_a_log_of_reads_is_told_and_has_no_level(run, tmp_path):
+    path = reads(tmp_path / "reads.jsonl", ("eu", "fly"), ("primary", "drive"))
+    for options in ((), ("--format", "reads")):
+        said = run("check", path, *options)
+        text = " ".join(said.stdout.split())
+        assert said.exit_code == 1
+        assert "2 reads" in text
+        assert "2 of 2 parsed as reads" in text
+        assert (
+            "A4 (read 1, 2): somebody read plan = 'fly' from eu (version 1), and somebody read plan = 'drive' from"
+            " primary (version 2)" in text
+        )
+        assert "level" not in text
+        assert "=L0" not in text
+
+
+def test_a_log_of_reads_without_a_split_view_ends_with_0(run, tmp_path):
+    said = run("check", reads(tmp_path / "reads.jsonl", ("primary", "fly"), ("primary", "drive")))
+    assert (said.exit_code, "none" in said.stdout) == (0, True)
+
+
+def test_as_json_a_log_of_reads_has_the_fields_of_every_file(run, tmp_path):
+    path = reads(tmp_path / "reads.jsonl", ("eu", "fly"), ("primary", "drive"))
+    log, history = json.loads(run("check", path, clean(tmp_path / "h.jsonl"), "--json").stdout)
+    assert log.keys() == history.keys()
+    assert (log["format"], log["records"], log["level"], log["absent"]) == ("reads", 2, None, None)
+    assert [(v["anomaly"], v["count"], v["witnesses"][0]["values"]) for v in log["verdicts"]] == [
+        ("A4", 2, ["fly", "drive"])
+    ]
+
+
+def test_a_log_of_reads_is_not_drawn_and_that_is_said_before_anything_is(run, tmp_path):
+    path = reads(tmp_path / "reads.jsonl", ("eu", "fly"))
+    said = run("check", stale(tmp_path / "h.jsonl"), path, "--plot", str(tmp_path / "h.png"))
+    assert (said.exit_code, said.stdout, "check it without --plot" in said.stderr) == (2, "", True)
+    assert not (tmp_path / "h.png").exists()
+
+
+def test_a_bad_line_of_a_log_of_reads_is_named_and_the_exit_status_is_2(run, tmp_path):
+    path = reads(tmp_path / "reads.jsonl", ("eu", "fly"))
+    with (tmp_path / "reads.jsonl").open("a") as file:
+        file.write('{"cell": "plan", "replica": "eu", "version": "one", "value": 1}\n')
+    said = run("check", path)
+    assert (said.exit_code, f"{path}, line 2, field version: Expected `int`" in said.stderr) == (2, True)

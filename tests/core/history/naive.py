@@ -118,3 +118,13 @@ ALL = {
     "effects": effects,
     "residue": residue,
 }
+
+
+def a4(reads):
+    """The reads that are half of a split view: one cell, different replicas, different values."""
+    return {
+        i
+        for i, one in enumerate(reads, 1)
+        for other in reads
+        if one.cell == other.cell and one.replica != other.replica and not same(one.value, other.value)
+    }

@@ -1,0 +1,97 @@
+"""A counterparty's log of accesses for Elle, a checker of isolation that others wrote, to be asked for its own opinion.
+
+Elle learns the order of writes from what was read, so each scope becomes a list: a write appends its place in the log
+to it, and a read returns the list as it was (Elle's `list-append` model, which tells it the order of all writes). What
+Elle derives from the lists is the order that `serializability` derives from the log, by other means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any
+
+from settlemark._scope import Scope
+from settlemark.history._serializability import Access
+
+Step = list[Any]
+
+
+def elle_history(log: Iterable[Access], committed: Collection[Hashable] | None = None) -> list[dict[str, Any]]:
+    """Return a log as the operations of an Elle history, as plain JSON: `elle-cli --model list-append FILE.json`.
+
+    Each transaction is one operation, on a process of its own; its name is in `transaction`, which Elle passes over. A
+    last one, without a name, reads every list at the end, so that the order of all writes is known. The log does not
+    tell when a transaction was asked for or answered: all are given as concurrent, so that Elle adds no order of real
+    time, and its default, strict serializability, asks what `serializability` asks.
+
+    Scopes that overlap without being equal become a list for each such pair, called `one {and} other`, to which both
+    write and which both read: so Elle sees exactly the conflicts that there are, and none between two children of one
+    parent.
+
+    A read holds all the writes before it: the history grows with the reads of a scope times its writes.
+
+    Args:
+        log: the accesses in the order in which the counterparty saw them.
+        committed: the transactions that count, as for `serializability`; all of them by default. The others are left
+            out, so that Elle cannot tell whether one of their writes was read (its `G1a`).
+
+    Raises:
+        ScopeError: a scope is none.
+
+    >>> log = [Access("a", "write", "seat:/7"), Access("b", "read", "seat:/7")]
+    >>> for operation in elle_history(log)[3:]:
+    ...     print(operation["type"], operation["transaction"], operation["value"])
+    ok a [['append', 'seat:/7', 1]]
+    ok b [['r', 'seat:/7', [1]]]
+    ok None [['r', 'seat:/7', [1]]]
+    """
+    accesses = [
+        (place, transaction, kind, Scope.parse(scope))
+        for place, (transaction, kind, scope) in enumerate(log, 1)
+        if committed is None or transaction in committed
+    ]
+    keys = _keys({scope: None for _, _, _, scope in accesses})
+    lists: dict[str, list[int]] = {key: [] for names in keys.values() for key in names}
+    steps: dict[Hashable, list[Step]] = {}
+    for place, transaction, kind, scope in accesses:
+        mine = steps.setdefault(transaction, [])
+        for key in keys[scope]:
+            if kind == "write":
+                lists[key].append(place)
+                mine.append(["append", key, place])
+            else:
+                mine.append(["r", key, lists[key].copy()])
+    operations: list[tuple[str | None, list[Step]]] = [(str(name), mine) for name, mine in steps.items()]
+    if lists:
+        operations.append((None, [["r", key, elements] for key, elements in lists.items()]))
+    asked = [("invoke", name, [_asked(step) for step in mine]) for name, mine in operations]
+    answered = [("ok", name, mine) for name, mine in operations]
+    return [
+        {
+            "index": index,
+            "process": index % len(operations),
+            "type": kind,
+            "f": "txn",
+            "value": mine,
+            "transaction": name,
+        }
+        for index, (kind, name, mine) in enumerate(asked + answered)
+    ]
+
+
+def _keys(scopes: Collection[Scope]) -> dict[Scope, list[str]]:
+    """Return for each scope the lists it stands for: two share one exactly when they overlap."""
+    keys: dict[Scope, list[str]] = {}
+    for scope in scopes:
+        others = [other for other in scopes if other != scope and other.overlaps(scope)]
+        # A brace is in no scope's text, so no scope is called as a pair is.
+        keys[scope] = [" {and} ".join(sorted((scope.text, other.text))) for other in others] or [scope.text]
+    return keys
+
+
+def _asked(step: Step) -> Step:
+    """Return a step as it was asked for: of a read nobody knows yet what it returns."""
+    return [step[0], step[1], None] if step[0] == "r" else step
+
+
+__all__ = ["elle_history"]

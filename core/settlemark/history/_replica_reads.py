@@ -1,0 +1,117 @@
+"""Which copy of a cell answered a read, and what it said: a log of reads as JSON Lines, for a store that has replicas.
+
+A history has one value of a cell at a time. Where copies of it lag, two readers may see two values at once, and only
+who answered tells them apart: so reads have a log of their own. Source: the anomaly paper, section 4.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Self
+
+import msgspec
+
+from settlemark.history._entries import entries
+from settlemark.history._files import _bad
+from settlemark.history._messages import is_mapping
+
+_CHUNK = 1 << 20
+_LOOKED_AT = 20
+
+
+class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One read of a cell, and the copy that answered it.
+
+    Attributes:
+        cell: what was read.
+        replica: the copy that answered; the one that takes the writes is a copy, too.
+        version: how many writes of the cell that copy had then, from 0.
+        value: what it answered; None where nothing had been written.
+        agent: who read, or None.
+        time: when, on the clock of the log, or None.
+
+    Raises:
+        ValueError: the version is negative.
+
+    >>> ReplicaRead(cell="date", replica="eu", version=1, value="14 June").agent is None
+    True
+    """
+
+    cell: str
+    replica: str
+    version: int
+    value: Any
+    agent: str | None = None
+    time: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.version < 0:
+            raise ValueError(f"version is {self.version}: versions count the writes of a cell, from 0")
+
+
+def replica_reads(path: str | Path) -> Iterator[ReplicaRead]:
+    """Yield the reads of a log in its order, one in memory at a time; empty lines are passed over.
+
+    Raises:
+        HistoryError: a line is no read; it names file, line and field.
+        OSError: the file cannot be read.
+    """
+    decode = msgspec.json.Decoder(ReplicaRead).decode
+    with Path(path).open("rb", buffering=_CHUNK) as file:
+        for number, line in enumerate(file, 1):
+            if line.isspace():
+                continue
+            try:
+                read = decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+                raise _bad(str(path), number, error) from None
+            yield read
+
+
+def is_read_log(path: str | Path) -> bool:
+    """Say by its first lines whether a file is a log of reads.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    first = islice(entries(path), _LOOKED_AT)
+    return any(is_mapping(entry.value) and {"cell", "replica"} <= entry.value.keys() for entry in first)
+
+
+class ReplicaReadFile:
+    """A log of reads that is written read by read: call it with each. What is written may be read meanwhile.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "reads.jsonl")
+    >>> with ReplicaReadFile(path) as log:
+    ...     log(ReplicaRead(cell="date", replica="eu", version=1, value="14 June"))
+    >>> [read.replica for read in replica_reads(path)]
+    ['eu']
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._file: IO[bytes] = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open until it is closed
+
+    def __call__(self, read: ReplicaRead) -> None:
+        """Append one read, in one piece.
+
+        Raises:
+            TypeError: its value is no JSON; nothing was written.
+        """
+        self._file.write(self._encoder.encode(read) + b"\n")
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+__all__ = ["ReplicaRead", "ReplicaReadFile", "is_read_log", "replica_reads"]
