@@ -11,6 +11,7 @@ from settlemark._current import CurrentCall, current_call
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome, effect, inverse
 from settlemark._errors import (
     Cancelled,
+    Cascaded,
     ContractViolation,
     DeclarationError,
     Entangled,
@@ -26,6 +27,7 @@ from settlemark._errors import (
     PayloadError,
     Refused,
     Rejected,
+    Revoked,
     Rewound,
     ScopeError,
     SettlemarkError,
@@ -40,6 +42,7 @@ from settlemark._errors import (
 from settlemark._failing import Failure
 from settlemark._gates import Gate
 from settlemark._holding import Hold
+from settlemark._level import Level
 from settlemark._logs import json_logs
 from settlemark._parking import Parked
 from settlemark._resolving import Doubt
@@ -58,6 +61,7 @@ __all__ = [
     "Affected",
     "AsyncTransaction",
     "Cancelled",
+    "Cascaded",
     "ContractViolation",
     "CurrentCall",
     "Declaration",
@@ -79,6 +83,7 @@ __all__ = [
     "LateAppend",
     "LeaseLost",
     "LedgerError",
+    "Level",
     "Opening",
     "Outcome",
     "OutsideDeclared",
@@ -92,6 +97,7 @@ __all__ = [
     "Rejected",
     "Residue",
     "Retries",
+    "Revoked",
     "Rewind",
     "Rewound",
     "Scope",

@@ -281,6 +281,10 @@ class Attempt:
         """Return its effects in issuance order."""
         return [effect for _, effect in sorted(self.effects.items())]
 
+    def leaving(self) -> list[Effect]:
+        """Return its effects in the order in which held ones leave: as issued, or with that guard off as they came."""
+        return self.in_order() if self.live.guards.ordered else list(self.effects.values())
+
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
         effect.path = effect.path or self._path_of(effect.key)
@@ -292,7 +296,7 @@ class Attempt:
 
     def must_hold(self, effect: Effect) -> bool:
         """Whether an effect waits for the commit, whatever its turn says."""
-        return self.is_held(effect.declaration) or self.behind_held(effect)
+        return self.is_held(effect.declaration) or (self.live.guards.ordered and self.behind_held(effect))
 
     def is_held(self, declaration: Declaration) -> bool:
         """Whether the effects of a tool wait for the commit here."""

@@ -106,7 +106,8 @@ class Batch:
         self._within = within
         self._park: Park = park
         self._before = before  # what has settled of the turn while it waited for an answer
-        self._turn = turn or Turn(order=order, stop_on_failure=undoes and attempt.on_failure != "continue")
+        stops = undoes and attempt.on_failure != "continue"
+        self._turn = turn or settlement.turn(order=order, stop_on_failure=stops)
         self._private = Scope.parse("run:/this")
         self._lock = threading.Lock()
         self._expected = 0

@@ -257,7 +257,7 @@ class Calling(Aborting):
     ) -> Program:
         calls = yield from self._admit(attempt, txn, effect, Mode.READ)
         try:
-            live = yield from self._look(effect)
+            live = (yield from self._look(effect)) if txn.guards.current else None
             result = yield from self._perform(attempt, effect, let_through)
             if live is not None:
                 attempt.live_reads.setdefault(live.what, live)
@@ -378,11 +378,13 @@ class Calling(Aborting):
         if intends:
             attempt.prepare(effect)
         calls = [Call(txn, scope, mode, -1 if mode is Mode.READ else effect.position) for scope in effect.scopes]
+        tool = effect.declaration
+        planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
         deadline: float | None = None
 
         def admit(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | None:
             for call in calls:
-                blocked = None if call.admitted else protocol.admit(call)
+                blocked = None if call.admitted else protocol.admit(call, planned)
                 if blocked is not None:
                     return blocked, protocol.watch(blocked.holder, txn)
             if intends:

@@ -1,41 +1,59 @@
 """A history of what the protocol decided, as it decides it: which reads each transaction acted on, and what it wrote.
 
 It listens to the protocol's steps. Where processes share a store each replays the steps of all, so each can write the
-whole history, in the one order there is. Cells are scopes, and their values the times at which they were last written:
+whole history, in the one order there is. Cells are scopes, and their values the names of those who last wrote them:
 versions are compared, never values. A transaction that read at several moments becomes several records, each with its
-own window, so that what it had seen already counts as seen.
+own window, so that what it had seen already counts as seen. Who is undone while others read what it had done has a
+record that says so: at the moment it was first seen.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from settlemark._scope import Scope
 
 if TYPE_CHECKING:
-    from settlemark._txn import Txn
+    from settlemark._txn import Binding, Hold, Txn
 
 Record = dict[str, Any]
 """One operation, by the fields of `settlemark.history.OpRecord`."""
 
 
+class _Version(NamedTuple):
+    """What a scope holds: whose work, and after how many of its acts where that is not all of it."""
+
+    writer: str
+    act: int
+
+    @property
+    def value(self) -> str:
+        return f"{self.writer}.{self.act}" if self.act else self.writer
+
+
 class _Written(NamedTuple):
-    """One write of a scope: when, and the time of the write before it, None for the first."""
+    """One write of a scope: when, what it made of it, and what it was before, None for never written."""
 
     time: int
     scope: Scope
-    before: int | None
+    version: _Version
+    before: _Version | None
 
 
 @dataclass
 class _Open:
-    """What an unfinished transaction has read, when; its effects as they left; its records, once it is decided."""
+    """What an unfinished transaction has read, when; its effects as they left; its records, once it is decided.
+
+    `early` is what it saw of work that was not settled, `shown` the place of its own where others saw it so.
+    """
 
     began: int
     reads: dict[Scope, int] = field(default_factory=dict[Scope, int])
+    early: dict[Scope, _Version] = field(default_factory=dict[Scope, _Version])
+    shown: _Open | None = None
     left: list[tuple[bool, int, Scope]] = field(default_factory=list[tuple[bool, int, Scope]])
     records: list[Record] = field(default_factory=list[Record])
     written: list[_Written] = field(default_factory=list[_Written])
@@ -50,7 +68,8 @@ class _Open:
 class Chronicle:
     """Writes a record of each operation that commits, in the order in which they were decided.
 
-    One that was decided and could then not leave, so that it was undone, has a record, too: as retracted.
+    One that was decided and could then not leave, so that it was undone, has a record, too: as retracted. So has one
+    whose work others saw before it was undone.
 
     Args:
         write: is given each record; under the protocol's lock, so it should be quick.
@@ -60,7 +79,7 @@ class Chronicle:
         self._write = write
         self._clock = 0
         self._open: dict[int, _Open] = {}
-        self._last: dict[Scope, int] = {}
+        self._last: dict[Scope, _Version] = {}
         self._writes: deque[_Written] = deque()
         self._decided: deque[_Open] = deque()
 
@@ -75,23 +94,38 @@ class Chronicle:
         """Note that it reads a scope as it is now; read again, the first time is what has to hold."""
         self._of(txn).reads.setdefault(scope, self._clock)
 
+    def saw(self, txn: Txn, claims: Iterable[Hold]) -> None:
+        """Note that its last read saw what these claims had put there, which is not settled."""
+        known = self._of(txn)
+        for claim in claims:
+            other = self._of(claim.txn)
+            if other.shown is None:
+                self._clock += 1
+                other.shown = _Open(self._clock)
+                self._decided.append(other.shown)
+            known.early.setdefault(claim.scope, _Version(_name(claim.txn), claim.last_act))
+
     def left(self, txn: Txn, place: int, scope: Scope, *, held: bool) -> None:
         """Note that the effect of its decision at this place has acted; what is held is issued to the commit."""
         self._of(txn).left.append((held, place, scope))
 
-    def decided(self, txn: Txn, written: Iterable[Scope]) -> None:
-        """Note that it is to commit, with these writes: from here on others may see them."""
+    def decided(self, txn: Txn, written: Iterable[Hold], bindings: Mapping[str, Binding]) -> None:
+        """Note that it is to commit, with these writes, the tools being these: from here on others may see them."""
         known = self._of(txn)
         if known.records:
             return  # the store failed before this was recorded, and it is decided again
         moments = sorted({*known.reads.values()} or {known.began})
         known.records = [self._record(txn, known, moment, last=moment == moments[-1]) for moment in moments]
-        values: dict[str, int] = known.records[-1]["write_values"]
-        for scope in dict.fromkeys(written):
-            write = _Written(self._clock, scope, self._last.get(scope))
+        last = known.records[-1]
+        for hold in written:
+            scope, act = hold.scope, 0 if hold.held or known.shown is None else hold.last_act
+            write = _Written(self._clock, scope, _Version(_name(txn), act), self._last.get(scope))
             known.written.append(write)
             self._writes.append(write)
-            self._last[scope] = values[scope.text] = self._clock
+            self._last[scope] = write.version
+            last["write_values"][scope.text] = write.version.value
+        if txn.tools:
+            last |= _tools(txn, bindings)
         self._decided.append(known)
 
     def committed(self, txn: Txn) -> None:
@@ -99,8 +133,11 @@ class Chronicle:
         known = self._open.pop(txn.id, None)
         if known is None or not known.records:
             return  # decided before anybody listened here
+        self._show(known, None)
         last = known.records[-1]
-        last["io"] = [(scope.text, place) for _, place, scope in sorted(known.left, key=lambda each: each[:2])]
+        # What is held is issued to the commit; with nobody to keep an order it is issued where it was called.
+        issued = sorted(known.left, key=lambda each: (txn.guards.ordered and each[0], each[1]))
+        last["io"] = [(scope.text, place) for _, place, scope in issued]
         last["co"] = [(scope.text, place) for _, place, scope in known.left]
         last["externalized"] = bool(known.left)
         self._end(known)
@@ -109,13 +146,28 @@ class Chronicle:
         """Note that a transaction was undone; of one that had been decided the records say so."""
         known = self._open.pop(txn.id, None)
         if known is not None:
+            self._show(known, None if known.records else txn)
             self._retract(known)
+
+    @staticmethod
+    def _show(known: _Open, undone: Txn | None) -> None:
+        """Fill the place of one whose work was seen before it was undone, or give it up."""
+        if known.shown is None:
+            return
+        known.shown.ended = True
+        if undone is not None:
+            known.shown.records = [
+                {
+                    "id": _name(undone), "agent": undone.run, "name": undone.name, "read_time": known.began,
+                    "write_time": known.shown.began, "aborted": True, "externalized": bool(known.left),
+                }
+            ]  # fmt: skip
 
     def _retract(self, known: _Open) -> None:
         for record in known.records:
             record["aborted"] = True
         for write in known.written:
-            if self._last.get(write.scope) == write.time:  # what it had been is there again
+            if self._last.get(write.scope) is write.version:  # what it had been is there again
                 if write.before is None:
                     del self._last[write.scope]
                 else:
@@ -125,7 +177,9 @@ class Chronicle:
     def keep(self, live: Container[int]) -> None:
         """Forget all transactions but these, by their numbers: the store does not have the others."""
         for number in [number for number in self._open if number not in live]:
-            self._retract(self._open.pop(number))
+            known = self._open.pop(number)
+            self._show(known, None)
+            self._retract(known)
 
     def _end(self, known: _Open) -> None:
         known.ended = True
@@ -138,23 +192,49 @@ class Chronicle:
 
     def _record(self, txn: Txn, known: _Open, moment: int, *, last: bool) -> Record:
         self._clock += 1
+        seen = self._seen(known, [scope for scope, at in known.reads.items() if at == moment], moment)
         return {
-            "id": f"{txn.name}#{txn.attempt}" if last else f"{txn.name}#{txn.attempt}@{moment}", "agent": txn.run,
+            "id": _name(txn) if last else f"{_name(txn)}@{moment}", "agent": txn.run,
             "name": txn.name, "read_time": moment, "write_time": self._clock, "write_values": {},
-            "read_values": self._seen([scope for scope, at in known.reads.items() if at == moment], moment),
+            "read_values": {cell: None if version is None else version.value for cell, version in seen.items()},
+            "preds": sorted({version.writer for version in seen.values() if version is not None} - {_name(txn)}),
+            "direct": True,
         }  # fmt: skip
 
-    def _seen(self, reads: list[Scope], moment: int) -> dict[str, int | None]:
+    def _seen(self, known: _Open, reads: list[Scope], moment: int) -> dict[str, _Version | None]:
         """Return the versions that reads saw, of their scopes and of each that overlaps one and was written since."""
-        seen: dict[str, int | None] = {}
+        seen: dict[str, _Version | None] = {}
         for write in reversed(self._writes):
             if write.time <= moment:
                 break
             if any(write.scope.overlaps(scope) for scope in reads):
                 seen[write.scope.text] = write.before
+        for cell, version in known.early.items():
+            if any(cell.overlaps(scope) for scope in reads):
+                seen[cell.text] = version
         for scope in reads:
             seen.setdefault(scope.text, self._last.get(scope))
         return seen
+
+
+def _name(txn: Txn) -> str:
+    return f"{txn.name}#{txn.attempt}"
+
+
+def _tools(txn: Txn, bindings: Mapping[str, Binding]) -> Record:
+    """Return which tool a transaction had planned to call, and what its tools were then and are now."""
+    then = {tool: binding.signature for tool, binding in txn.tools.items()}
+    now = dict(then)
+    for tool, planned in txn.tools.items():
+        binding = bindings.get(tool, planned)
+        pinned = txn.guards.tools == "pinned" and binding.signature
+        if binding.number > planned.number and not pinned:
+            now[tool] = binding.signature
+    phantom = next((tool for tool in then if now[tool] != then[tool]), next(iter(then)))
+    return {
+        "planned_tool": phantom, "read_registry": then,
+        "write_registry": {tool: signature for tool, signature in now.items() if signature},
+    }  # fmt: skip
 
 
 __all__ = ["Chronicle", "Record"]

@@ -248,6 +248,11 @@ class Driver(Parking, Rewinding):
         """
         yield from self._step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
 
+    def rebind(self, tool: str, signature: str | None) -> Program:
+        """Have it known, durably, that a tool is another one now, or (`GONE`) none; with None, that it is back."""
+        yield from self._step(lambda protocol, _book: protocol.rebind(tool, signature), durable=True)
+        yield from self._tidy()
+
     def _until_over(self, txn: Txn, deadline: float) -> Program:
         """Wait until a transaction is finished, whoever finishes it."""
         while not txn.finished:

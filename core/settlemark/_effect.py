@@ -155,6 +155,15 @@ class Declaration:
     redact: tuple[str, ...] = ()
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
+    @cached_property
+    def signature(self) -> str:
+        """What a plan counts on when it chooses the tool: its class, its scopes and its version.
+
+        >>> declare("send", "irreversible", scope="mail:/{to}").signature
+        'irreversible mail:/{to} 1'
+        """
+        return " ".join([self.kind.value, *(template.text for template in self.templates), self.version])
+
     @property
     def held(self) -> bool:
         """Whether the effect waits for the commit instead of running when it is called."""
@@ -268,7 +277,8 @@ class Effect:
     `at` is since when its counterparty may know its key (seconds since 1970); `missing` is what would have
     to be declared here to undo it or to ask about it; `withheld` says by role which handlers must not run,
     since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
-    where that is not as they are; `unread` is a result that could not be read, and its recorded text.
+    where that is not as they are; `unread` is a result that could not be read, and its recorded text. `bound` is how
+    many changes of tools there had been when this call was planned; None: it calls no tool that anybody registers.
     """
 
     declaration: Declaration
@@ -300,6 +310,7 @@ class Effect:
     withheld: Mapping[str, str] = field(default_factory=dict[str, str])
     packed: tuple[str, str | None] | None = None
     unread: tuple[Any, str] | None = None
+    bound: int | None = None
 
     @property
     def executed(self) -> bool:

@@ -11,10 +11,12 @@ SettlemarkError
 │   ├── LateAppend        a call arrived after the seal: refused, and its transaction aborted
 │   ├── OutsideDeclared   a call touched what its transaction had not declared
 │   ├── ContractViolation an orchestrator said that work is over which may still come
+│   ├── Revoked           a call's tool was taken away: it was not run
 │   ├── Entangled         a call needs what its own caller, or a sibling branch, holds until it has ended
 │   └── WouldBlock        a synchronous call would have to wait inside an event loop
 ├── Refused               the settlement said no: undone, never released
 │   ├── Stale             what the plan was read from has changed
+│   │   └── Cascaded      what it had read early was undone
 │   ├── Wounded           an older transaction needed a resource this one had claimed
 │   ├── Vetoed            a pre-commit hook said no
 │   ├── Rejected          a person was asked about one call, and said no
@@ -109,6 +111,10 @@ class ContractViolation(UsageError):
     """
 
 
+class Revoked(UsageError):
+    """A tool was revoked (`settlement.revoke`): it was not run. Attribute `tool`."""
+
+
 class Entangled(UsageError):
     """A call needs what its own caller, or a sibling branch, holds until it has ended: neither could go on.
 
@@ -129,6 +135,10 @@ class Refused(SettlemarkError):
 
 class Stale(Refused):
     """What the plan was read from has changed. Attribute `scope`: what changed."""
+
+
+class Cascaded(Stale):
+    """What it had read early was undone (`reads="early"`). Attributes: `scope`, `holder` (whose work that was)."""
 
 
 class Wounded(Refused):

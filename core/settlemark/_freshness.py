@@ -110,7 +110,7 @@ class Freshening(Programs):
     def _keep_plan(self, attempt: Attempt, txn: Txn) -> None:
         """Let what a finished transaction has read count for its run's next writing one, as its versions do."""
         plans, run = self._live_plans, attempt.run
-        if txn.reason is Reason.STALE or (txn.state is State.COMMITTED and txn.wrote):
+        if txn.reason in (Reason.STALE, Reason.CASCADED) or (txn.state is State.COMMITTED and txn.wrote):
             plans.pop(run, None)
         elif attempt.live_reads and txn.reason is not Reason.WOUNDED:
             kept = self._not_read_anew(plans.pop(run, []), attempt)

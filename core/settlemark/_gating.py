@@ -32,7 +32,6 @@ from settlemark._gates import (
 )
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
-from settlemark._scope import Scope
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Mode, Txn
 from settlemark.ledger._contract import Book
@@ -216,20 +215,16 @@ class Gating(Calling):
             Stale: it does not, and the transaction is aborted.
         """
 
-        def look(protocol: Protocol, _book: Book) -> Scope | None:
+        def look(protocol: Protocol, _book: Book) -> None:
             if txn.state is not State.OPEN:
                 raise protocol.refusal(txn)
-            changed = protocol.versions.changed(txn, planned=True)
-            if changed is not None:
-                protocol.abort(txn, Reason.STALE, scope=changed)
-            return changed
+            protocol.refuse_changed(txn, planned=True)
 
-        changed = yield from self._step(look)
-        if changed is None:
-            wrong = yield from self._verify(self._live_reads(attempt))
-            if wrong is None:
-                return
-            yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
+        yield from self._step(look)
+        wrong = yield from self._verify(self._live_reads(attempt))
+        if wrong is None:
+            return
+        yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
         with self.local as protocol:
             raise protocol.refusal(txn)
 

@@ -12,11 +12,12 @@ from copy import copy
 from functools import partial
 from typing import Any, cast
 
+from settlemark._guards import Guards
 from settlemark._index import HOLDS, Positions, ScopeIndex
 from settlemark._protocol import Protocol, Step
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
-from settlemark._txn import DETACHED, Call, Hold, Mode, Txn
+from settlemark._txn import DETACHED, Binding, Call, Hold, Mode, Txn
 from settlemark._versions import Versions
 
 LOST = "the ledger failed before its last step was recorded"
@@ -27,7 +28,8 @@ def image(protocol: Protocol) -> dict[str, Any]:
     versions = protocol.versions
     return {
         "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
-        "fenced": sorted(protocol.fenced),
+        "fenced": sorted(protocol.fenced), "changes": protocol.changes,
+        "bindings": protocol.bindings,
         "sequence": versions.sequence, "base": versions.base, "limit": versions._limit,
         "log": [
             [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
@@ -51,8 +53,10 @@ def _txn_image(txn: Txn) -> dict[str, Any]:
         "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
         "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
         "reads": _reads(txn.reads), "plan": _reads(txn.plan),
+        "guards": list(txn.guards), "tools": txn.tools, "acts": txn.acts,
+        "preds": [[number, _reads(scopes)] for number, scopes in txn.preds.items()],
         "holds": [
-            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched]
+            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched, h.last_act]
             for h in txn.holds.values()
         ],
         "calls": [
@@ -75,6 +79,8 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     protocol.index = index
     protocol.next_epoch, protocol._serial, protocol._tick = found["epoch"], found["serial"], found["tick"]
     protocol.time, protocol.fenced = found["time"], set(found["fenced"])
+    # Images of before have not all of this: there was none of it.
+    protocol.changes, protocol.bindings = found.get("changes", 0), _bindings(found.get("bindings", {}))
     protocol.live, protocol.by_id, protocol.named, protocol._tied = {}, {}, {}, set()
     protocol._order = Positions()
     protocol._aborted = []
@@ -90,11 +96,14 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
         _load_txn(protocol, txn, data)
     for txn in protocol.by_id.values():
         protocol._join_group(txn)
+        for number in txn.preds:
+            protocol.by_id[number].dependents.add(txn.id)
     for txn in known.values():
         if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
             _let_go(txn, Reason.LOST)
     # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
-    protocol._aborted = [txn for txn in protocol.live.values() if txn.state is State.ABORTING and not txn.running]
+    aborting = [txn for txn in protocol.live.values() if txn.state is State.ABORTING]
+    protocol._aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
     if protocol.chronicle is not None:
         protocol.chronicle.keep(protocol.by_id)
     for txn in waiters:
@@ -194,6 +203,10 @@ def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versio
     return versions
 
 
+def _bindings(plain: dict[str, Any]) -> dict[str, Binding]:
+    return {tool: Binding(*binding) for tool, binding in plain.items()}
+
+
 def _parsed(reads: list[Any]) -> dict[Scope, int]:
     return {Scope.parse(text): seen for text, seen in reads}
 
@@ -211,18 +224,21 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}
     txn.running, txn.reading, txn.numbered = data["running"], data["reading"], data["numbered"]
     txn.reads, txn.plan = _parsed(data["reads"]), _parsed(data["plan"])
+    txn.guards, txn.acts = Guards(*data.get("guards", ())), data.get("acts", 0)
+    txn.tools = _bindings(data.get("tools", {}))
+    txn.preds, txn.dependents = {number: _parsed(seen) for number, seen in data.get("preds", ())}, set()
     txn.holds, txn.claims, txn.low = {}, 0, None
     protocol._enter(txn)
     protocol._order.add(txn.position)
     if data["low"] is not None:
         protocol.versions._note_reader(txn, data["low"])
     holds: dict[str, Hold] = {}
-    for text, since, declared, claims, granted, held, wants, readings, touched in data["holds"]:
+    for text, since, declared, claims, granted, held, wants, readings, touched, *last_act in data["holds"]:
         scope = Scope.parse(text)
         path = protocol.index.enter(scope)
         hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
         hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
-        hold.readings, hold.touched = readings, touched
+        hold.readings, hold.touched, hold.last_act = readings, touched, sum(last_act)
         txn.claims += claims
         protocol.index.add_position(path, HOLDS, txn.position)
         protocol._refresh(hold)

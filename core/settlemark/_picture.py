@@ -7,17 +7,23 @@ counts up does not make a state new.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from settlemark._index import NOWHERE, Node, Position, ScopeIndex
 from settlemark._scope import Scope
-from settlemark._txn import Txn
+from settlemark._txn import Binding, Txn
 from settlemark._versions import Versions
 
 
-def picture(index: ScopeIndex, versions: Versions, live: Mapping[Position, Txn], fenced: set[str]) -> tuple[Any, ...]:
+def picture(
+    index: ScopeIndex,
+    versions: Versions,
+    live: Mapping[Position, Txn],
+    rules: tuple[Iterable[str], Mapping[str, Binding]],
+) -> tuple[Any, ...]:
     """Return the picture of these parts of a protocol."""
+    fenced, bindings = rules
     positions = sorted(live)
     names = {txn.id: txn.name for txn in live.values()}
     ticks = sorted({t for txn in live.values() for h in txn.holds.values() for t in (h.since, h.granted)})
@@ -31,6 +37,7 @@ def picture(index: ScopeIndex, versions: Versions, live: Mapping[Position, Txn],
         tuple(floors),
         tuple(plans),
         tuple(sorted(fenced)),
+        tuple(sorted(bindings.items())),
         bisect_right(positions, versions.base),
     )
 
@@ -55,4 +62,12 @@ def _transaction(index: ScopeIndex, txn: Txn, rank: Mapping[int, int], names: Ma
     reads = sorted(_read(index, scope, seen) for known in (txn.reads, txn.plan) for scope, seen in known.items())
     flags = (txn.state, txn.reason, txn.wrote, txn.released, txn.retry, txn.running)
     ties = (names.get(txn.parent), names.get(txn.group), txn.role)
-    return (txn.name, txn.attempt, *ties, *flags, tuple(holds), tuple(reads))
+    early = _early(txn, names) if txn.preds or txn.dependents else ()
+    return (txn.name, txn.attempt, *ties, *flags, tuple(holds), tuple(reads), early, tuple(txn.tools.items()))
+
+
+def _early(txn: Txn, names: Mapping[int, str]) -> tuple[Any, ...]:
+    preds = sorted(
+        (names.get(number), scope.text, acts) for number, seen in txn.preds.items() for scope, acts in seen.items()
+    )
+    return (tuple(preds), txn.acts, tuple(sorted((h.scope.text, h.last_act) for h in txn.holds.values())))

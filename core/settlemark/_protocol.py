@@ -15,6 +15,9 @@ Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), ti
   floor is restamped. A restamp takes along, in order, the younger holders of what it claims.
 * A retry keeps its position and its footprint, in the same step in which the old attempt finishes.
 
+* *Guards*: each transaction says which of these keep it from others (`_guards`); all do by default. With
+  early reads it depends on whose work it read (`_early`).
+
 Every wait then goes from a larger position to a smaller one, or for an undo, release or read that
 waits for nobody: no deadlock. Writers commit in position order on each scope: committed
 transactions are conflict-serializable.
@@ -29,6 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from settlemark import _early
 from settlemark._chronicle import Chronicle
 from settlemark._entangled import are_siblings, refuse_callers, refuse_circle, refuse_siblings, siblings
 from settlemark._errors import (
@@ -38,19 +42,23 @@ from settlemark._errors import (
     InternalError,
     LateAppend,
     OutsideDeclared,
+    Revoked,
     SettlemarkError,
     StateError,
 )
+from settlemark._guards import ALL_ON, Guards
 from settlemark._index import ACTIVE, BUSY, HOLDS, READING, Match, Node, Position, Positions, ScopeIndex
 from settlemark._picture import picture
 from settlemark._refusals import refusal
-from settlemark._scope import Scope
+from settlemark._scope import Scope, escape
 from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
-from settlemark._txn import AT_ONCE, Blocked, Call, Hold, Mode, Role, Ticket, Txn
+from settlemark._txn import AT_ONCE, Binding, Blocked, Call, Hold, Mode, Role, Ticket, Txn
 from settlemark._versions import LAST, Versions
 
 NOBODY = ""
 """The owner of a transaction whose worker is gone."""
+GONE = ""
+"""The signature of a tool that was revoked."""
 
 _UNSETTLED = (State.OPEN, State.SEALED)
 
@@ -102,6 +110,8 @@ class Protocol:
         self.by_id: dict[int, Txn] = {}
         self.named: dict[str, Txn] = {}
         self.journal: list[Step] | None = None
+        self.bindings: dict[str, Binding] = {}  # of tools that were changed or revoked: what they are now
+        self.changes = 0  # of tools, in all
         self.chronicle: Chronicle | None = None  # who writes down what was decided
         self.closed: list[Txn | Call] | None = None  # what ended since the last commit, where that can fail
         self._order = Positions()
@@ -128,11 +138,13 @@ class Protocol:
         parent: int = 0,
         group: int = 0,
         role: Role = "",
+        guards: Guards = ALL_ON,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
 
         `owner` names the worker that brings it to its end. `parent` is the number (`Txn.id`) of the one in
-        whose call it runs, `group` that of the hold it works under, before which it takes its place.
+        whose call it runs, `group` that of the hold it works under, before which it takes its place. `guards` are
+        what keeps it from others.
 
         Raises:
             Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
@@ -153,7 +165,8 @@ class Protocol:
             position = (position[0], position[1] + LAST)  # behind all that is to work under it
         self._serial = serial
         txn = Txn(
-            serial, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group, role=role
+            serial, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group, role=role,
+            guards=Guards(*guards),
         )  # fmt: skip
         txn.since = self.time
         self._enter(txn)
@@ -218,12 +231,14 @@ class Protocol:
         return Call(txn, scope, mode, place)
 
     @step
-    def admit(self, call: Call) -> Blocked | None:
+    def admit(self, call: Call, planned: tuple[str, str, int] | None = None) -> Blocked | None:
         """Admit a request and return None, or return whom it waits for; ask again when they moved.
+
+        `planned` is the tool that was chosen, its signature, and how many changes of tools there had been then.
 
         Raises:
             LateAppend: the transaction was sealed; it is aborted as a protocol violation.
-            Refused: it was aborted, or its plan turned out stale just now.
+            Refused: it was aborted, or its plan turned out stale just now. Revoked: the tool was; nothing moved.
             Entangled: whom it would wait for cannot end before it. StateError: it has settled.
         """
         txn, scope, mode = call.txn, call.scope, call.mode
@@ -232,13 +247,12 @@ class Protocol:
         if txn.parent or txn.group:
             refuse_callers(self.by_id, txn.name, txn.parent, scope)
             refuse_siblings(self.by_id, call)
+        if planned is not None:
+            self._plan_tool(txn, *planned)
         if not call.number:
             self._number(call)
         if mode in AT_ONCE:
-            changed = self.versions.changed(txn, planned=True)
-            if changed is not None:
-                self.abort(txn, Reason.STALE, scope=changed)
-                raise self.refusal(txn)
+            self.refuse_changed(txn, planned=True)
         hold = call.hold or self._touch(txn, scope)
         call.hold = hold
         match = self._match(hold)
@@ -251,11 +265,65 @@ class Protocol:
             if call.wanting:
                 self._tell_tied()
         if blocked is None:
-            self._grant(call, hold)
+            self._grant(call, hold, match)
         self._refresh(hold)
         if blocked is not None and (txn.parent or txn.group):
             self._refuse_circle(call, blocked)
         return blocked
+
+    def _plan_tool(self, txn: Txn, tool: str, signature: str, number: int) -> None:
+        now = self.bindings.get(tool)
+        if now is not None and now.signature == GONE:
+            self._refuse_phantom(txn)
+            raise Revoked(
+                f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
+                transaction=txn.name, tool=tool,
+            )  # fmt: skip
+        txn.tools.setdefault(tool, Binding(number, signature))
+        self._refuse_phantom(txn)
+
+    def _refuse_phantom(self, txn: Txn) -> None:
+        """Return when the tools that a transaction has planned to call are as they were.
+
+        Raises:
+            Stale: one is not, and the transaction is aborted.
+        """
+        if not self.bindings or txn.guards.tools == "any":
+            return
+        for tool, planned in txn.tools.items():
+            now = self.bindings.get(tool, planned)
+            gone = now.signature == GONE
+            if gone or (now.number > planned.number and txn.guards.tools == "checked"):
+                how = "was revoked" if gone else "was changed"
+                scope = Scope.parse(f"registry:/tool/{escape(tool)}")
+                self.abort(txn, Reason.STALE, scope=scope, how=f"{how} after the call was planned")
+                raise self.refusal(txn)
+
+    def refuse_changed(self, txn: Txn, *, planned: bool) -> None:
+        """Return when what a transaction acts on is as it knew it; its run's earlier reads count if `planned`.
+
+        Raises:
+            Stale: it is not, and the transaction is aborted.
+        """
+        self._refuse_phantom(txn)
+        changed = self.versions.changed(txn, planned=planned) if txn.guards.current else None
+        if changed is not None:
+            self.abort(txn, Reason.STALE, scope=changed)
+            raise self.refusal(txn)
+
+    @step
+    def rebind(self, tool: str, signature: str | None) -> None:
+        """Note that a tool is another one from now on; with `GONE`, that it is none; with None, that it is back.
+
+        What was revoked stays so until it is back, whatever is declared meanwhile.
+        """
+        now = self.bindings.get(tool)
+        revoked = now is not None and now.signature == GONE
+        if signature is None and revoked:
+            del self.bindings[tool]
+        elif signature is not None and not revoked:
+            self.changes += 1
+            self.bindings[tool] = Binding(self.changes, signature)
 
     def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
         try:
@@ -365,8 +433,13 @@ class Protocol:
             older = self._older(txn, match, HOLDS if mode is Mode.FINAL else ACTIVE)
             if older is not None:
                 return Blocked(older, scope)
+        if mode is Mode.FINAL:
+            ahead = self._unsettled_pred(txn)  # what it saw may be undone, and this cannot be
+            if ahead is not None:
+                return ahead
+        early = mode is Mode.READ and txn.guards.reads != "settled"
         for hold in self.index.holds(match, BUSY):
-            if hold.txn is not txn:
+            if hold.txn is not txn and not (early and _early.is_open_to(hold)):
                 return Blocked(hold.txn, scope)
         if mode is not Mode.READ:
             for hold in self.index.holds(match, READING):
@@ -383,15 +456,26 @@ class Protocol:
             position = self.index.below(match, layer, position)
         return None
 
-    def _grant(self, call: Call, hold: Hold) -> None:
+    def _unsettled_pred(self, txn: Txn) -> Blocked | None:
+        if txn.guards.reads == "early":
+            for number, scopes in txn.preds.items():
+                return Blocked(self.by_id[number], next(iter(scopes)))
+        return None
+
+    def _grant(self, call: Call, hold: Hold, match: Match) -> None:
         txn = call.txn
         call.admitted = hold.touched = True
         if call.mode is Mode.READ:
             hold.readings += 1
             txn.reading += 1
+            first = hold.scope not in txn.reads
             self.versions.read(txn, hold.scope)
             if self.chronicle is not None:
                 self.chronicle.read(txn, hold.scope)
+            if txn.guards.reads != "settled":
+                seen = _early.depend(txn, hold.scope, self.index.holds(match, BUSY), first=first)
+                if self.chronicle is not None:
+                    self.chronicle.saw(txn, seen)
             return
         txn.wrote = True
         if call.mode is Mode.HELD:
@@ -439,8 +523,11 @@ class Protocol:
         if not happened:
             self._close(call)
             self._drop_claim(hold)
-        elif self.chronicle is not None:
-            self.chronicle.left(txn, call.place, call.scope, held=False)
+        else:
+            txn.acts += 1
+            hold.last_act = txn.acts
+            if self.chronicle is not None:
+                self.chronicle.left(txn, call.place, call.scope, held=False)
         if txn.state is State.ABORTING and not txn.running:
             self._conclude(txn)
 
@@ -530,6 +617,7 @@ class Protocol:
             hold = self._hold(txn, scope, declared=False)
             hold.since = min(hold.since, broad.since)
             hold.granted = min(hold.granted or broad.granted, broad.granted)
+            hold.last_act = max(hold.last_act, broad.last_act)
             hold.claims += 1
             txn.claims += 1
             self._refresh(hold)
@@ -542,6 +630,7 @@ class Protocol:
         if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
             self._drop_hold(broad)
             self._wake(txn)
+        _early.narrowed(self.by_id, txn)
         return narrower
 
     # ---- settling
@@ -572,14 +661,13 @@ class Protocol:
             Entangled: whoever called it has touched a scope of it meanwhile.
         """
         self._require_sealed(txn)
-        changed = self.versions.changed(txn, planned=txn.wrote)
-        if changed is not None:
-            self.abort(txn, Reason.STALE, scope=changed)
-            raise self.refusal(txn)
+        self.refuse_changed(txn, planned=txn.wrote)
         for sibling in siblings(self.by_id, txn):
             for hold in (*sibling.holds.values(), *txn.holds.values()):
                 return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
-        blocked = self._waits_at_commit(txn) if txn.wrote else None
+        blocked = self._unsettled_pred(txn)
+        if blocked is None and txn.wrote:
+            blocked = self._waits_at_commit(txn)
         if blocked is not None and txn.parent:
             refuse_circle(self.by_id, self.live, self.index, self._tied, txn, blocked)
         return blocked
@@ -589,13 +677,23 @@ class Protocol:
             refuse_callers(self.by_id, txn.name, txn.parent, hold.scope)
         for hold in txn.holds.values():
             match = self._match(hold)
-            older = self.index.below(match, HOLDS, txn.position)
+            older = self._older_at_commit(txn, hold, match) if txn.guards.current else None
             if older is not None:
-                return Blocked(self.live[older], hold.scope)
-            if hold.held:
-                for other in self.index.holds(match, BUSY):
-                    if other.txn.state is State.ABORTING:
-                        return Blocked(other.txn, hold.scope)
+                return Blocked(older, hold.scope)
+            for other in self.index.holds(match, BUSY) if hold.held else ():
+                if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
+                    return Blocked(other.txn, hold.scope)  # an undo must not meet what leaves here
+        return None
+
+    def _older_at_commit(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
+        position = self.index.below(match, HOLDS, txn.position)
+        while position is not None:
+            older = self.live[position]
+            # Whose work it saw, and need not stand behind: it goes first where it has only read.
+            passes = txn.guards.reads == "any" and not (hold.claims or hold.held)
+            if not (passes and hold.scope in txn.preds.get(older.id, ())):
+                return older
+            position = self.index.below(match, HOLDS, position)
         return None
 
     def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
@@ -617,9 +715,12 @@ class Protocol:
         self._move_state(txn, Event.DECIDE)
         written = [hold for hold in txn.holds.values() if hold.claims or hold.held] if txn.wrote else []
         if self.chronicle is not None:
-            self.chronicle.decided(txn, (hold.scope for hold in written))
+            self.chronicle.decided(txn, written, self.bindings)
         if txn.wrote:
+            current = _early.readers_of(self.by_id, self.index, txn, written) if txn.dependents else ()
             self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
+            for reader, scope in current:
+                reader.reads[scope] = self.versions.sequence
         if not lasting and not any(hold.held for hold in txn.holds.values()):
             self.finish(txn)
             return
@@ -663,6 +764,8 @@ class Protocol:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
         txn.detail = detail
+        for follower in _early.dependents(self.by_id, txn):
+            self.abort(follower, Reason.CASCADED, scope=next(iter(follower.preds[txn.id])), holder=txn.name)
         for hold in txn.holds.values():
             hold.held = hold.wants = hold.readings = 0
             self._refresh(hold)
@@ -670,7 +773,13 @@ class Protocol:
         if not txn.running:
             self._conclude(txn)
 
+    def may_conclude(self, txn: Txn) -> bool:
+        """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
+        return not txn.running and next(_early.dependents(self.by_id, txn), None) is None
+
     def _conclude(self, txn: Txn) -> None:
+        if not self.may_conclude(txn):
+            return
         self._aborted.append(txn)
         if not txn.claims:
             self.finish_abort(txn)
@@ -681,7 +790,7 @@ class Protocol:
         if txn.claims or txn.running:
             raise InternalError(f"{txn.name} cannot finish: {txn.claims} claims, {txn.running} calls")
         self._move_state(txn, Event.FINISH)
-        if txn.reason is Reason.STALE:
+        if txn.reason in (Reason.STALE, Reason.CASCADED):
             self.versions.drop_plan(txn.run)
         elif txn.reads and txn.reason is not Reason.WOUNDED:
             self.versions.keep_plan(txn)
@@ -695,7 +804,7 @@ class Protocol:
     def _succeed(self, txn: Txn) -> None:
         again = Txn(
             self._next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
-            parent=txn.parent, group=txn.group, role=txn.role,
+            parent=txn.parent, group=txn.group, role=txn.role, guards=txn.guards,
         )  # fmt: skip
         txn.successor = again
         if self.chronicle is not None:
@@ -713,9 +822,15 @@ class Protocol:
         again.holds, txn.holds = txn.holds, {}
         for hold in again.holds.values():
             hold.txn = again
-            hold.declared = True
+            hold.declared, hold.last_act = True, 0
         self._wake(txn)
+        self._part(txn)
         self.versions.prune(self._order.least())
+
+    def _part(self, txn: Txn) -> None:
+        for pred in _early.part(self.by_id, txn):
+            if pred.state is State.ABORTING:
+                self._conclude(pred)  # it was undone behind this one
 
     @step
     def cancel(self, run: str) -> list[Txn]:
@@ -773,9 +888,10 @@ class Protocol:
             txn.owner = NOBODY
 
     @step
-    def split(self, name: str, run: str, reads: list[Scope]) -> Txn:
+    def split(self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now."""
-        txn = Txn(self._next_serial(), name, run, 1, self._fresh(), retry=False, owner=NOBODY)
+        serial = self._next_serial()
+        txn = Txn(serial, name, run, 1, self._fresh(), retry=False, owner=NOBODY, guards=Guards(*guards))
         self._enter(txn)
         self._order.add(txn.position)
         for scope in reads:
@@ -971,6 +1087,7 @@ class Protocol:
         self._order.discard(txn.position)
         self.versions.forget(txn)
         self._wake(txn)
+        self._part(txn)
         self.versions.prune(self._order.least())
 
     def _restamp(self, txn: Txn) -> None:
@@ -1019,4 +1136,5 @@ class Protocol:
 
     def freeze(self) -> tuple[Any, ...]:
         """Return a hashable picture of the state in which two states that behave alike are equal."""
-        return picture(self.index, self.versions, self.live, self.fenced)
+        rules = (self.fenced, self.bindings)
+        return picture(self.index, self.versions, self.live, rules)

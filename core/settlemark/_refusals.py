@@ -6,6 +6,7 @@ from typing import Any
 
 from settlemark._errors import (
     Cancelled,
+    Cascaded,
     LateAppend,
     LeaseLost,
     Refused,
@@ -30,6 +31,12 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
         case Reason.WOUNDED:
             return Wounded(
                 f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
+                **data,
+            )
+        case Reason.CASCADED:
+            return Cascaded(
+                f"{name} was undone: it had read {scope} as {detail.get('holder')} left it, which was undone; read it"
+                " again and decide anew",
                 **data,
             )
         case Reason.CANCELLED:

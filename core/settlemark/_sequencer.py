@@ -3,7 +3,8 @@
 Effects act in that order. Reads run beside each other, but after the earlier effects they overlap, and see of
 what is staged what was issued before them and nothing else;
 an effect runs after the earlier reads it overlaps. What is issued behind a held effect of the turn
-is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). Whoever has to approve a
+is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). With `order="none"` each acts
+as it comes. Whoever has to approve a
 call is asked when all before it are over, about one at a time. The first failure
 stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
@@ -19,7 +20,7 @@ from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
 from settlemark._scope import Scope
 from settlemark._txn import Ticket
 
-Order = Literal["turn", "scopes"]
+Order = Literal["turn", "scopes", "none"]
 
 _READS, _EFFECTS = HOLDS, ACTIVE
 
@@ -76,7 +77,9 @@ def checked_order(order: object) -> Order:
         UsageError: there is not.
     """
     if order not in get_args(Order):
-        raise UsageError(f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes)')
+        raise UsageError(
+            f'order={order!r}: choose "turn" (all effects), "scopes" (those on overlapping scopes) or "none"'
+        )
     return cast("Order", order)
 
 
@@ -132,6 +135,8 @@ class Turn:
         return seat
 
     def _behind_held(self, scopes: tuple[Scope, ...]) -> bool:
+        if self.order == "none":
+            return False
         if self.order == "turn" or not scopes:
             return True
         return any(
@@ -144,6 +149,9 @@ class Turn:
         if seat.number == 0 or (seat.held and not seat.gated and not seat.shown):
             return None
         here = (seat.number, "")
+        if self.order == "none":
+            earlier = self._gates.below(here) if seat.gated else None  # people are asked about one at a time
+            return None if earlier is None else self._seats[earlier[0]]
         if seat.held and not seat.gated:
             return self._overlapping(seat, (_READS,))  # what was issued before it must not see it
         if seat.gated:

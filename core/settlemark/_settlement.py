@@ -34,18 +34,21 @@ from settlemark._errors import DeclarationError, UsageError
 from settlemark._events import LostLease, Observer, Told
 from settlemark._failing import Ask
 from settlemark._gates import Approver
+from settlemark._guards import Reads, Tools, guards_for
 from settlemark._holding import Hold
 from settlemark._index import Position
+from settlemark._level import Level
 from settlemark._logs import about
 from settlemark._nesting import Part
 from settlemark._operators import Operators
 from settlemark._parking import Park, Parked
-from settlemark._protocol import Protocol
+from settlemark._protocol import GONE, Protocol
 from settlemark._recovering import Recovered
 from settlemark._registry import Registry
 from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
+from settlemark._sequencer import Order, Turn
 from settlemark._speculation import Speculation
 from settlemark._states import Tag
 from settlemark._tending import Asker, Tender
@@ -63,6 +66,7 @@ _log = logging.getLogger("settlemark")
 
 DEFAULT_URL = "sqlite:///settlemark.db"
 _RUN = "a run is the id of its job, the name of its transactions up to the first slash"
+_TOOL = "a tool is known by its name, a text"
 LEAST_LEASE = 0.5
 SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
 
@@ -117,6 +121,13 @@ class Settlement(Operators):
             decisions stay for the `window` their tools declare, or a year: until then nothing runs again.
         observe: told of what is done, as it is done: transactions, waits, acts, lost leases; see
             `settlemark.telemetry.OpenTelemetry`.
+        prevent: which anomalies between agents do not happen: a `Level`, or a set of their names; by default all. What
+            is left out is a measured risk: see `settlemark check`.
+        reads: `"settled"` ones wait for what others have begun. `"early"` ones see it, and their transaction then
+            commits behind those others, or is undone with them (`Cascaded`); nothing irreversible leaves before.
+        tools: a planned call whose tool is revoked or changed before it settles is undone. `"pinned"`, it is called as
+            it was planned, unless the tool was revoked.
+        history: a file to which a record of each transaction is appended: see `settlemark.history`.
         clock, monotonic, ids: injected time and identity, for tests.
 
     Raises:
@@ -152,6 +163,9 @@ class Settlement(Operators):
         tenant: str | None = None,
         retention: float | None = None,
         observe: Observer | None = None,
+        prevent: Level | Iterable[str] = Level.L4,
+        reads: Reads = "settled",
+        tools: Tools = "checked",
         history: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -163,6 +177,7 @@ class Settlement(Operators):
         self._ask = ask
         self._approver = approver
         self._retries = retries or Retries()
+        self.guards = guards_for(prevent, reads=reads, tools=tools)
         self._ids = ids
         self._declarations: dict[str, Declaration] = {}
         self._registry = Registry()
@@ -293,6 +308,7 @@ class Settlement(Operators):
             "retries": self._retries,
             "retry": retry,
             "position": position,
+            "guards": self.guards,
         }
 
     def run(
@@ -647,8 +663,38 @@ class Settlement(Operators):
         seen = self._seen.get(tool)
         return seen[2] if seen is not None and (version is None or seen[2].speaks_for(version)) else None
 
+    def revoke(self, tool: str) -> None:
+        """Take a tool away: no call of it begins, and what was planned with it and has not settled is undone.
+
+        That is known to all who share the ledger, and outlasts this process: a tool that is declared again stays
+        revoked until `reinstate`.
+
+        >>> from settlemark import Revoked, effect
+        >>> @effect("irreversible", scope="mail:/{to}")
+        ... def send_mail(to): print("sent")
+        >>> settlement = Settlement("memory:")
+        >>> settlement.revoke("send_mail")
+        >>> try:
+        ...     settlement.run("trip-42", lambda tx: tx.call(send_mail, to="ada"))
+        ... except Revoked as error:
+        ...     print(error.tool)
+        send_mail
+        """
+        run_sync(self.driver.rebind(_checked_text(tool, _TOOL), GONE))
+
+    def reinstate(self, tool: str) -> None:
+        """Give back a tool that was revoked."""
+        run_sync(self.driver.rebind(_checked_text(tool, _TOOL), None))
+
+    def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
+        """Return the sequencer of a turn; without the guard against A6 its calls act as they come."""
+        return Turn(order=order if self.guards.ordered else "none", stop_on_failure=stop_on_failure, holds=holds)
+
     def adopt(self, declaration: Declaration) -> None:
         """Know a tool by a declaration that exists already, as `declare` would make it known."""
+        before = self._declarations.get(declaration.tool)
+        if before is not None and before.signature != declaration.signature:
+            run_sync(self.driver.rebind(declaration.tool, declaration.signature))
         self._declarations[declaration.tool] = declaration
         self._registry.add(declaration)
 
@@ -675,7 +721,7 @@ class Settlement(Operators):
         scopes = declaration.scopes(arguments)
         if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
             scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)
-        return Effect(declaration, scopes, arguments, run_tool, call_id=call_id)
+        return Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=self.protocol.changes)
 
     def tell_once(self, topic: str, text: str) -> None:
         """Log a warning, the first time this topic comes up."""

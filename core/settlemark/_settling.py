@@ -157,7 +157,7 @@ class Settling(Aborting, Splitting):
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:
         elsewhere = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
-        return [e for e in attempt.in_order() if e.held and e.outcome not in _STAYS and e not in elsewhere]
+        return [e for e in attempt.leaving() if e.held and e.outcome not in _STAYS and e not in elsewhere]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:

@@ -23,6 +23,7 @@ NOTHING_LEFT = "Nothing is left to mend."
 _WHY = {
     Reason.FAILED: "a call failed",
     Reason.STALE: "what it was planned on had changed",
+    Reason.CASCADED: "what it had read early was undone",
     Reason.WOUNDED: "an older transaction needed what it had claimed",
     Reason.VETOED: "a hook said no before the commit",
     Reason.CANCELLED: "its run was cancelled",

@@ -91,7 +91,7 @@ class Splitting(Freshening):
         at = self._clock()
         for splinter in attempt.splinters:
             part = splinter.attempt
-            part.txn, part.written = protocol.split(part.name, part.run, reads), False
+            part.txn, part.written = protocol.split(part.name, part.run, reads, txn.guards), False
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
             attempt.put(book, [attempt.outcome(_gone(e, part.name, BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:

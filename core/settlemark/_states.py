@@ -59,6 +59,7 @@ class Reason(StrEnum):
     FAILED = "failed"
     STALE = "stale"
     WOUNDED = "wounded"
+    CASCADED = "cascaded"
     VETOED = "vetoed"
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
@@ -72,7 +73,7 @@ class Reason(StrEnum):
 
 
 # A transaction that lost a race is retried on fresh state; one that failed on its own is not.
-RETRIED = frozenset({Reason.STALE, Reason.WOUNDED})
+RETRIED = frozenset({Reason.STALE, Reason.WOUNDED, Reason.CASCADED})
 
 
 class Tag(StrEnum):

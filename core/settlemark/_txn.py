@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any, Literal, NamedTuple, TypedDict
 
+from settlemark._guards import ALL_ON, Guards
 from settlemark._index import Match, Node, Position
 from settlemark._scope import Scope
 from settlemark._states import FINISHED, Reason, State
@@ -30,12 +31,20 @@ Role = Literal["", "hold", "choice"]
 
 
 class Placing(TypedDict, total=False):
-    """Where a transaction takes its place in the order; see `Protocol.begin`."""
+    """Where a transaction takes its place in the order, and what keeps it from others; see `Protocol.begin`."""
 
     position: Position | None
     parent: int
     group: int
     role: Role
+    guards: Guards
+
+
+class Binding(NamedTuple):
+    """What a tool is: its signature, and the number of the change that made it that (0: none has)."""
+
+    number: int
+    signature: str
 
 
 class Ticket:
@@ -63,8 +72,8 @@ def fire(tickets: Iterable[Ticket]) -> None:
 class Hold:
     """One transaction's hold on one scope, and what makes it more than a hold."""
 
-    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "match", "path", "reading", "readings",
-                 "scope", "since", "touched", "txn", "wants")  # fmt: skip
+    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "last_act", "match", "path", "reading",
+                 "readings", "scope", "since", "touched", "txn", "wants")  # fmt: skip
 
     def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
         self.txn = txn
@@ -77,6 +86,7 @@ class Hold:
         self.held = 0
         self.wants = 0
         self.readings = 0
+        self.last_act = 0  # the number, among its transaction's, of the last act on it
         self.touched = False
         self.active = False
         self.busy = False
@@ -114,11 +124,14 @@ class Txn:
     """What must settle together: the protocol's view of one attempt of a transaction."""
 
     __slots__ = (
+        "acts",
         "attempt",
         "calls",
         "claims",
+        "dependents",
         "detail",
         "group",
+        "guards",
         "holds",
         "hooked",
         "id",
@@ -132,6 +145,7 @@ class Txn:
         "parked",
         "plan",
         "position",
+        "preds",
         "reading",
         "reads",
         "reason",
@@ -143,6 +157,7 @@ class Txn:
         "since",
         "state",
         "successor",
+        "tools",
         "watchers",
         "wrote",
     )  # fmt: skip
@@ -160,12 +175,18 @@ class Txn:
         parent: int = 0,
         group: int = 0,
         role: Role = "",
+        guards: Guards = ALL_ON,
     ) -> None:
         self.id = serial
         self.owner = owner  # the worker that brings it to its end
         self.parent = parent  # the transaction in whose call it runs, independent of it; 0 for none
         self.group = group  # the hold it works under; 0 for none
         self.role: Role = role
+        self.guards = guards
+        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `_early`
+        self.dependents: set[int] = set()
+        self.acts = 0  # how many of its effects have executed
+        self.tools: dict[str, Binding] = {}  # what it has planned to call, as it was then
         self.members: dict[int, Txn] = {}  # of a hold: the unfinished ones that work under it
         self.name = name
         self.run = run

@@ -156,7 +156,7 @@ class Turns:
         if self._settle != "call":
             invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name, place=place)
             return invocation.calls
-        turn = Turn(order=self._order, stop_on_failure=False, holds=False)
+        turn = self.settlement.turn(order=self._order, stop_on_failure=False, holds=False)
         seats: list[SeatedCall] = []
         for number, call in enumerate(calls):
             own = replace(identity, ordinal=f"{identity.ordinal}/{number:04d}")

@@ -181,7 +181,7 @@ class Work:
     def _common(self) -> Turn:
         with self._lock:
             if self._order is None:
-                self._order = Turn(order=self.run.order, stop_on_failure=False, holds=False)
+                self._order = self.run.settlement.turn(order=self.run.order, stop_on_failure=False, holds=False)
             return self._order
 
     def open(self, plan: Plan) -> Program:

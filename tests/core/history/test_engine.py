@@ -52,10 +52,12 @@ def test_a_record_says_what_was_read_and_written_by_its_versions(url, path):
             tx.read("cell:/x")
             tx.read("cell:/y")
     assert told(path) == [
-        ("ada/1", 0, 1, {"cell:/x": None}, {"cell:/x": 1}),
-        ("bob/1", 1, 2, {"cell:/x": 1, "cell:/y": None}, {}),
+        ("ada/1", 0, 1, {"cell:/x": None}, {"cell:/x": "ada/1#1"}),
+        ("bob/1", 1, 2, {"cell:/x": "ada/1#1", "cell:/y": None}, {}),
     ]
-    assert [record.agent for record in read(path)] == ["ada", "bob"]
+    assert [(record.agent, record.preds, record.direct) for record in read(path)] == [
+        ("ada", [], True), ("bob", ["ada/1#1"], True),
+    ]  # fmt: skip
 
 
 def sync(function):
@@ -81,7 +83,7 @@ def test_what_was_undone_leaves_no_record(url, path):
             older.call(sync(put), cell="x")
             bob.__exit__(None, None, None)
             tx.call(sync(put), cell="y")
-    assert told(path) == [("bob/1", 0, 1, {}, {"cell:/x": 1})]
+    assert told(path) == [("bob/1", 0, 1, {}, {"cell:/x": "bob/1#1"})]
 
 
 def test_a_write_that_overlaps_what_was_read_counts_as_one_of_it(url, path):
@@ -91,7 +93,7 @@ def test_a_write_that_overlaps_what_was_read_counts_as_one_of_it(url, path):
         with settlement.transaction("bob/1") as tx:
             tx.call(sync(put), cell="x")
     (_, began, _, seen, _), (_, _, wrote, _, written) = told(path)
-    assert (began, seen, wrote, written) == (0, {"cell:/": None}, 2, {"cell:/x": 2})
+    assert (began, seen, wrote, written) == (0, {"cell:/": None}, 2, {"cell:/x": "bob/1#1"})
 
 
 def test_what_was_seen_already_when_it_was_read_is_not_stale(url, path):

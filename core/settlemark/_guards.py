@@ -1,0 +1,70 @@
+"""What keeps a transaction from others: one guard for each anomaly, and each may be left off without the others.
+
+Source: the anomaly paper, sections 4 and 5: the four are independent, so a level is a choice of guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from settlemark._errors import UsageError
+from settlemark._level import Level, point_named
+
+Reads = Literal["settled", "early"]
+Tools = Literal["checked", "pinned"]
+
+
+class Guards(NamedTuple):
+    """The guards of a transaction; by default all are on.
+
+    Attributes:
+        current: it commits only if all it has read still stands, and behind all older ones on its scopes (A1).
+        reads: reads wait for what is settled; or are `early`, and it ends as those end whose work it saw (A3); or, with
+            the guard off, see what is there (`any`).
+        ordered: the calls of a turn act in the order in which they were issued (A6).
+        tools: what it has planned is called as it was then: `checked` for removal and change, or for removal alone when
+            it was `pinned` (A2); or, with the guard off, whatever became of it (`any`).
+    """
+
+    current: bool = True
+    reads: Literal["settled", "early", "any"] = "settled"
+    ordered: bool = True
+    tools: Literal["checked", "pinned", "any"] = "checked"
+
+
+ALL_ON = Guards()
+
+
+def guards_for(prevent: Level | Iterable[str], *, reads: Reads = "settled", tools: Tools = "checked") -> Guards:
+    """Return the guards against a level's anomalies, or against those named.
+
+    Raises:
+        UsageError: there is no such level, anomaly or choice; or a choice is made for a guard that is off.
+
+    >>> guards_for(Level.L1)
+    Guards(current=True, reads='any', ordered=False, tools='any')
+    """
+    point = point_named(prevent)
+    _checked("reads", reads, get_args(Reads))
+    _checked("tools", tools, get_args(Tools))
+    for name, chosen, anomaly in (("reads", reads != "settled", "A3"), ("tools", tools != "checked", "A2")):
+        if chosen and anomaly not in point:
+            raise UsageError(
+                f"{name}= says how {anomaly} is prevented, and prevent= leaves {anomaly} out: add it, or drop {name}="
+            )
+    return Guards(
+        current="A1" in point,
+        reads=reads if "A3" in point else "any",
+        ordered="A6" in point,
+        tools=tools if "A2" in point else "any",
+    )
+
+
+def _checked(name: str, chosen: object, known: tuple[Any, ...]) -> None:
+    if chosen not in known:
+        told = " or ".join(f'"{cast("str", each)}"' for each in known)
+        raise UsageError(f"{name}={chosen!r}: choose {told}")
+
+
+__all__ = ["ALL_ON", "Guards", "Reads", "Tools", "guards_for"]

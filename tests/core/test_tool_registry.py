@@ -1,0 +1,153 @@
+"""The tool registry is a resource: what was planned with a tool does not settle with another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark import Revoked, Settlement, Stale
+from settlemark.history import analyze, read
+
+
+@pytest.fixture
+def sent():
+    return []
+
+
+@pytest.fixture(params=["memory:", "sqlite"])
+def url(request, tmp_path):
+    return request.param if request.param == "memory:" else f"sqlite:///{tmp_path / 'trip.db'}"
+
+
+@pytest.fixture
+def open_settlement(url, tmp_path):
+    opened = []
+
+    def open_one(**options):
+        opened.append(Settlement(url, history=tmp_path / "history.jsonl", **options))
+        opened[-1].declare("send_mail", "irreversible", scope="mail:/{to}")
+        return opened[-1]
+
+    yield open_one
+    for settlement in opened:
+        settlement.close()
+
+
+@pytest.fixture
+def send_mail(sent):
+    def send_mail(to):
+        sent.append(to)
+
+    return send_mail
+
+
+def change(settlement):
+    settlement.declare("send_mail", "irreversible", scope="mail:/{to}", version="2")
+
+
+def test_a_revoked_tool_is_not_run(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    settlement.revoke("send_mail")
+    with (
+        pytest.raises(Revoked, match="send_mail was revoked: it was not run") as refused,
+        settlement.transaction("t") as tx,
+    ):
+        tx.call(send_mail, to="ada")
+    assert (refused.value.tool, sent, settlement.residue()) == ("send_mail", [], [])
+
+
+@pytest.mark.parametrize("tools", ["checked", "pinned"])
+def test_what_was_queued_with_a_tool_that_is_revoked_then_never_leaves(open_settlement, sent, send_mail, tools):
+    settlement = open_settlement(tools=tools)
+    with pytest.raises(Stale, match="registry:/tool/send_mail was revoked after the call was planned"):
+        with settlement.transaction("t") as tx:
+            tx.call(send_mail, to="ada")
+            settlement.revoke("send_mail")
+    assert sent == []
+
+
+def test_a_tool_that_is_changed_before_the_commit_makes_the_plan_stale(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    with pytest.raises(Stale, match="registry:/tool/send_mail was changed after the call was planned"):
+        with settlement.transaction("t") as tx:
+            tx.call(send_mail, to="ada")
+            change(settlement)
+    assert sent == []
+
+
+def test_run_plans_again_with_the_tool_as_it_is_now(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    tries = []
+
+    def plan(tx):
+        tries.append(len(tries))
+        tx.call(send_mail, to="ada")
+        if len(tries) == 1:
+            change(settlement)
+
+    settlement.run("t", plan)
+    assert (tries, sent) == ([0, 1], ["ada"])
+
+
+def test_a_pinned_tool_is_called_as_it_was_planned(open_settlement, tmp_path, sent, send_mail):
+    settlement = open_settlement(tools="pinned")
+    with settlement.transaction("t") as tx:
+        tx.call(send_mail, to="ada")
+        change(settlement)
+    assert sent == ["ada"]
+    settlement.close()
+    assert analyze(read(tmp_path / "history.jsonl"))["A2"].count == 0
+
+
+def test_the_same_declaration_again_changes_nothing(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    with settlement.transaction("t") as tx:
+        tx.call(send_mail, to="ada")
+        settlement.declare("send_mail", "irreversible", scope="mail:/{to}")
+    assert sent == ["ada"]
+
+
+def test_declaring_it_again_does_not_bring_a_revoked_tool_back_and_reinstating_does(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    settlement.revoke("send_mail")
+    change(settlement)
+    with pytest.raises(Revoked), settlement.transaction("t") as tx:
+        tx.call(send_mail, to="ada")
+    settlement.reinstate("send_mail")
+    with settlement.transaction("u") as tx:
+        tx.call(send_mail, to="ada")
+    assert sent == ["ada"]
+
+
+def test_a_tool_that_is_taken_away_and_given_back_in_between_is_no_phantom(open_settlement, sent, send_mail):
+    settlement = open_settlement()
+    with settlement.transaction("t") as tx:
+        tx.call(send_mail, to="ada")
+        settlement.revoke("send_mail")
+        settlement.reinstate("send_mail")
+    assert sent == ["ada"]
+
+
+def test_without_the_guard_a_phantom_leaves_and_the_history_says_so(open_settlement, tmp_path, sent, send_mail):
+    settlement = open_settlement(prevent={"A1", "A3", "A6"})
+    with settlement.transaction("t") as tx:
+        tx.call(send_mail, to="ada")
+        settlement.revoke("send_mail")
+    assert sent == ["ada"]
+    settlement.close()
+    (witness,) = analyze(read(tmp_path / "history.jsonl"))["A2"].witnesses
+    assert "chose send_mail" in witness.sentence
+
+
+def test_all_who_share_a_ledger_know_it(tmp_path, sent, send_mail):
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    with Settlement(url) as one, Settlement(url) as other:
+        for settlement in (one, other):
+            settlement.declare("send_mail", "irreversible", scope="mail:/{to}")
+        one.revoke("send_mail")
+        with pytest.raises(Revoked), other.transaction("t") as tx:
+            tx.call(send_mail, to="ada")
+    with Settlement(url) as later:
+        later.declare("send_mail", "irreversible", scope="mail:/{to}")
+        with pytest.raises(Revoked), later.transaction("u") as tx:
+            tx.call(send_mail, to="ada")
+    assert sent == []
