@@ -190,6 +190,10 @@ class Chronicle:
         while self._writes and self._writes[0].time <= oldest:
             self._writes.popleft()
 
+    def waiting(self) -> Iterable[Record]:
+        """Return the records that are not written yet: of what was decided, and may still be undone."""
+        return (record for known in self._decided for record in known.records)
+
     def _record(self, txn: Txn, known: _Open, moment: int, *, last: bool) -> Record:
         self._clock += 1
         seen = self._seen(known, [scope for scope, at in known.reads.items() if at == moment], moment)

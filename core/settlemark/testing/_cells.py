@@ -46,6 +46,7 @@ class World:
     def __init__(self) -> None:
         self.values = [UNWRITTEN] * 3
         self.log: list[list[Value]] = [[], [], []]
+        self.sequence: list[Value] = []
         self.released: list[Value] = []
         self.refused: list[Value] = []
         self.tags = [0, 0, 0]
@@ -59,6 +60,7 @@ class World:
     def write(self, name: str, value: Value) -> tuple[Value, ...]:
         """Write every cell of a scope and return what was there before."""
         self.acted_late = self.acted_late or value[0] in self.fenced
+        self.sequence.append(value)
         before = tuple(self.values[cell] for cell in CELLS[name])
         for cell in CELLS[name]:
             self.values[cell] = value

@@ -23,6 +23,7 @@ from typing import Any
 from settlemark._attempt import OnFailure
 from settlemark._driver import Driver
 from settlemark._failing import Verdict
+from settlemark._guards import ALL_ON, Guards
 from settlemark._protocol import Protocol
 from settlemark.testing._interleaving import Run
 from settlemark.testing._judgement import judge
@@ -38,6 +39,7 @@ class Exploration:
         finals: how many of them were ends.
         violations: for each kind, the schedule (which task moved) that shows it.
         attempts: the most attempts any transaction needed.
+        anomalies: which of the four the history of an end had.
         ends: what became of every task (committed in which attempt, failed, gave up), who committed in
             which order, and what the cells hold.
     """
@@ -46,6 +48,7 @@ class Exploration:
     finals: int = 0
     gave_up: int = 0
     attempts: int = 0
+    anomalies: set[str] = field(default_factory=set[str])
     violations: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     ends: set[tuple[Any, ...]] = field(default_factory=set[tuple[Any, ...]])
 
@@ -68,6 +71,9 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
     advanced: str = "",
     verdict: Verdict = "retry",
     chosen: int = 0,
+    guards: Guards = ALL_ON,
+    turns: dict[int, str] | None = None,
+    revoked: str = "",
     limit: int = 200_000,
     first_violation: bool = False,
     store: Store | None = None,
@@ -94,6 +100,10 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         advanced: scopes that somebody advances, at any time, past every position given by then.
         verdict: what is said, with `on_failure="ask"`.
         chosen: which branch of a choice is wanted; the next one that did not fail is taken.
+        guards: what keeps the transactions from each other.
+        turns: operations that a second thread of a transaction does at any time, by number; with its own they are one
+            turn, issued behind them.
+        revoked: operations whose tool is revoked at any time.
         limit: the most states to visit.
         first_violation: stop at the first.
         store: makes the ledgers of several workers on a store, to whom the transactions are dealt out;
@@ -123,6 +133,9 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         advanced=parse(advanced),
         verdict=verdict,
         chosen=chosen,
+        guards=guards,
+        turns={number: parse(text) for number, text in (turns or {}).items()},
+        revoked=parse(revoked),
     )
     result = Exploration()
     seen: set[Any] = set()
@@ -164,6 +177,7 @@ def _judge(run: Run, result: Exploration, schedule: list[int]) -> None:
         return
     result.gave_up += any(task.gave_up for task in run.tasks)
     result.attempts = max([result.attempts, *(t.attempt.number for t in run.tasks if t.attempt is not None)])
+    result.anomalies |= run.anomalies()
     for name in judge(run):
         result.violations.setdefault(name, schedule)
     outcome = tuple((task.committed, task.failed, task.gave_up) for task in run.tasks if not task.tends)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, cast
 
+from settlemark._chronicle import Chronicle
 from settlemark._effect import Effect
+from settlemark._level import ANOMALIES
 from settlemark._requests import Act, Ended, Recorded, Sleep, Together, Wait
 from settlemark._runners import call_with_current
 from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._txn import Txn
+from settlemark.history import OpRecord, analyze
 from settlemark.ledger import Ledger, MemoryLedger
 from settlemark.testing._cells import READS, SCOPES, World, touches
 from settlemark.testing._plan import POINT, Doing, Plan, Task, ViolatedError
@@ -41,11 +44,13 @@ class Run(Tasks):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.world = World()
+        self.history: list[OpRecord] = []
         self.workers = () if plan.store is None else plan.store(plan.protocol)
         alone = _SlowLedger if plan.durable else MemoryLedger
         self.ledgers: Sequence[Ledger] = self.workers or [alone(protocol=plan.protocol())]
         self.replicas = [ledger.protocol for ledger in self.ledgers]
         self.protocol = self.replicas[0]
+        self.chronicle = self.protocol.chronicle = Chronicle(lambda record: self.history.append(OpRecord(**record)))
         self.drivers = [plan.driver(ledger, clock=_zero, monotonic=self._seconds) for ledger in self.ledgers]
         for each in self.drivers:
             each.warns = False
@@ -66,6 +71,10 @@ class Run(Tasks):
 
     def _seconds(self) -> float:
         return float(self.world.seconds)
+
+    def anomalies(self) -> set[str]:
+        """Return which of the four the history has up to now."""
+        return set(ANOMALIES) - analyze(self.history).point
 
     # ---- moving
 
@@ -220,7 +229,8 @@ class Run(Tasks):
         self.deciders[who] = txn
         task = self.tasks[number]
         footprint = tuple(SCOPES[name] for _, _, name in touches(task.program))
-        if task.stale(self.world.now()):
+        guards = self.plan.guards
+        if guards.current and task.stale(self.world.now()):
             raise ViolatedError("what was read live had changed, and was settled on")
         if any(position >= txn.position and _overlap(footprint, (scope,)) for scope, position in self.advanced):
             raise ViolatedError("a transaction settled at or below an advanced floor")
@@ -232,7 +242,8 @@ class Run(Tasks):
         for other, position, theirs in self.decided:
             # One that was decided and taken back before anything left comes again at the place it had.
             again = other == number and position == txn.position
-            if position >= txn.position and not again and _overlap(footprint, theirs):
+            ordered = guards.current and guards.reads != "any"
+            if ordered and position >= txn.position and not again and _overlap(footprint, theirs):
                 raise ViolatedError("writers committed out of position order")
         self.decided.append((number, txn.position, footprint))
 
@@ -277,7 +288,12 @@ class Run(Tasks):
             for task in self.tasks
         )  # fmt: skip
         replicas = [worker.freeze() for worker in self.workers] or [self.protocol.freeze()]
-        beside = (self._looking, self.world.picture(), len(self.advanced))
+        beside: tuple[Any, ...] = (self._looking, self.world.picture(), len(self.advanced))
+        if self.plan.weakened:
+            # Also what is decided and not told yet: a tool may be gone by then, or only afterwards.
+            told = [OpRecord(**record) for record in self.chronicle.waiting()]
+            decided = tuple((record.id, tuple(record.write_registry)) for record in told)
+            beside += (tuple(self.world.sequence), tuple(sorted(self.anomalies())), decided)
         return (*replicas, *beside, tasks, tuple(self.order))
 
 

@@ -12,8 +12,15 @@ from settlemark._states import State
 from settlemark.testing._cells import SIBLING, UNWRITTEN, Value, touches, writes
 
 if TYPE_CHECKING:
+    from settlemark._guards import Guards
     from settlemark.testing._interleaving import Run
 
+_A1 = "A1: a stale generation committed"
+_CYCLE = "conflict cycle"
+_NOT_SERIAL = "the world differs from the serial order of what committed"
+_OUT_OF_ORDER = "own effects on one scope out of issuance order"
+_SAW_UNDONE = "a committed read saw a write that was undone"
+_SPLIT = "what was split off settled although what had been read had changed"
 _LIMBO = (Outcome.INTENDED, Outcome.QUEUED)
 
 
@@ -32,7 +39,7 @@ def judge(run: Run) -> set[str]:
         _judge_value(run, cell, committed, wrong)
         _judge_parts(run, cell, committed, wrong)
     if _has_cycle(edges):
-        wrong.add("conflict cycle")
+        wrong.add(_CYCLE)
     if any(e.outcome in _LIMBO for attempt in run.attempts for e in attempt.effects.values()):
         wrong.add("an effect was forgotten")
     if run.protocol.live:
@@ -41,7 +48,27 @@ def judge(run: Run) -> set[str]:
         wrong.add("holds were left behind")
     _judge_record(run, wrong)
     _judge_replicas(run, wrong)
-    return wrong
+    _judge_history(run, wrong)
+    return wrong - _excused(run.plan.guards)
+
+
+def _judge_history(run: Run, wrong: set[str]) -> None:
+    """Hold the run's history, by all detectors, to what the guards promise."""
+    guards = run.plan.guards
+    promised = {"A1": guards.current, "A3": guards.reads != "any", "A6": guards.ordered, "A2": guards.tools != "any"}
+    wrong.update(f"the history has {anomaly}" for anomaly in run.anomalies() if promised[anomaly])
+
+
+def _excused(guards: Guards) -> set[str]:
+    """Return what is nobody's fault where a guard is off."""
+    excused: set[str] = set()
+    if not guards.current:
+        excused |= {_A1, _CYCLE, _NOT_SERIAL, _SPLIT}
+    if guards.reads == "any":
+        excused |= {_SAW_UNDONE, _CYCLE, _NOT_SERIAL}
+    if not guards.ordered:
+        excused |= {_OUT_OF_ORDER}
+    return excused
 
 
 def _judge_record(run: Run, wrong: set[str]) -> None:
@@ -93,7 +120,7 @@ def _judge_writes(writes: list[Value], edges: dict[Any, set[Any]], wrong: set[st
         if earlier[:2] != later[:2]:
             edges[earlier[:2]].add(later[:2])
         elif earlier[2] > later[2]:
-            wrong.add("own effects on one scope out of issuance order")
+            wrong.add(_OUT_OF_ORDER)
 
 
 def _judge_reads(
@@ -117,7 +144,7 @@ def _judge_read(
     if value != UNWRITTEN:
         if value not in writes:
             if run.tasks[value[0]].operations[value[2]][0] != "o":
-                wrong.add("a committed read saw a write that was undone")
+                wrong.add(_SAW_UNDONE)
             return
         place = writes.index(value)
         edges[value[:2]].add(me)
@@ -130,7 +157,7 @@ def _judge_staleness(run: Run, cell: int, at: int, me: Any, value: Value, wrong:
     for other in run.order[at : run.order.index(me)]:
         wrote = writes(run.tasks[other[0]].program, cell)
         if other != me and wrote and not _left_nothing(run, other) and value != (*other, wrote[-1]):
-            wrong.add("A1: a stale generation committed")
+            wrong.add(_A1)
 
 
 def _judge_parts(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
@@ -143,7 +170,7 @@ def _judge_parts(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
         for part in (each for each in ours & committed if each != whole):
             between = run.order[run.order.index(whole) + 1 : run.order.index(part)]
             if any(who in committed - ours and writes(run.tasks[who[0]].program, cell) for who in between):
-                wrong.add("what was split off settled although what had been read had changed")
+                wrong.add(_SPLIT)
 
 
 def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> None:
@@ -163,7 +190,7 @@ def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
     if kept and run.tasks[actual[0]].operations[actual[2]][0] == "o":
         return  # an opaque effect of an aborted attempt stays, and is named
     if actual != expected:
-        wrong.add("the world differs from the serial order of what committed")
+        wrong.add(_NOT_SERIAL)
 
 
 def _has_cycle(edges: dict[Any, set[Any]]) -> bool:

@@ -54,6 +54,12 @@ class Operations:
         raise NotImplementedError
 
     def _call(self, task: Task, attempt: Attempt, op: str, step: int) -> Doing:
+        effect = self.effect(task, attempt, op, step)
+        attempt.place(effect)
+        yield from self.driver_of(task).call(attempt, effect)
+
+    def effect(self, task: Task, attempt: Attempt, op: str, step: int) -> Effect:
+        """Return the effect of one operation of an attempt, which has no place in it yet."""
         kind, name = op[0], op[1]
         world, number = self.world, self.number_of(attempt.name)[0]
         own = (number, attempt.number + 10 * task.laps, step)
@@ -102,9 +108,8 @@ class Operations:
         )  # fmt: skip
         reads = kind in READS
         arguments = {} if reads else {"step": step, "scope": name}
-        effect = Effect(declaration, (SCOPES[name],), arguments, read if reads else write)
-        attempt.place(effect)
-        yield from self.driver_of(task).call(attempt, effect)
+        bound = self.protocol.changes if op in self.plan.revoked else None
+        return Effect(declaration, (SCOPES[name],), arguments, read if reads else write, bound=bound)
 
     def _who(self, step: int, laps: int, own: Value) -> Value:
         """Return who acts: what was split off acts under a name of its own."""

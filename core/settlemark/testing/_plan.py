@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from settlemark._attempt import Attempt, OnFailure
 from settlemark._driver import Driver
 from settlemark._failing import Verdict
+from settlemark._guards import ALL_ON, Guards
 from settlemark._protocol import Protocol
 from settlemark._requests import Ended
 from settlemark.testing._cells import Value
 
 if TYPE_CHECKING:
+    from settlemark._effect import Effect
+    from settlemark._sequencer import Seat, Turn
     from settlemark.testing._stores import SteppedLedger
 
 KEEPS = "kK"
@@ -60,6 +63,14 @@ class Plan:
     advanced: Program
     verdict: Verdict
     chosen: int
+    guards: Guards
+    turns: Mapping[int, Program]
+    revoked: Program
+
+    @property
+    def weakened(self) -> bool:
+        """Whether anything may come out of it that the engine prevents by default, or that only its history tells."""
+        return bool(self.guards != ALL_ON or self.turns or self.revoked)
 
 
 @dataclass(slots=True)
@@ -75,6 +86,7 @@ class Task:
         after: the one that takes its place in the order before it.
         holder: who has the hold that it works under.
         scope: of a holder, what it holds.
+        turn_of: of a second thread, whose turn its calls are in; `calls` are those, once they have their seats.
     """
 
     number: int
@@ -90,6 +102,8 @@ class Task:
     after: Task | None = None
     holder: Task | None = None
     scope: str = ""
+    turn_of: Task | None = None
+    calls: list[tuple[Turn, Effect, Seat]] | None = None
     attempt: Attempt | None = None
     began: bool = False
     step: int = 0

@@ -15,14 +15,18 @@ from settlemark._errors import (
     Entangled,
     PartialCommit,
     Refused,
+    Revoked,
     SettlemarkError,
     Stale,
     UsageError,
     Wounded,
 )
 from settlemark._failing import SKIPPED, Ask, Failure, Verdict
+from settlemark._guards import Guards
 from settlemark._nesting import Part
+from settlemark._protocol import GONE
 from settlemark._scope import Scope
+from settlemark._sequencer import Turn
 from settlemark._speculation import Speculation
 from settlemark._states import Reason, State
 from settlemark._versions import LAST
@@ -45,6 +49,7 @@ class _Options(TypedDict):
     ask: Ask
     retries: Retries
     retry: bool
+    guards: Guards
 
 
 class Tasks(Operations):
@@ -67,6 +72,11 @@ class Tasks(Operations):
         for owner, program in plan.siblings.items():
             late = self._add(worker=owner % count, program=program)
             late.stack = [self._sibling(late, self.tasks[owner])]
+        for owner, program in plan.turns.items():
+            late = self._add(worker=owner % count, program=program)
+            late.turn_of, late.stack = self.tasks[owner], [self._later_calls(late, self.tasks[owner])]
+        for tool in plan.revoked:
+            self._add().stack = [self._revoke(tool)]
         for name, members in plan.holds.items():
             self._add_holder(name, [self.tasks[number] for number in members])
         self._line_up()
@@ -148,6 +158,7 @@ class Tasks(Operations):
         return {
             "known": False, "declared": (), "hooks": (), "wait": 1e9, "on_failure": self.plan.on_failure,
             "ask": self._ask, "retries": Retries(tries=2, first=0.0), "retry": retry and not task.end,
+            "guards": self.plan.guards,
         }  # fmt: skip
 
     def _transaction(self, task: Task) -> Doing:
@@ -171,6 +182,9 @@ class Tasks(Operations):
         task.attempt = attempt
         self.attempts.append(attempt)
         task.step, task.reads, task.watched = 0, [], []
+        if task.number in self.plan.turns:
+            yield from self._turn(task, attempt)
+            return
         for step, op in enumerate(task.operations):
             task.step = step
             yield POINT
@@ -197,7 +211,7 @@ class Tasks(Operations):
             except PartialCommit:
                 task.committed, task.partial = attempt.number, True
                 return
-            except (ProgramFailedError, Refused, Entangled):
+            except (ProgramFailedError, Refused, Entangled, Revoked):
                 yield from driver.abort(attempt, Reason.FAILED)
                 yield from driver._abandon(attempt)  # noqa: SLF001
                 task.failed = True
@@ -231,6 +245,41 @@ class Tasks(Operations):
                 yield from self._call(late, owner.attempt, op, SIBLING + step)
             except SettlemarkError:
                 return
+
+    # ---- a turn
+
+    def _turn(self, task: Task, attempt: Attempt) -> Doing:
+        """Do the operations of a program as one turn, together with those of a second thread."""
+        turn = Turn(order="turn" if self.plan.guards.ordered else "none")
+        late = next(each for each in self.tasks if each.turn_of is task)
+        issued = [(task, op, step) for step, op in enumerate(task.operations)]
+        issued += [(late, op, SIBLING + step) for step, op in enumerate(late.program)]
+        calls = [self.effect(who, attempt, op, step) for who, op, step in issued]
+        for effect in calls:
+            attempt.place(effect)
+        seats = [turn.take(effect.declaration, *effect.scopes) for effect in calls]
+        seated = list(zip(calls, seats, strict=True))
+        late.calls = [(turn, *call) for call in seated[len(task.operations) :]]
+        for step, (effect, seat) in enumerate(seated[: len(task.operations)]):
+            task.step = step
+            yield POINT
+            yield from self.driver_of(task).call(attempt, effect, turn, seat)
+        task.step = len(task.operations)
+        while not late.done:
+            yield POINT
+
+    def _later_calls(self, late: Task, owner: Task) -> Doing:
+        while late.calls is None:
+            yield POINT
+        for step, (turn, effect, seat) in enumerate(late.calls):
+            late.step = step
+            yield POINT
+            assert owner.attempt is not None
+            yield from self.driver_of(owner).call(owner.attempt, effect, turn, seat)
+
+    def _revoke(self, tool: str) -> Doing:
+        yield POINT
+        yield from self.drivers[0].rebind(tool, GONE)
 
     # ---- a choice among branches
 
