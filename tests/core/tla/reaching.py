@@ -1,0 +1,284 @@
+"""All that the engine's own protocol can reach, driven by the steps that `docs/settlement.tla` has.
+
+A state is told as the specification's `Picture` tells it, so that the two can be compared one by one. The
+world and what the programs do in it are this file's; who may touch, waits, commits or aborts is asked of
+the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from settlemark._errors import Refused
+from settlemark._index import NOWHERE, Position
+from settlemark._protocol import Protocol
+from settlemark._states import Reason, State
+from settlemark._txn import Call, Mode, Txn
+from settlemark.testing._cells import SCOPES
+
+Programs = tuple[tuple[tuple[str, str], ...], ...]
+Value = tuple[int, int, int]
+Picture = tuple[Any, ...]
+Move = Callable[[], object]
+
+CELLS = {"x": ("x",), "y": ("y",), "z": ("z",), "p": ("x", "y")}
+NAMES = {SCOPES[name].text: name for name in CELLS}
+MODES = {"read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD}
+UNWRITTEN: Value = (0, 0, 0)
+
+
+@dataclass(slots=True)
+class Effect:
+    """One that was admitted, and what it replaced in the world."""
+
+    step: int
+    call: Call
+    was: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Task:
+    """A transaction: its program, and how far its present attempt has come."""
+
+    number: int
+    program: tuple[tuple[str, str], ...]
+    txn: Txn | None = None
+    step: int = 1
+    call: Call | None = None
+    ran: list[Effect] = field(default_factory=list)
+    kept: list[Effect] = field(default_factory=list)
+    saw: list[tuple[int, frozenset[tuple[str, Value]]]] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        return "new" if self.txn is None else self.txn.state.value
+
+    @property
+    def calling(self) -> str:
+        if self.call is None:
+            return ""
+        if not self.call.admitted:
+            return "waits"
+        return "reading" if self.call.mode is Mode.READ else "acting"
+
+    def value(self, step: int) -> Value:
+        return self.number, self.txn.attempt, step
+
+    def catch_up(self) -> None:
+        """Follow what the protocol has decided about it: an abort, and a retry that has taken its place."""
+        if self.state == "committed":
+            self.ran = []
+        if self.state not in ("aborting", "aborted"):
+            return
+        self.kept, self.saw = [], []
+        if self.calling != "acting":
+            self.call = None
+        if self.txn.successor is not None:
+            self.txn, self.step = self.txn.successor, 1
+
+
+class Walk:
+    """One fresh protocol with its programs and their world, moved one step at a time."""
+
+    def __init__(
+        self, programs: Programs, scopes: Iterable[str], protocol: Callable[[], Protocol], declaring: Iterable[int]
+    ) -> None:
+        self.scopes = tuple(scopes)
+        self.programs = programs
+        self.declaring = tuple(declaring)
+        self.protocol = protocol()
+        self.tasks = [Task(number, program) for number, program in enumerate(programs, start=1)]
+        self.world = {cell: UNWRITTEN for name in self.scopes for cell in CELLS[name]}
+        self.left: set[Value] = set()
+        self.order: list[int] = []
+
+    def move(self, number: int) -> None:
+        """Let a transaction do its next step."""
+        self._next(self.tasks[number])()
+        for task in self.tasks:
+            task.catch_up()
+        self.protocol.take_aborted()
+
+    def movable(self) -> list[int]:
+        """Return who has a next step; it may turn out that it still has to wait."""
+        begun = sum(task.txn is not None for task in self.tasks)
+        return [place for place, task in enumerate(self.tasks) if place <= begun and not _over(task)]
+
+    def _next(self, task: Task) -> Move:
+        if task.calling in ("reading", "acting"):
+            return partial(self._return, task)
+        at_its_end = task.step > len(task.program)
+        moves = {
+            "new": self._begin,
+            "open": self._seal if at_its_end else self._go_on,
+            "sealed": self._decide,
+            "releasing": self._release,
+            "aborting": self._undo,
+        }
+        return partial(moves[task.state], task)
+
+    # ---- the steps
+
+    def _begin(self, task: Task) -> None:
+        may_touch = self.scopes if task.number in self.declaring else ()
+        declared = [SCOPES[name] for name in CELLS if name in may_touch]
+        task.txn = self.protocol.begin(f"T{task.number}", declared=declared, retry=True)
+
+    def _go_on(self, task: Task) -> None:
+        kind, name = task.program[task.step - 1]
+        if kind == "fail":
+            self.protocol.unretry(task.txn)
+            self.protocol.abort(task.txn, Reason.FAILED)
+            return
+        if task.call is None:
+            own = any(_overlap(effect.call, name) for effect in task.kept)
+            mode = Mode.HELD if own and kind != "read" else MODES[kind]
+            task.call = self.protocol.request(task.txn, SCOPES[name], mode)
+        call = task.call
+        with suppress(Refused):  # stale: it was aborted
+            if self.protocol.admit(call) is not None:
+                return
+            if call.mode is Mode.HELD:
+                task.kept.append(Effect(task.step, call))
+                task.call, task.step = None, task.step + 1
+            elif call.mode is not Mode.READ:
+                task.ran.append(Effect(task.step, call, {cell: self.world[cell] for cell in CELLS[name]}))
+
+    def _return(self, task: Task) -> None:
+        name = task.program[task.step - 1][1]
+        call, task.call = task.call, None
+        if call.mode is Mode.READ:
+            seen = {cell: self.world[cell] for cell in CELLS[name]}
+            for effect in task.kept:
+                seen |= {cell: task.value(effect.step) for cell in CELLS[_name(effect.call)] if cell in seen}
+            task.saw.append((task.step, frozenset(seen.items())))
+        else:
+            self._write(task, task.step, name)
+        task.step += 1
+        self.protocol.acted(call, happened=True)
+
+    def _write(self, task: Task, step: int, name: str) -> None:
+        self.world |= dict.fromkeys(CELLS[name], task.value(step))
+
+    def _seal(self, task: Task) -> None:
+        self.protocol.seal(task.txn)
+
+    def _decide(self, task: Task) -> None:
+        with suppress(Refused):  # stale: it was aborted
+            if self.protocol.decide(task.txn) is None:
+                self.order.append(task.number)
+
+    def _release(self, task: Task) -> None:
+        effect = task.kept.pop(0)
+        self._write(task, effect.step, _name(effect.call))
+        self.left.add(task.value(effect.step))
+        self.protocol.released(effect.call)
+        if not task.kept:
+            self.protocol.finish(task.txn)
+
+    def _undo(self, task: Task) -> None:
+        effect = task.ran.pop()
+        self.world |= effect.was
+        self.protocol.undone(effect.call, clean=True)
+        if not task.ran:
+            self.protocol.finish_abort(task.txn)
+
+    # ---- what is alike
+
+    def picture(self) -> Picture:
+        """Return the state as the specification's `Picture` has it."""
+        positions = sorted(self.protocol.live)
+        return (
+            self.programs,
+            tuple(self._of(task, positions) for task in self.tasks),
+            frozenset(self._who_was_first()),
+            frozenset((name, _rank(positions, self._floor(name))) for name in self.scopes),
+            frozenset(self.world.items()),
+            frozenset(self.left),
+            tuple(self.order),
+        )
+
+    def _of(self, task: Task, positions: list[Position]) -> Picture:
+        txn = task.txn
+        if txn is None:
+            return "new", "", 0, 0, 1, "", frozenset(), frozenset(), (), (), ()
+        return (
+            task.state,
+            txn.reason.value if txn.reason else "",
+            txn.attempt,
+            0 if txn.finished else _rank(positions, txn.position),
+            task.step,
+            task.calling,
+            frozenset(
+                (NAMES[h.scope.text], h.declared, h.claims, h.held, h.wants > 0, h.readings > 0)
+                for h in txn.holds.values()
+            ),
+            frozenset(self._reads(txn)) if txn.state in (State.OPEN, State.SEALED) else frozenset(),
+            tuple(effect.step for effect in task.kept),
+            tuple((effect.step, frozenset(effect.was.items())) for effect in task.ran),
+            tuple(task.saw),
+        )
+
+    def _reads(self, txn: Txn) -> Iterable[tuple[str, bool]]:
+        index = self.protocol.index
+        return ((NAMES[s.text], index.version(index.match(s)) > seen) for s, seen in txn.reads.items())
+
+    def _floor(self, name: str) -> Position:
+        index = self.protocol.index
+        return max(index.floor(index.match(SCOPES[name])), self.protocol.versions.base, NOWHERE)
+
+    def _who_was_first(self) -> Iterable[tuple[int, str, int, str]]:
+        holds = [(t.number, NAMES[h.scope.text], h) for t in self.tasks if t.txn for h in t.txn.holds.values()]
+        for mine, name, hold in holds:
+            for theirs, claimed, claim in holds:
+                if mine != theirs and hold.scope.overlaps(claim.scope) and hold.since < claim.granted:
+                    yield mine, name, theirs, claimed
+
+
+def _over(task: Task) -> bool:
+    return task.txn is not None and task.txn.finished
+
+
+def _name(call: Call) -> str:
+    return NAMES[call.scope.text]
+
+
+def _overlap(call: Call, name: str) -> bool:
+    return call.scope.overlaps(SCOPES[name])
+
+
+def _rank(positions: list[Position], position: Position) -> int:
+    return sum(other <= position for other in positions)
+
+
+def reach(
+    programs: Programs,
+    scopes: Iterable[str],
+    *,
+    protocol: Callable[[], Protocol] = Protocol,
+    declaring: Iterable[int] = (),
+) -> set[Picture]:
+    """Return the picture of every state that these programs reach, in any order of their steps."""
+    seen: set[Picture] = set()
+    branches: list[list[int]] = [[]]
+    while branches:
+        schedule = branches.pop()
+        walk = Walk(programs, scopes, protocol, declaring)
+        for number in schedule:
+            walk.move(number)
+        while (picture := walk.picture()) not in seen:
+            seen.add(picture)
+            movable = walk.movable()
+            if not movable:
+                break
+            branches.extend([*schedule, number] for number in movable[1:])
+            schedule = [*schedule, movable[0]]
+            walk.move(movable[0])
+    return seen
+
+
+__all__ = ["Picture", "Programs", "reach"]
