@@ -7,14 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
 from autogen_core import CancellationToken, Component, FunctionCall
-from autogen_core.models import (
-    ChatCompletionClient,
-    CreateResult,
-    LLMMessage,
-    ModelCapabilities,  # pyright: ignore[reportDeprecated] - the contract has it
-    ModelInfo,
-    RequestUsage,
-)
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
@@ -27,11 +20,12 @@ from settlemark_autogen._identity import acting_agent
 from settlemark_autogen._issued import Issued, issued_here
 from settlemark_autogen._messages import NO_JSON, answered_in, arguments_of
 from settlemark_autogen._offered import owners
+from settlemark_autogen._wrapped import WrappedClient
 
 Choice = Tool | Literal["auto", "required", "none"]
 
 
-class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig]):
+class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
     """A model client that has the calls of a turn settled together, in the order in which the model issued them.
 
     With a `SettledWorkbench` among the agent's tools, which is the gate, it opens a transaction for each answer that
@@ -73,7 +67,7 @@ class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig])
         effects: Mapping[str, Declared] | None = None,
     ) -> None:
         refuse_bad_options(settlement, settle="turn", order="turn", park="keep", run=run)
-        self.client = client
+        super().__init__(client)
         self.settlement = settlement
         self._run = run
         self._agent = agent
@@ -82,11 +76,6 @@ class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig])
             settlement, effects, example='SettledChatCompletionClient(…, effects={{"{name}": "read"}})'
         )
         self._alone = Alone(lambda: AgentRun(settlement, run), declarations)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "client":
-            raise AttributeError(name)
-        return getattr(self.client, name)
 
     # ---- a model's answer
 
@@ -194,38 +183,10 @@ class SettledChatCompletionClient(ChatCompletionClient, Component[ClientConfig])
                 " job = AgentRun(settlement, run) and give each run=job; the model was not asked"
             )
 
-    # ---- the rest of a client
-
     async def close(self) -> None:
         """Close the wrapped client; what was handed out, and not answered, is given up."""
         await self._alone.close()
-        await self.client.close()
-
-    def actual_usage(self) -> RequestUsage:
-        """Return the wrapped client's."""
-        return self.client.actual_usage()
-
-    def total_usage(self) -> RequestUsage:
-        """Return the wrapped client's."""
-        return self.client.total_usage()
-
-    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
-        """Return the wrapped client's count."""
-        return self.client.count_tokens(messages, tools=tools)
-
-    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
-        """Return the wrapped client's count."""
-        return self.client.remaining_tokens(messages, tools=tools)
-
-    @property
-    def capabilities(self) -> ModelCapabilities:  # pyright: ignore[reportDeprecated] - the contract has it
-        """The wrapped client's."""
-        return self.client.capabilities
-
-    @property
-    def model_info(self) -> ModelInfo:
-        """The wrapped client's."""
-        return self.client.model_info
+        await super().close()
 
     def _to_config(self) -> ClientConfig:
         return ClientConfig(

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Self, cast
 
 from autogen_core import CancellationToken
-from autogen_core.tools import BaseTool, StaticStreamWorkbench, ToolResult, ToolSchema, Workbench
+from autogen_core.tools import BaseTool, ToolResult, ToolSchema, Workbench
 from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 
 from settlemark import Gate, Settlement
@@ -22,13 +22,13 @@ from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished
 from settlemark_autogen._config import WorkbenchConfig, plain_effects, settlement_of_process
 from settlemark_autogen._offered import Offered
-from settlemark_autogen._tools import made_of, tool_of
+from settlemark_autogen._wrapped import WrappedWorkbench
 
 _OVER = object()
 _RUN = "settlemark_run"
 
 
-class SettledWorkbench(StaticStreamWorkbench):
+class SettledWorkbench(WrappedWorkbench):
     """The tools of an agent, or its workbench, with the effects of their calls settled.
 
     `AssistantAgent(…, workbench=SettledWorkbench(tools, settlement, run="trip-42"))`. With the agent's model client in
@@ -86,8 +86,7 @@ class SettledWorkbench(StaticStreamWorkbench):
     ) -> None:
         name = run.name if isinstance(run, AgentRun) else run
         refuse_bad_options(settlement, settle="turn", order=order, park=park, run=name)
-        self.inner = StaticStreamWorkbench([tool_of(t) for t in tools]) if isinstance(tools, Sequence) else tools
-        super().__init__(*made_of(self.inner))
+        super().__init__(tools)
         self.settlement = settlement
         scopes = [may_touch] if isinstance(may_touch, str) else [*may_touch]
         self._options: dict[str, Any] = {"order": order, "park": park, "may_touch": scopes}
@@ -114,11 +113,6 @@ class SettledWorkbench(StaticStreamWorkbench):
             UsageError: it is none, and the question stands; or nobody asks about such a call (any more).
         """
         self._calls.desk.answer(key, answer)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
 
     # ---- a workbench
 
@@ -163,27 +157,15 @@ class SettledWorkbench(StaticStreamWorkbench):
             self._listed = [cast("ToolSchema", Offered(schema, self._calls)) for schema in found]
         return self._listed
 
-    async def start(self) -> None:
-        """Start what it wraps."""
-        await self.inner.start()
-
-    async def stop(self) -> None:
-        """Stop what it wraps."""
-        await self.inner.stop()
-
-    async def reset(self) -> None:
-        """Reset what it wraps; the job goes on."""
-        await self.inner.reset()
-
     async def save_state(self) -> Mapping[str, Any]:
         """Return the state of what it wraps, with the job's id. AutoGen's agents do not ask for it: keep both."""
-        return {**await self.inner.save_state(), _RUN: self.run}
+        return {**await super().save_state(), _RUN: self.run}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Take in such a state: what follows belongs to its job, begun again here."""
         if _RUN in state:
             self._calls.go_on_with(state[_RUN])
-        await self.inner.load_state({name: value for name, value in state.items() if name != _RUN})
+        await super().load_state({name: value for name, value in state.items() if name != _RUN})
 
     def _to_config(self) -> WorkbenchConfig:
         if self._approver not in (None, "handoff"):

@@ -8,6 +8,8 @@ from typing import Any, cast
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
 from langgraph.errors import GraphBubbleUp, GraphRecursionError, ParentCommand
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
@@ -17,24 +19,29 @@ from settlemark.history import Recorder
 from settlemark.history._graphs import NODE_TAG, Graphs, Place
 from settlemark.history._touches import Said, Tools
 from settlemark.history._values import plain
+from settlemark_langgraph._planned import Compiled, Planned, ToolsNow
 
-Compiled = CompiledStateGraph[Any, Any, Any, Any]
 
-
-def record(graph: Compiled, recorder: Recorder, *, effects: Mapping[str, Said] | None = None) -> Compiled:
+def record(
+    graph: Compiled, recorder: Recorder, *, effects: Mapping[str, Said] | None = None, tools: ToolsNow | None = None
+) -> Compiled:
     """Return a graph that runs as this one does, and leaves a history of what its nodes and tools did.
 
     Nothing of it is settled or changed: it is there to find out what goes wrong before settlemark is adopted. A node's
     run is an operation: it reads the channels that the node is given and writes those it returns, and commits at the
     end of its superstep, in the order in which nodes ended. Of what a superstep that fails returned, nothing commits.
     The calls that a model issues are operations of the node that asked it: those that read go into what it writes next,
-    and the order in which the calls of a turn were issued is kept beside that in which they ended.
+    and the order in which the calls of a turn were issued is kept beside that in which they ended. The tools that a
+    model was offered are kept beside those there were when its calls were carried out, by this graph or by another one
+    that records with the same recorder.
 
     Args:
         graph: what `compile()`, `create_agent` or `create_react_agent` returned.
         recorder: records; several graphs may share one.
         effects: what tools do, as in `{"audit": "read", "wire": {"kind": "write", "scope": "account:/{to}"}}`; those
             that are not named do what their names say, unless `@effect` declares them.
+        tools: returns the tools there are now, where they are not those of the graph's tool nodes: asked when a model
+            has issued calls and when one is carried out, from any thread.
 
     Raises:
         UsageError: that is no compiled graph.
@@ -59,7 +66,8 @@ def record(graph: Compiled, recorder: Recorder, *, effects: Mapping[str, Said] |
         raise UsageError(f"record() takes what a graph's compile() returns, not a {kind}", graph=graph)
     from settlemark._effect import declared_as
 
-    return graph.with_config(callbacks=[_Recording(graph, recorder, Tools(effects, declared_as))])
+    planned = Planned(graph, recorder, tools)
+    return graph.with_config(callbacks=[_Recording(graph, Graphs(recorder, Tools(effects, declared_as)), planned)])
 
 
 class _Recording(BaseCallbackHandler):
@@ -67,13 +75,14 @@ class _Recording(BaseCallbackHandler):
 
     run_inline = True  # in the order in which things happen, and not in threads of their own
 
-    def __init__(self, graph: Compiled, recorder: Recorder, tools: Tools) -> None:
+    def __init__(self, graph: Compiled, graphs: Graphs, planned: Planned) -> None:
         self._graph = graph
-        self._graphs = Graphs(recorder, tools)
+        self._graphs = graphs
+        self._planned = planned
         self._lock = threading.Lock()
         self._roots: dict[UUID, UUID] = {}
         self._parents: dict[UUID, UUID | None] = {}
-        self._nodes: set[UUID] = set()
+        self._nodes: dict[UUID, Place] = {}
 
     # ---- nodes, and graphs
 
@@ -93,7 +102,7 @@ class _Recording(BaseCallbackHandler):
         place = Place.of(metadata or {})
         if place is None or parent_run_id is None or not any(tag.startswith(NODE_TAG) for tag in tags or ()):
             return
-        self._nodes.add(run_id)
+        self._nodes[run_id] = place
         given = () if place.namespace or place.node not in self._graph.nodes else self._graph.nodes[place.node].channels
         self._graphs.node_began(
             run_id, place, plain(inputs), graph=parent_run_id, root=root,
@@ -103,7 +112,7 @@ class _Recording(BaseCallbackHandler):
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         """Note that a node, or a graph, has ended."""
         if run_id in self._nodes:
-            self._graphs.node_ended(run_id, plain(outputs))
+            self._returned(run_id, plain(outputs))
         elif self._is_root(run_id):
             self._graphs.over(run_id, plain(outputs))
         else:
@@ -118,9 +127,41 @@ class _Recording(BaseCallbackHandler):
             command = cast("Any", error).args[0]
             # Where it is for the graph around, the node within has returned nothing.
             mine = command.graph != Command.PARENT
-            self._graphs.node_ended(run_id, plain(command.update) if mine else None)
+            self._returned(run_id, plain(command.update) if mine else None)
         else:
             self._graphs.node_failed(run_id)
+            self._planned.forget(run_id)
+        self._leave(run_id)
+
+    def _returned(self, run: UUID, output: Any) -> None:
+        self._graphs.node_ended(run, output)
+        self._planned.node_ended(run, self._nodes[run], output)
+
+    # ---- models
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,  # noqa: ARG002 - LangChain passes it by name
+        messages: list[list[BaseMessage]],  # noqa: ARG002 - as above
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        invocation_params: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note what a model is offered."""
+        self._enter(run_id, parent_run_id)
+        node = next((run for run in self._above(run_id) if run in self._nodes), None)
+        self._planned.asked(run_id, node, invocation_params or {})
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        """Note what a model has answered."""
+        self._planned.answered(run_id, response)
+        self._leave(run_id)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - passed by name
+        """Note that a model has failed."""
+        self._planned.answered(run_id, None)
         self._leave(run_id)
 
     # ---- tools
@@ -145,15 +186,18 @@ class _Recording(BaseCallbackHandler):
             run_id, tool, plain(input_str if inputs is None else inputs), place=Place.of(metadata or {}),
             within=self._above(run_id), call=tool_call_id,
         )  # fmt: skip
+        self._planned.began(run_id, tool_call_id, tool, Place.of(metadata or {}))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Note that a tool has ended."""
-        self._graphs.tool_ended(run_id, plain(output))
+        with self._planned.ended(run_id):
+            self._graphs.tool_ended(run_id, plain(output))
         self._leave(run_id)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, tool_call_id: str | None = None, **_: Any) -> None:
         """Note that a tool has failed."""
-        self._graphs.tool_ended(run_id, str(error), call=tool_call_id, failed=True)
+        with self._planned.failed(run_id, interrupted=isinstance(error, GraphBubbleUp)):
+            self._graphs.tool_ended(run_id, str(error), call=tool_call_id, failed=True)
         self._leave(run_id)
 
     # ---- who runs within whom
@@ -178,7 +222,7 @@ class _Recording(BaseCallbackHandler):
 
     def _leave(self, run: UUID) -> None:
         with self._lock:
-            self._nodes.discard(run)
+            self._nodes.pop(run, None)
             self._parents.pop(run, None)
             self._roots.pop(run, None)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -46,7 +48,7 @@ class Recorder:
         self._writers: dict[str, str] = {}
         self._times: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._shared: Any = None
+        self._shared: dict[str, Any] = {}
 
     @property
     def clock(self) -> int:
@@ -59,7 +61,11 @@ class Recorder:
 
     def seed(self, cells: Mapping[str, Any], *, agent: str = "setup") -> OpRecord | None:
         """Record what was there before as one write; None when there was nothing."""
-        return self.begin(agent).commit(writes=cells) if cells else None
+        acting = _ACTING.set(None)  # what was there before is nobody's act
+        try:
+            return self.begin(agent).commit(writes=cells) if cells else None
+        finally:
+            _ACTING.reset(acting)
 
     def begin(
         self,
@@ -89,12 +95,43 @@ class Recorder:
             preds=list(dict.fromkeys(preds)), began=began, _recorder=self,
         )  # fmt: skip
 
-    def shared(self, make: Callable[[Recorder], T]) -> T:
-        """Return what all who record here share of what their cells hold; made when it is first asked for."""
+    def shared(self, make: Callable[[Recorder], T], what: str = "cells") -> T:
+        """Return what all who record here share, of their cells or of something else; made when first asked for."""
         with self._lock:
-            if self._shared is None:
-                self._shared = make(self)
-            return cast("T", self._shared)
+            if what not in self._shared:
+                self._shared[what] = make(self)
+            return cast("T", self._shared[what])
+
+    @contextmanager
+    def acting(self, plan: Operation, registry: Mapping[str, str]) -> Generator[None]:
+        """Record what a plan has come to: for recorders that tell of writes without knowing which tool they are of.
+
+        The first write that is recorded within, in this thread or task, is the act of the plan's agent with its tool,
+        and bears both registries. When nothing is written the plan stands for itself: it is recorded if its tool is
+        gone or another one, for that is what it has met, and else dropped.
+
+        Args:
+            plan: began when its tool was chosen, with the tools there were then.
+            registry: the tools there are now.
+
+        >>> recorder = Recorder()
+        >>> plan = recorder.begin("ada", tool="book", registry={"book": "1"})
+        >>> with recorder.acting(plan, {"book": "2"}):
+        ...     record = recorder.begin("ada").commit(writes={"room": "Ada"})
+        >>> record.planned_tool, record.read_registry, record.write_registry
+        ('book', {'book': '1'}, {'book': '2'})
+        """
+        acting = _Acting(plan, dict(registry))
+        before = _ACTING.set(acting)
+        try:
+            yield
+        finally:
+            _ACTING.reset(before)
+            tool = plan.tool or ""
+            if not acting.wrote and tool in plan.registry and plan.registry[tool] != registry.get(tool):
+                plan.commit(registry=registry)
+            else:
+                plan.drop()
 
     def retract(self, record: OpRecord) -> None:
         """Note that an operation was taken back after it had committed."""
@@ -118,6 +155,11 @@ class Recorder:
         self.close()
 
     def _commit(self, begun: Operation, parts: dict[str, Any]) -> OpRecord:
+        acting = _ACTING.get()
+        if acting is not None and acting.is_of(self) and parts["write_values"] and begun.tool is None:
+            acting.wrote = True
+            begun.agent, begun.tool, begun.registry = acting.plan.agent, acting.plan.tool, acting.plan.registry
+            parts["write_registry"] = acting.registry
         with self._lock:
             time = self._clock + 1
             record = OpRecord(
@@ -195,5 +237,19 @@ class Operation:
             )
         self._ended = True
 
+
+@dataclass(eq=False)
+class _Acting:
+    """What is being recorded as the act of a plan."""
+
+    plan: Operation
+    registry: dict[str, str]
+    wrote: bool = False
+
+    def is_of(self, recorder: Recorder) -> bool:
+        return self.plan._recorder is recorder and not self.wrote  # noqa: SLF001 - three parts of one thing
+
+
+_ACTING: ContextVar[_Acting | None] = ContextVar("settlemark_recorded_act", default=None)
 
 __all__ = ["Operation", "Recorder"]

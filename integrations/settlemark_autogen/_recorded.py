@@ -1,0 +1,193 @@
+"""A model client, a workbench and a memory that tell a recorded agent what they do, and change nothing of it."""
+
+# AutoGen leaves the type parameters of its tools open.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from autogen_core import CancellationToken
+from autogen_core.memory import Memory, MemoryContent, MemoryQueryResult, UpdateContextResult
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+from autogen_core.tools import BaseTool, StaticStreamWorkbench, Tool, ToolResult, ToolSchema, Workbench
+from pydantic import BaseModel
+
+from settlemark.history._values import plain
+from settlemark_autogen._wrapped import WrappedClient, WrappedWorkbench
+
+if TYPE_CHECKING:
+    from settlemark_autogen._recording import RecordedAgent
+
+Choice = Tool | Literal["auto", "required", "none"]
+
+
+class RecordedClient(WrappedClient):
+    """A client that tells of its answers."""
+
+    component_provider_override = "settlemark_autogen.RecordedAgent"
+
+    def __init__(self, agent: RecordedAgent, client: ChatCompletionClient) -> None:
+        super().__init__(client)
+        self._agent = agent
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Choice = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> CreateResult:
+        """Ask the model."""
+        self._agent.asked(messages)
+        answer = await self.client.create(
+            messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
+            extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
+        )  # fmt: skip
+        self._agent.answered(answer, tools)
+        return answer
+
+    async def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Choice = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """Ask the model, and hand on what it streams."""
+        self._agent.asked(messages)
+        stream = self.client.create_stream(
+            messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
+            extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
+        )  # fmt: skip
+        async for answer in stream:
+            if isinstance(answer, CreateResult):
+                self._agent.answered(answer, tools)
+            yield answer
+
+    def _to_config(self) -> NoReturn:
+        raise NotImplementedError("a recorded agent has no configuration: dump the client that it wraps")
+
+
+class RecordedWorkbench(WrappedWorkbench):
+    """A workbench that tells of its calls."""
+
+    component_provider_override = "settlemark_autogen.RecordedAgent"
+
+    def __init__(
+        self, agent: RecordedAgent, tools: Workbench | Sequence[BaseTool[Any, Any] | Callable[..., Any]]
+    ) -> None:
+        super().__init__(tools)
+        self._agent = agent
+
+    async def list_tools(self) -> list[ToolSchema]:
+        """Return the wrapped workbench's tools."""
+        found = await self.inner.list_tools()
+        self._agent.listed(self, found)
+        return found
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Run a call."""
+        call = self._agent.began(name, arguments or {}, call_id)
+        try:
+            result = await self.inner.call_tool(
+                name, arguments=arguments, cancellation_token=cancellation_token, call_id=call_id
+            )
+        except BaseException:
+            self._agent.ended(call, None)
+            raise
+        self._agent.ended(call, result)
+        return result
+
+    async def call_tool_stream(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+        call_id: str | None = None,
+    ) -> AsyncGenerator[Any | ToolResult, None]:
+        """Run a call, and hand on what its tool streams."""
+        if not isinstance(self.inner, StaticStreamWorkbench):
+            yield await self.call_tool(name, arguments, cancellation_token, call_id)
+            return
+        call = self._agent.began(name, arguments or {}, call_id)
+        result: ToolResult | None = None
+        try:
+            async for event in self.inner.call_tool_stream(
+                name, arguments=arguments, cancellation_token=cancellation_token, call_id=call_id
+            ):
+                if isinstance(event, ToolResult):
+                    result = event
+                    self._agent.ended(call, result)
+                yield event
+        finally:
+            if result is None:
+                self._agent.ended(call, None)
+
+    def _to_config(self) -> NoReturn:
+        raise NotImplementedError("a recorded agent has no configuration: dump the workbench that it wraps")
+
+
+class RecordedMemory(Memory):
+    """A memory that tells of what is read from it and added to it."""
+
+    component_provider_override = "settlemark_autogen.RecordedAgent"
+
+    def __init__(self, agent: RecordedAgent, memory: Memory, cell: str) -> None:
+        self._agent = agent
+        self._memory = memory
+        self._cell = cell
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Give an agent what is remembered."""
+        since = self._agent.turns.moment
+        found = await self._memory.update_context(model_context)
+        self._read(found.memories, since)
+        return found
+
+    async def query(
+        self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
+    ) -> MemoryQueryResult:
+        """Return what is remembered of something."""
+        since = self._agent.turns.moment
+        found = await self._memory.query(query, cancellation_token, **kwargs)
+        self._read(found, since)
+        return found
+
+    def _read(self, found: MemoryQueryResult, since: int) -> None:
+        contents = [plain(each.content) for each in found.results]
+        self._agent.turns.read(self._agent.name, self._cell, contents, since=since)
+
+    async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
+        """Remember something."""
+        await self._memory.add(content, cancellation_token)
+        self._agent.turns.wrote(self._agent.name, self._cell, plain(content.content))
+
+    async def clear(self) -> None:
+        """Forget everything."""
+        await self._memory.clear()
+        self._agent.turns.wrote(self._agent.name, self._cell, None)
+
+    async def close(self) -> None:
+        """Close the wrapped memory."""
+        await self._memory.close()
+
+    def _to_config(self) -> NoReturn:
+        raise NotImplementedError("a recorded agent has no configuration: dump the memory that it wraps")
+
+
+__all__ = ["RecordedClient", "RecordedMemory", "RecordedWorkbench"]
