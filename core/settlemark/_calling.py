@@ -24,6 +24,7 @@ from settlemark._txn import Blocked, Call, Mode, Ticket, Txn, fire
 from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0
+_PUT_ASIDE = (Outcome.SUSPENDED, Outcome.QUEUED)
 
 
 class Calling(Aborting):
@@ -126,6 +127,7 @@ class Calling(Aborting):
             effect.held = seat.held
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
+        yield from self._refuse_another_tool(attempt, txn, effect)
         earlier = attempt.resume(effect)
         if earlier is None:
             yield from self._checked(attempt, effect)
@@ -135,6 +137,28 @@ class Calling(Aborting):
         if earlier is not None and earlier.held:
             return self._held_or_stopped(attempt, earlier, turn, seat)
         return (yield from self._go_on(attempt, txn, earlier or effect, turn, seat, let_through))
+
+    def _refuse_another_tool(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        """Return when a call that was put aside before it acted comes back with the tool it was planned with.
+
+        Raises:
+            Stale: the tool is another one by now, and the transaction is aborted.
+        """
+        planned = attempt.effects.get(effect.path)
+        if planned is None or planned.outcome not in _PUT_ASIDE or txn.guards.tools != "checked":
+            return
+        before, now = planned.declaration, effect.declaration
+        known = bool(before.templates)  # else nothing but its version is on record
+        if now.speaks_for(before.version) and not (known and now.signature != before.signature):
+            return
+
+        def refuse(protocol: Protocol, _book: Book) -> None:
+            protocol.phantom(txn, before.tool, "was changed")
+
+        try:
+            yield from self._step(refuse)
+        finally:
+            yield from self._tidy()
 
     @staticmethod
     def _checked(attempt: Attempt, effect: Effect) -> Program:

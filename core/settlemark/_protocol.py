@@ -294,10 +294,17 @@ class Protocol:
             now = self.bindings.get(tool, planned)
             gone = now.signature == GONE
             if gone or (now.number > planned.number and txn.guards.tools == "checked"):
-                how = "was revoked" if gone else "was changed"
-                scope = Scope.parse(f"registry:/tool/{escape(tool)}")
-                self.abort(txn, Reason.STALE, scope=scope, how=f"{how} after the call was planned")
-                raise self.refusal(txn)
+                self.phantom(txn, tool, "was revoked" if gone else "was changed")
+
+    def phantom(self, txn: Txn, tool: str, how: str) -> None:
+        """Abort a transaction one of whose planned calls is of a tool that is none, or another one, by now.
+
+        Raises:
+            Stale: always.
+        """
+        scope = Scope.parse(f"registry:/tool/{escape(tool)}")
+        self.abort(txn, Reason.STALE, scope=scope, how=f"{how} after the call was planned")
+        raise self.refusal(txn)
 
     def refuse_changed(self, txn: Txn, *, planned: bool) -> None:
         """Return when what a transaction acts on is as it knew it; its run's earlier reads count if `planned`.

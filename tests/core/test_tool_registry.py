@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Revoked, Settlement, Stale
+from settlemark import Revoked, Settlement, Stale, effect
+from settlemark._runners import run_sync
+from settlemark._transaction import Transaction
 from settlemark.history import analyze, read
 
 
@@ -150,4 +152,39 @@ def test_all_who_share_a_ledger_know_it(tmp_path, sent, send_mail):
         later.declare("send_mail", "irreversible", scope="mail:/{to}")
         with pytest.raises(Revoked), later.transaction("u") as tx:
             tx.call(send_mail, to="ada")
+    assert sent == []
+
+
+def test_a_yes_to_a_call_is_no_yes_to_the_same_call_of_another_version(open_settlement, sent):
+    settlement = open_settlement()
+
+    def build(version):
+        @effect("idempotent", scope="card:/{card}", approve=True, version=version)
+        def pay(card):
+            sent.append((version, card))
+
+        return pay
+
+    class Asked(BaseException):
+        pass
+
+    def ask(gate):
+        raise Asked
+
+    def visit(pay, approver):
+        program = settlement.driver.enter(
+            **settlement._options("t", None, (), (), None, None, approver=approver), independent=False
+        )
+        part = run_sync(program)
+        face = Transaction(settlement, part)
+        made = face._effect(pay, (), {"card": "visa"})
+        return part, lambda: run_sync(settlement.driver.call(part.attempt, made, let_through=(Asked,)))
+
+    part, call = visit(build("1"), ask)
+    with pytest.raises(Asked):
+        call()
+    run_sync(settlement.driver.suspend(part.attempt))
+    _, call = visit(build("2"), lambda gate: True)
+    with pytest.raises(Stale, match="registry:/tool/pay was changed after the call was planned"):
+        call()
     assert sent == []
