@@ -73,10 +73,12 @@ class Chronicle:
 
     Args:
         write: is given each record; under the protocol's lock, so it should be quick.
+        retract: is given the id of a record that was written, and whose transaction is undone on request.
     """
 
-    def __init__(self, write: Callable[[Record], object]) -> None:
+    def __init__(self, write: Callable[[Record], object], retract: Callable[[str], object] = lambda _: None) -> None:
         self._write = write
+        self._told_back = retract
         self._clock = 0
         self._open: dict[int, _Open] = {}
         self._last: dict[Scope, _Version] = {}
@@ -148,6 +150,10 @@ class Chronicle:
         if known is not None:
             self._show(known, None if known.records else txn)
             self._retract(known)
+
+    def retracted(self, name: str, attempt: int) -> None:
+        """Note that somebody went back over what has committed."""
+        self._told_back(f"{name}#{attempt}")
 
     @staticmethod
     def _show(known: _Open, undone: Txn | None) -> None:

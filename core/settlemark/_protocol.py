@@ -840,6 +840,12 @@ class Protocol:
                 self._conclude(pred)  # it was undone behind this one
 
     @step
+    def retract(self, name: str, attempt: int) -> None:
+        """Note that what has committed is undone on request: histories hear of it, and nothing moves."""
+        if self.chronicle is not None:
+            self.chronicle.retracted(name, attempt)
+
+    @step
     def cancel(self, run: str) -> list[Txn]:
         """Put up a fence: abort all of a run that has not settled, and refuse all that comes later.
 

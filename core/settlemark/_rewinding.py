@@ -400,6 +400,8 @@ class Rewinding(Resolving):
             if not is_rewound(last):
                 row = last.row
                 ended = last.settled_at or at
+                if last.state is State.COMMITTED:
+                    protocol.retract(row.name, row.attempt)
                 changes.append(StateChange(row.name, row.attempt, last.state, last.epoch, reason, ended))
         barred = {name: run for name, run in request.barred.items() if name not in look.attempts}
         for name, run in barred.items():

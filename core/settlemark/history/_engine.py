@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from settlemark._chronicle import Chronicle, Record
@@ -23,13 +24,19 @@ class Historian:
     def __init__(self, path: str | Path) -> None:
         self._path = path
         self._file: HistoryFile | None = HistoryFile(path)
-        self.chronicle = Chronicle(self._write)
+        self.chronicle = Chronicle(self._write, self._retract)
 
     def _write(self, record: Record) -> None:
+        self._put(lambda file: file.write(OpRecord(**record)))
+
+    def _retract(self, name: str) -> None:
+        self._put(lambda file: file.retract(name))
+
+    def _put(self, put: Callable[[HistoryFile], None]) -> None:
         if self._file is None:
             return
         try:
-            self._file.write(OpRecord(**record))
+            put(self._file)
         except OSError as error:
             self.close()
             _log.error(

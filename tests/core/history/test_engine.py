@@ -119,6 +119,25 @@ def test_effects_are_told_as_they_left_and_what_is_held_is_issued_to_the_commit(
     assert record.externalized
 
 
+def test_what_somebody_went_back_over_is_retracted_and_who_had_read_it_stands(url, path):
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1") as tx:
+            tx.read("cell:/a")
+            with settlement.transaction("eve/1", independent=True) as other:
+                other.call(sync(put), cell="b")
+            tx.read("cell:/b")
+            tx.call(sync(put), cell="x")
+        with settlement.transaction("bob/1") as tx:
+            tx.read("cell:/x")
+            tx.call(sync(announce), cell="y")
+        settlement.rewind("ada/1", by="eve", dry_run=False)
+    assert [(r.name, r.aborted) for r in read(path)] == [
+        ("eve/1", False), ("ada/1", True), ("ada/1", True), ("bob/1", False),
+    ]  # fmt: skip
+    found = analyze(read(path))
+    assert (found["A3"].count, found["A3x"].count, found.level) == (1, 1, Level.L1)
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_agents_do_beside_each_other_no_anomaly_is_in_it(url, path, seed):
     chance = random.Random(seed)
