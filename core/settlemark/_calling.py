@@ -127,7 +127,8 @@ class Calling(Aborting):
             effect.held = seat.held
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
-        yield from self._refuse_another_tool(attempt, txn, effect)
+        if effect.path in attempt.effects:
+            yield from self._refuse_another_tool(attempt, txn, effect)
         earlier = attempt.resume(effect)
         if earlier is None:
             yield from self._checked(attempt, effect)
@@ -144,8 +145,8 @@ class Calling(Aborting):
         Raises:
             Stale: the tool is another one by now, and the transaction is aborted.
         """
-        planned = attempt.effects.get(effect.path)
-        if planned is None or planned.outcome not in _PUT_ASIDE or txn.guards.tools != "checked":
+        planned = attempt.effects[effect.path]
+        if planned.outcome not in _PUT_ASIDE or txn.guards.tools != "checked":
             return
         before, now = planned.declaration, effect.declaration
         known = bool(before.templates)  # else nothing but its version is on record

@@ -272,15 +272,18 @@ class Protocol:
         return blocked
 
     def _plan_tool(self, txn: Txn, tool: str, signature: str, number: int) -> None:
-        now = self.bindings.get(tool)
-        if now is not None and now.signature == GONE:
+        if self.bindings:
+            now = self.bindings.get(tool)
+            if now is not None and now.signature == GONE:
+                self._refuse_phantom(txn)
+                raise Revoked(
+                    f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
+                    transaction=txn.name, tool=tool,
+                )  # fmt: skip
+        if tool not in txn.tools:
+            txn.tools[tool] = Binding(number, signature)
+        if self.bindings:
             self._refuse_phantom(txn)
-            raise Revoked(
-                f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
-                transaction=txn.name, tool=tool,
-            )  # fmt: skip
-        txn.tools.setdefault(tool, Binding(number, signature))
-        self._refuse_phantom(txn)
 
     def _refuse_phantom(self, txn: Txn) -> None:
         """Return when the tools that a transaction has planned to call are as they were.
@@ -288,7 +291,7 @@ class Protocol:
         Raises:
             Stale: one is not, and the transaction is aborted.
         """
-        if not self.bindings or txn.guards.tools == "any":
+        if txn.guards.tools == "any":
             return
         for tool, planned in txn.tools.items():
             now = self.bindings.get(tool, planned)
@@ -312,9 +315,10 @@ class Protocol:
         Raises:
             Stale: it is not, and the transaction is aborted.
         """
-        self._refuse_phantom(txn)
-        changed = self.versions.changed(txn, planned=planned) if txn.guards.current else None
-        if changed is not None:
+        if self.bindings:
+            self._refuse_phantom(txn)
+        changed = self.versions.changed(txn, planned=planned)
+        if changed is not None and txn.guards.current:
             self.abort(txn, Reason.STALE, scope=changed)
             raise self.refusal(txn)
 
@@ -440,7 +444,7 @@ class Protocol:
             older = self._older(txn, match, HOLDS if mode is Mode.FINAL else ACTIVE)
             if older is not None:
                 return Blocked(older, scope)
-        if mode is Mode.FINAL:
+        if mode is Mode.FINAL and txn.preds:
             ahead = self._unsettled_pred(txn)  # what it saw may be undone, and this cannot be
             if ahead is not None:
                 return ahead
@@ -637,7 +641,8 @@ class Protocol:
         if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
             self._drop_hold(broad)
             self._wake(txn)
-        _early.narrowed(self.by_id, txn)
+        if txn.dependents:
+            _early.narrowed(self.by_id, txn)
         return narrower
 
     # ---- settling
@@ -672,7 +677,7 @@ class Protocol:
         for sibling in siblings(self.by_id, txn):
             for hold in (*sibling.holds.values(), *txn.holds.values()):
                 return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
-        blocked = self._unsettled_pred(txn)
+        blocked = self._unsettled_pred(txn) if txn.preds else None
         if blocked is None and txn.wrote:
             blocked = self._waits_at_commit(txn)
         if blocked is not None and txn.parent:
@@ -684,7 +689,7 @@ class Protocol:
             refuse_callers(self.by_id, txn.name, txn.parent, hold.scope)
         for hold in txn.holds.values():
             match = self._match(hold)
-            older = self._older_at_commit(txn, hold, match) if txn.guards.current else None
+            older = self._older_at_commit(txn, hold, match)
             if older is not None:
                 return Blocked(older, hold.scope)
             for other in self.index.holds(match, BUSY) if hold.held else ():
@@ -693,7 +698,7 @@ class Protocol:
         return None
 
     def _older_at_commit(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
-        position = self.index.below(match, HOLDS, txn.position)
+        position = self.index.below(match, HOLDS, txn.position) if txn.guards.current else None
         while position is not None:
             older = self.live[position]
             # Whose work it saw, and need not stand behind: it goes first where it has only read.
@@ -771,7 +776,7 @@ class Protocol:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
         txn.detail = detail
-        for follower in _early.dependents(self.by_id, txn):
+        for follower in _early.dependents(self.by_id, txn) if txn.dependents else ():
             self.abort(follower, Reason.CASCADED, scope=next(iter(follower.preds[txn.id])), holder=txn.name)
         for hold in txn.holds.values():
             hold.held = hold.wants = hold.readings = 0
@@ -782,7 +787,7 @@ class Protocol:
 
     def may_conclude(self, txn: Txn) -> bool:
         """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
-        return not txn.running and next(_early.dependents(self.by_id, txn), None) is None
+        return not txn.running and not (txn.dependents and any(_early.dependents(self.by_id, txn)))
 
     def _conclude(self, txn: Txn) -> None:
         if not self.may_conclude(txn):
@@ -835,6 +840,8 @@ class Protocol:
         self.versions.prune(self._order.least())
 
     def _part(self, txn: Txn) -> None:
+        if not (txn.preds or txn.dependents):
+            return
         for pred in _early.part(self.by_id, txn):
             if pred.state is State.ABORTING:
                 self._conclude(pred)  # it was undone behind this one
