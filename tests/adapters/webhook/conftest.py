@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.adapters.webhook.service import Sink
 
-from settlemark import Settlement
 from settlemark.testing import VirtualClock
 
 
@@ -37,29 +36,3 @@ def passes(sink, clock):
         sink.at(clock())
 
     return passing
-
-
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture
-def open_here(clock):
-    """Open settlements in the clock's time, where nobody asks again but the test itself."""
-    opened = []
-
-    def open_(url="memory:", **options):
-        settlement = Settlement(url, **{**clock.options(), "keep_open": 0, **options})
-        settlement.driver.on_doubt = None
-        opened.append(settlement)
-        return settlement
-
-    yield open_
-    for settlement in opened:
-        settlement.close()
-
-
-@pytest.fixture
-def settlement(open_here):
-    return open_here()
