@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from settlemark_adapters._faults import Fault
 
 
-class GitError(Exception):
-    """Base of what these tools raise. Its data are attributes; of a command: `code`, `said` and `output`."""
+class GitError(Fault):
+    """Base of what these tools raise. Of a command its data are `code`, `said` and `output`."""
 
-    code: int = 0
-    said: str = ""
-    output: bytes = b""
+    @property
+    def code(self) -> int:
+        """What the command ended with; 0 where there was none."""
+        return int(self.data.get("code", 0))
 
-    def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
-        self.__dict__.update(data)
-        self.data = data
+    @property
+    def said(self) -> str:
+        """What it wrote for people."""
+        return str(self.data.get("said", ""))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), str(self), self.data)
-
-
-def _rebuilt(kind: type[GitError], message: str, data: dict[str, Any]) -> GitError:
-    return kind(message, **data)
+    @property
+    def output(self) -> bytes:
+        """What it wrote."""
+        return bytes(self.data.get("output", b""))
 
 
 class GitFault(GitError):

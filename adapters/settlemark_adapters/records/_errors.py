@@ -12,27 +12,11 @@ OutcomeUnknown         the store did not say whether the commit stands: look for
 
 from __future__ import annotations
 
-from typing import Any
+from settlemark_adapters._faults import Fault
 
 
-class RecordError(Exception):
-    """Nothing was written. Keyword arguments become attributes.
-
-    >>> RecordError("no", path="data/Invoice/7.json").path
-    'data/Invoice/7.json'
-    """
-
-    def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
-        self.data = data
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "data" and name in self.data:
-            return self.data[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), self.data)
+class RecordError(Fault):
+    """Nothing was written. Keyword arguments become attributes."""
 
 
 class BadRecord(RecordError, ValueError):
@@ -53,10 +37,6 @@ class StoreError(RecordError):
 
 class OutcomeUnknown(ConnectionError):
     """The store did not say whether a commit stands: its key tells, once the store answers again."""
-
-
-def _rebuild(cls: type[RecordError], message: str, data: dict[str, Any]) -> RecordError:
-    return cls(message, **data)
 
 
 __all__ = ["BadRecord", "Changed", "KeyTaken", "OutcomeUnknown", "RecordError", "StoreError"]

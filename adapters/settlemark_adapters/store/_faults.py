@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from settlemark_adapters._faults import Fault
 
 
-class MemoryFault(Exception):
+class MemoryFault(Fault):
     """A memory cannot be changed as asked: nothing was changed. Attributes: `namespace`, `name`, and its own."""
-
-    def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
-        self.__dict__.update(data)
-        self.data = data
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), str(self), self.data)
-
-
-def _rebuilt(kind: type[MemoryFault], message: str, data: dict[str, Any]) -> MemoryFault:
-    return kind(message, **data)
 
 
 class VersionMoved(MemoryFault):

@@ -1,0 +1,32 @@
+"""What the errors of adapters share: they carry data. They are no settlement's errors, but what a tool raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Fault(Exception):
+    """Base of what adapters raise. Keyword arguments become attributes, and survive `pickle`.
+
+    >>> Fault("no", path="data/Invoice/7.json").path
+    'data/Invoice/7.json'
+    """
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.data = data
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data" and name in self.data:
+            return self.data[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), str(self), self.data)
+
+
+def _rebuilt(kind: type[Fault], message: str, data: dict[str, Any]) -> Fault:
+    return kind(message, **data)
+
+
+__all__ = ["Fault"]
