@@ -9,6 +9,7 @@ from typing import Any
 from settlemark._driver import Driver
 from settlemark._effect import Outcome
 from settlemark._failing import Failure
+from settlemark._guards import ALL_ON
 from settlemark._index import NOWHERE, Match, Node, Position, ScopeIndex
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -294,6 +295,36 @@ class LeavesTheLosers(Driver):
         yield
 
 
+class CutsNobodyOff(Protocol):
+    def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
+        if reason is not Reason.CASCADED:
+            super().abort(txn, reason, **detail)
+
+
+class CommitsBeforeWhatItSaw(Protocol):
+    def _unsettled_pred(self, txn: Txn) -> Blocked | None:
+        return None
+
+    def _older_at_commit(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
+        older = super()._older_at_commit(txn, hold, match)
+        return None if older is not None and older.id in txn.preds else older
+
+
+class SawWhatCameLater(Protocol):
+    def _decided(self, txn: Txn, lasting: bool) -> None:
+        for hold in txn.holds.values():
+            hold.last_act = 0
+        super()._decided(txn, lasting)
+
+
+class CallsPhantoms(Protocol):
+    def _refuse_phantom(self, txn: Txn) -> None:
+        return None
+
+
+EARLY = {"guards": ALL_ON._replace(reads="early")}
+
+
 @dataclass(frozen=True)
 class Mutant:
     engine: type[Protocol | Driver]
@@ -329,6 +360,10 @@ MUTANTS = {
     "a retry of what was undone meanwhile": Mutant(
         TriesAgainWhateverHappened, ("ey sx", "bx"), {"on_failure": "ask", "verdict": "retry"}
     ),
+    "a cascade that spares who saw": Mutant(CutsNobodyOff, ("ex f", "rx sy"), EARLY),
+    "a commit before what it saw": Mutant(CommitsBeforeWhatItSaw, ("ex f", "rx sy"), EARLY),
+    "a read that saw what came later": Mutant(SawWhatCameLater, ("ex ex", "rx sy"), EARLY),
+    "a tool that is gone": Mutant(CallsPhantoms, ("ix",), {"revoked": "ix"}),
     "an advance past a hold": Mutant(AdvancesPastHolds, ("sx",), {"advanced": "x"}),
     "an advance that nobody below it minds": Mutant(AdvanceRaisesNothing, ("sx",), {"advanced": "x"}),
     "a hold that holds nothing": Mutant(HoldsForNobody, ("rx", "sx"), {"holds": {"x": (0,)}}),

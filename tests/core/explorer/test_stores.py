@@ -17,6 +17,7 @@ from tests.core.explorer.programs import ON_ONE_SCOPE, explore_all, pairs
 from tests.core.explorer.store_mutants import MUTANTS
 from tests.core.explorer.test_counterexamples import STORED
 
+from settlemark._guards import ALL_ON, guards_for
 from settlemark.testing._explorer import explore
 from settlemark.testing._stores import SharedStore
 
@@ -35,6 +36,13 @@ ON_A_WILDCARD = [
 ]
 ON_POSTGRESQL = [("ex", "ex"), ("sx", "rx sx"), ("ep f", "rx"), ("ew", "sx")]
 LONG = ("restamping the holder of a claim",)
+GUARDED = [
+    (("ex f", "rx"), ALL_ON._replace(reads="early"), True),
+    (("ex", "rx sy"), ALL_ON._replace(reads="early"), False),
+    (("ex ey f", "rx ey"), ALL_ON._replace(reads="early"), False),
+    (("ex f", "rx"), guards_for(()), True),
+    (("sx", "rx sy"), guards_for({"A3"}), False),
+]
 MEDDLED = [("sx sy",), ("ex sy", "rx"), ("ey jx", "ry sx")]
 
 
@@ -90,6 +98,11 @@ def test_a_stored_counterexample_is_right_between_two_workers(name, store, recor
 @pytest.mark.parametrize("shard", range(2))
 def test_a_wildcard_overlaps_between_two_workers_what_it_overlaps_in_memory(shard, store, record_property):
     assert differing(ON_A_WILDCARD[shard::2], store, record_property) == []
+
+
+@pytest.mark.parametrize(("programs", "guards", "whole"), GUARDED)
+def test_two_workers_keep_what_their_guards_promise(programs, guards, whole, store, record_property):
+    assert differing([programs], store, record_property, whole=whole, guards=guards) == []
 
 
 @pytest.mark.parametrize("programs", MEDDLED, ids=" | ".join)
