@@ -124,7 +124,7 @@ class Calling(Aborting):
         txn = attempt.live
         if turn is not None and seat is not None:
             yield from self._take_turn(attempt, turn, seat)
-            effect.held = seat.held
+            effect.held, effect.turned = seat.held, True
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
         if effect.path in attempt.effects:
@@ -154,12 +154,12 @@ class Calling(Aborting):
             return
 
         def refuse(protocol: Protocol, _book: Book) -> None:
-            protocol.phantom(txn, before.tool, "was changed")
+            protocol.phantom(txn, before.tool, "was changed", "plan the call again")
 
-        try:
-            yield from self._step(refuse)
-        finally:
-            yield from self._tidy()
+        yield from self._step(refuse)
+        yield from self._tidy()
+        with self.local as protocol:
+            raise protocol.refusal(txn)
 
     @staticmethod
     def _checked(attempt: Attempt, effect: Effect) -> Program:
@@ -377,23 +377,27 @@ class Calling(Aborting):
             returned(protocol, calls, happened=happened)
             attempt.put(book, [told] if told.outcome is not Outcome.UNKNOWN else unless_told(book, [told]))
 
-        def refine(protocol: Protocol, _book: Book) -> list[Call]:
-            return _narrowed(protocol, effect, refined)
+        def narrow(protocol: Protocol, book: Book) -> None:
+            back(protocol, book)  # in one step with it: nobody sees a scope that it turned out not to have touched
+            try:
+                effect.calls = _narrowed(protocol, effect, refined)
+            except SettlemarkError as error:
+                outside.append(error)
 
-        self.ledger.later(back)
-        outside: SettlemarkError | None = None
+        outside: list[SettlemarkError] = []
+        self.ledger.later(narrow if refined else back)
         if refined:
             try:
-                effect.calls = yield from self._step(refine)
+                yield from self._step(lambda _protocol, _book: None)  # it is noted by then
             except SettlemarkError as error:
-                outside = error
+                outside.append(error)
         elif txn.state is not State.OPEN:
             yield from self._step(lambda _protocol, _book: None)  # it is noted by then
         yield from self._tidy()
         if told.outcome is Outcome.UNKNOWN:
             self._doubt()
-        if outside is not None:
-            raise outside
+        if outside:
+            raise outside[0]
 
     def _admit(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode, *, intends: bool = False) -> Program:
         """Wait until an effect may touch its scopes; with `intends`, have its intent on disk in the same step.
@@ -402,7 +406,8 @@ class Calling(Aborting):
         """
         if intends:
             attempt.prepare(effect)
-        calls = [Call(txn, scope, mode, -1 if mode is Mode.READ else effect.position) for scope in effect.scopes]
+        issued = mode is Mode.HELD or (mode is not Mode.READ and effect.turned)
+        calls = [Call(txn, scope, mode, effect.position if issued else -1) for scope in effect.scopes]
         tool = effect.declaration
         planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
         deadline: float | None = None

@@ -47,12 +47,15 @@ class _Written(NamedTuple):
 class _Open:
     """What an unfinished transaction has read, when; its effects as they left; its records, once it is decided.
 
-    `early` is what it saw of work that was not settled, `shown` the place of its own where others saw it so.
+    `early` is what it saw, at each moment, of work that was not settled, `preds` whose work that was; `seen` says that
+    others saw its own so, and `shown` is its place in the history for those whom its undo leaves with that.
     """
 
     began: int
     reads: dict[Scope, int] = field(default_factory=dict[Scope, int])
-    early: dict[Scope, _Version] = field(default_factory=dict[Scope, _Version])
+    early: dict[int, dict[Scope, _Version]] = field(default_factory=dict[int, dict[Scope, "_Version"]])
+    preds: set[str] = field(default_factory=set[str])
+    seen: bool = False
     shown: _Open | None = None
     left: list[tuple[bool, int, Scope]] = field(default_factory=list[tuple[bool, int, Scope]])
     records: list[Record] = field(default_factory=list[Record])
@@ -96,22 +99,30 @@ class Chronicle:
         """Note that it reads a scope as it is now; read again, the first time is what has to hold."""
         self._of(txn).reads.setdefault(scope, self._clock)
 
-    def saw(self, txn: Txn, claims: Iterable[Hold]) -> None:
-        """Note that its last read saw what these claims had put there, which is not settled."""
-        known = self._of(txn)
+    def saw(self, txn: Txn, claims: Iterable[Hold], *, first: bool) -> None:
+        """Note that its last read, the `first` of its scope or not, saw what these claims had put there."""
+        known, moment = self._of(txn), self._clock
         for claim in claims:
             other = self._of(claim.txn)
-            if other.shown is None:
+            known.preds.add(_name(claim.txn))
+            decided = next((write.version for write in other.written if write.scope == claim.scope), None)
+            if first:
+                version = decided or _Version(_name(claim.txn), claim.last_act)
+                known.early.setdefault(moment, {}).setdefault(claim.scope, version)
+            other.seen = True
+            # With early reads it ends with the other, and nobody is left who has seen it.
+            if txn.guards.reads == "any" and decided is None and other.shown is None:
                 self._clock += 1
                 other.shown = _Open(self._clock)
                 self._decided.append(other.shown)
-            known.early.setdefault(claim.scope, _Version(_name(claim.txn), claim.last_act))
 
     def left(self, txn: Txn, place: int, scope: Scope, *, held: bool) -> None:
         """Note that the effect of its decision at this place has acted; what is held is issued to the commit."""
         self._of(txn).left.append((held, place, scope))
 
-    def decided(self, txn: Txn, written: Iterable[Hold], bindings: Mapping[str, Binding]) -> None:
+    def decided(
+        self, txn: Txn, written: Iterable[Hold], bindings: Mapping[str, Binding], revoked: Container[str]
+    ) -> None:
         """Note that it is to commit, with these writes, the tools being these: from here on others may see them."""
         known = self._of(txn)
         if known.records:
@@ -120,14 +131,14 @@ class Chronicle:
         known.records = [self._record(txn, known, moment, last=moment == moments[-1]) for moment in moments]
         last = known.records[-1]
         for hold in written:
-            scope, act = hold.scope, 0 if hold.held or known.shown is None else hold.last_act
+            scope, act = hold.scope, 0 if hold.held or not known.seen else hold.last_act
             write = _Written(self._clock, scope, _Version(_name(txn), act), self._last.get(scope))
             known.written.append(write)
             self._writes.append(write)
             self._last[scope] = write.version
             last["write_values"][scope.text] = write.version.value
         if txn.tools:
-            last |= _tools(txn, bindings)
+            last |= _tools(txn, bindings, revoked)
         self._decided.append(known)
 
     def committed(self, txn: Txn) -> None:
@@ -137,9 +148,12 @@ class Chronicle:
             return  # decided before anybody listened here
         self._show(known, None)
         last = known.records[-1]
-        # What is held is issued to the commit; with nobody to keep an order it is issued where it was called.
-        issued = sorted(known.left, key=lambda each: (txn.guards.ordered and each[0], each[1]))
-        last["io"] = [(scope.text, place) for _, place, scope in issued]
+        # What is held is issued to the commit; with nobody to keep an order it is issued where it was called. A call
+        # that is a turn of its own is issued when it acts.
+        turned = [each for each in known.left if each[1] >= 0]
+        issued = iter(sorted(turned, key=lambda each: (txn.guards.ordered and each[0], each[1])))
+        in_order = [next(issued) if each[1] >= 0 else each for each in known.left]
+        last["io"] = [(scope.text, place) for _, place, scope in in_order]
         last["co"] = [(scope.text, place) for _, place, scope in known.left]
         last["externalized"] = bool(known.left)
         self._end(known)
@@ -203,11 +217,14 @@ class Chronicle:
     def _record(self, txn: Txn, known: _Open, moment: int, *, last: bool) -> Record:
         self._clock += 1
         seen = self._seen(known, [scope for scope, at in known.reads.items() if at == moment], moment)
+        writers = {version.writer for version in seen.values() if version is not None}
+        if last:
+            writers |= known.preds
         return {
             "id": _name(txn) if last else f"{_name(txn)}@{moment}", "agent": txn.run,
             "name": txn.name, "read_time": moment, "write_time": self._clock, "write_values": {},
             "read_values": {cell: None if version is None else version.value for cell, version in seen.items()},
-            "preds": sorted({version.writer for version in seen.values() if version is not None} - {_name(txn)}),
+            "preds": sorted(writers - {_name(txn)}),
             "direct": True,
         }  # fmt: skip
 
@@ -219,9 +236,7 @@ class Chronicle:
                 break
             if any(write.scope.overlaps(scope) for scope in reads):
                 seen[write.scope.text] = write.before
-        for cell, version in known.early.items():
-            if any(cell.overlaps(scope) for scope in reads):
-                seen[cell.text] = version
+        seen |= {cell.text: version for cell, version in known.early.get(moment, {}).items()}
         for scope in reads:
             seen.setdefault(scope.text, self._last.get(scope))
         return seen
@@ -231,20 +246,17 @@ def _name(txn: Txn) -> str:
     return f"{txn.name}#{txn.attempt}"
 
 
-def _tools(txn: Txn, bindings: Mapping[str, Binding]) -> Record:
+def _tools(txn: Txn, bindings: Mapping[str, Binding], revoked: Container[str]) -> Record:
     """Return which tool a transaction had planned to call, and what its tools were then and are now."""
     then = {tool: binding.signature for tool, binding in txn.tools.items()}
-    now = dict(then)
+    now: dict[str, str] = {}
     for tool, planned in txn.tools.items():
         binding = bindings.get(tool, planned)
-        pinned = txn.guards.tools == "pinned" and binding.signature
-        if binding.number > planned.number and not pinned:
-            now[tool] = binding.signature
-    phantom = next((tool for tool in then if now[tool] != then[tool]), next(iter(then)))
-    return {
-        "planned_tool": phantom, "read_registry": then,
-        "write_registry": {tool: signature for tool, signature in now.items() if signature},
-    }  # fmt: skip
+        if tool not in revoked:
+            changed = binding.number > planned.number and txn.guards.tools != "pinned"
+            now[tool] = binding.signature if changed else planned.signature
+    phantom = next((tool for tool in then if now.get(tool) != then[tool]), next(iter(then)))
+    return {"planned_tool": phantom, "read_registry": then, "write_registry": now}
 
 
 __all__ = ["Chronicle", "Record"]

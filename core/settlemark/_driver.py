@@ -248,9 +248,9 @@ class Driver(Parking, Rewinding):
         """
         yield from self._step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
 
-    def rebind(self, tool: str, signature: str | None) -> Program:
-        """Have it known, durably, that a tool is another one now, or (`GONE`) none; with None, that it is back."""
-        yield from self._step(lambda protocol, _book: protocol.rebind(tool, signature), durable=True)
+    def registering(self, change: Callable[[Protocol], None]) -> Program:
+        """Have a change of the tool registry known, durably, and end what it aborts."""
+        yield from self._step(lambda protocol, _book: change(protocol), durable=True)
         yield from self._tidy()
 
     def _until_over(self, txn: Txn, deadline: float) -> Program:

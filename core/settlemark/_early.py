@@ -71,16 +71,4 @@ def part(known: Mapping[int, Txn], txn: Txn) -> list[Txn]:
     return ahead
 
 
-def narrowed(known: Mapping[int, Txn], txn: Txn) -> None:
-    """Untie those that read where a transaction turned out not to have been."""
-    for number in list(txn.dependents):
-        reader = known[number]
-        scopes = reader.preds[txn.id]
-        for scope in [s for s in scopes if not any(h.claims and h.scope.overlaps(s) for h in txn.holds.values())]:
-            del scopes[scope]
-        if not scopes:
-            del reader.preds[txn.id]
-            txn.dependents.discard(number)
-
-
-__all__ = ["depend", "dependents", "is_open_to", "narrowed", "part", "readers_of"]
+__all__ = ["depend", "dependents", "is_open_to", "part", "readers_of"]

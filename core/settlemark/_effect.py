@@ -278,7 +278,8 @@ class Effect:
     to be declared here to undo it or to ask about it; `withheld` says by role which handlers must not run,
     since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
     where that is not as they are; `unread` is a result that could not be read, and its recorded text. `bound` is how
-    many changes of tools there had been when this call was planned; None: it calls no tool that anybody registers.
+    many changes of tools there had been when this call was planned; None: it calls no tool that anybody
+    registers. `turned` says that it was issued as one of several, in an order.
     """
 
     declaration: Declaration
@@ -311,6 +312,7 @@ class Effect:
     packed: tuple[str, str | None] | None = None
     unread: tuple[Any, str] | None = None
     bound: int | None = None
+    turned: bool = False
 
     @property
     def executed(self) -> bool:

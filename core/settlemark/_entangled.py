@@ -118,7 +118,7 @@ def refuse_circle(
         Entangled: that would be a circle.
     """
     tied = {*callers(known, txn.parent), *(other for other in siblings(known, txn) if other.state in _CAN_WAIT)}
-    if not tied or to.holder.state not in _CAN_WAIT:
+    if not tied or not (to.holder.state in _CAN_WAIT or to.holder.dependents):
         return
     tied.add(txn)
     inner: dict[int, list[Txn]] = {}
@@ -131,6 +131,10 @@ def refuse_circle(
         following = [(older, False) for older in _older(live, index, ahead, rests=rests)]
         following += [(called, False) for called in inner.get(ahead.id, ()) if called.state in _CAN_WAIT]
         following += [(other, True) for other in siblings(known, ahead) if other.state in _CAN_WAIT]
+        # One that is undone waits for those that saw it, and they for what runs inside of their calls.
+        ended = [known[number] for number in ahead.dependents if ahead.state is State.ABORTING and number in known]
+        following += [(reader, True) for reader in ended]
+        following += [(called, False) for reader in ended for called in inner.get(reader.id, ())]
         for each in following:
             if each[0] in tied:
                 _refuse_wait(txn, to, each[0])

@@ -6,10 +6,13 @@ Source: the anomaly paper, sections 4 and 5: the four are independent, so a leve
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from settlemark._errors import UsageError
 from settlemark._level import Level, point_named
+
+if TYPE_CHECKING:
+    from settlemark._sequencer import Order
 
 Reads = Literal["settled", "early"]
 Tools = Literal["checked", "pinned"]
@@ -32,6 +35,27 @@ class Guards(NamedTuple):
     ordered: bool = True
     tools: Literal["checked", "pinned", "any"] = "checked"
 
+    def against(self, prevent: Level | Iterable[str]) -> Guards:
+        """Return these guards, on against a level's anomalies or those named and off against others.
+
+        Raises:
+            UsageError: there is no such level, or no such anomaly.
+
+        >>> sorted(set(ALL_ON.against({"A6"})) - {True, False})
+        ['any']
+        """
+        point = point_named(prevent)
+        return Guards(
+            current="A1" in point,
+            reads=("settled" if self.reads == "any" else self.reads) if "A3" in point else "any",
+            ordered="A6" in point,
+            tools=("checked" if self.tools == "any" else self.tools) if "A2" in point else "any",
+        )
+
+    def order(self, order: Order) -> Order:
+        """Return the order that the calls of a turn are kept in, where this one was asked for."""
+        return order if self.ordered else "none"
+
 
 ALL_ON = Guards()
 
@@ -53,12 +77,7 @@ def guards_for(prevent: Level | Iterable[str], *, reads: Reads = "settled", tool
             raise UsageError(
                 f"{name}= says how {anomaly} is prevented, and prevent= leaves {anomaly} out: add it, or drop {name}="
             )
-    return Guards(
-        current="A1" in point,
-        reads=reads if "A3" in point else "any",
-        ordered="A6" in point,
-        tools=tools if "A2" in point else "any",
-    )
+    return Guards(reads=reads, tools=tools).against(point)
 
 
 def _checked(name: str, chosen: object, known: tuple[Any, ...]) -> None:

@@ -29,7 +29,7 @@ def image(protocol: Protocol) -> dict[str, Any]:
     return {
         "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
         "fenced": sorted(protocol.fenced), "changes": protocol.changes,
-        "bindings": protocol.bindings,
+        "bindings": protocol.bindings, "revoked": sorted(protocol.revoked),
         "sequence": versions.sequence, "base": versions.base, "limit": versions._limit,
         "log": [
             [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
@@ -81,6 +81,7 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     protocol.time, protocol.fenced = found["time"], set(found["fenced"])
     # Images of before have not all of this: there was none of it.
     protocol.changes, protocol.bindings = found.get("changes", 0), _bindings(found.get("bindings", {}))
+    protocol.revoked = set(found.get("revoked", ()))
     protocol.live, protocol.by_id, protocol.named, protocol._tied = {}, {}, {}, set()
     protocol._order = Positions()
     protocol._aborted = []

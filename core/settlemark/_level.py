@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import cast
 
 from settlemark._errors import UsageError
 
@@ -50,14 +51,17 @@ def point_named(prevent: Level | Iterable[str]) -> Point:
     """
     if isinstance(prevent, Level):
         return prevent.prevents
-    named = [prevent] if isinstance(prevent, str) else list(prevent)
+    if isinstance(prevent, str):
+        prevent = [prevent]
+    given = cast("object", prevent)  # whatever a caller who checks no types has written
+    named = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [given]
     unknown = [name for name in named if name not in ANOMALIES]
     if unknown:
         raise UsageError(
             f"prevent= has {unknown[0]!r}: give a Level, or some of {', '.join(sorted(ANOMALIES))}, as in"
             ' prevent=Level.L4 or prevent={"A1", "A6"}'
         )
-    return frozenset(named)
+    return frozenset(str(name) for name in named)
 
 
 __all__ = ["ANOMALIES", "Level", "Point", "point_named"]

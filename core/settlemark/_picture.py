@@ -7,12 +7,12 @@ counts up does not make a state new.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from settlemark._index import NOWHERE, Node, Position, ScopeIndex
 from settlemark._scope import Scope
-from settlemark._txn import Binding, Txn
+from settlemark._txn import Txn
 from settlemark._versions import Versions
 
 
@@ -20,10 +20,9 @@ def picture(
     index: ScopeIndex,
     versions: Versions,
     live: Mapping[Position, Txn],
-    rules: tuple[Iterable[str], Mapping[str, Binding]],
+    rules: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """Return the picture of these parts of a protocol."""
-    fenced, bindings = rules
+    """Return the picture of these parts of a protocol; `rules` is what they go by, as a part of it."""
     positions = sorted(live)
     names = {txn.id: txn.name for txn in live.values()}
     ticks = sorted({t for txn in live.values() for h in txn.holds.values() for t in (h.since, h.granted)})
@@ -36,8 +35,7 @@ def picture(
         tuple(_transaction(index, live[position], rank, names) for position in positions),
         tuple(floors),
         tuple(plans),
-        tuple(sorted(fenced)),
-        tuple(sorted(bindings.items())),
+        rules,
         bisect_right(positions, versions.base),
     )
 

@@ -57,8 +57,6 @@ from settlemark._versions import LAST, Versions
 
 NOBODY = ""
 """The owner of a transaction whose worker is gone."""
-GONE = ""
-"""The signature of a tool that was revoked."""
 
 _UNSETTLED = (State.OPEN, State.SEALED)
 
@@ -110,8 +108,9 @@ class Protocol:
         self.by_id: dict[int, Txn] = {}
         self.named: dict[str, Txn] = {}
         self.journal: list[Step] | None = None
-        self.bindings: dict[str, Binding] = {}  # of tools that were changed or revoked: what they are now
+        self.bindings: dict[str, Binding] = {}  # of tools that were changed: what they are now
         self.changes = 0  # of tools, in all
+        self.revoked: set[str] = set()
         self.chronicle: Chronicle | None = None  # who writes down what was decided
         self.closed: list[Txn | Call] | None = None  # what ended since the last commit, where that can fail
         self._order = Positions()
@@ -272,14 +271,11 @@ class Protocol:
         return blocked
 
     def _plan_tool(self, txn: Txn, tool: str, signature: str, number: int) -> None:
-        if self.bindings:
-            now = self.bindings.get(tool)
-            if now is not None and now.signature == GONE:
-                self._refuse_phantom(txn)
-                raise Revoked(
-                    f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
-                    transaction=txn.name, tool=tool,
-                )  # fmt: skip
+        if tool in self.revoked:
+            raise Revoked(
+                f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
+                transaction=txn.name, tool=tool,
+            )  # fmt: skip
         if tool not in txn.tools:
             txn.tools[tool] = Binding(number, signature)
         if self.bindings:
@@ -291,23 +287,15 @@ class Protocol:
         Raises:
             Stale: one is not, and the transaction is aborted.
         """
-        if txn.guards.tools == "any":
-            return
-        for tool, planned in txn.tools.items():
-            now = self.bindings.get(tool, planned)
-            gone = now.signature == GONE
-            if gone or (now.number > planned.number and txn.guards.tools == "checked"):
-                self.phantom(txn, tool, "was revoked" if gone else "was changed")
+        for tool, planned in txn.tools.items() if txn.guards.tools == "checked" else ():
+            if self.bindings.get(tool, planned).number > planned.number:
+                self.phantom(txn, tool, "was changed", "plan the call again")
+                raise self.refusal(txn)
 
-    def phantom(self, txn: Txn, tool: str, how: str) -> None:
-        """Abort a transaction one of whose planned calls is of a tool that is none, or another one, by now.
-
-        Raises:
-            Stale: always.
-        """
+    def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
+        """Abort a transaction one of whose planned calls is of a tool that is none, or another one, by now."""
         scope = Scope.parse(f"registry:/tool/{escape(tool)}")
-        self.abort(txn, Reason.STALE, scope=scope, how=f"{how} after the call was planned")
-        raise self.refusal(txn)
+        self.abort(txn, Reason.STALE, scope=scope, how=f"{how} after the call was planned", remedy=remedy)
 
     def refuse_changed(self, txn: Txn, *, planned: bool) -> None:
         """Return when what a transaction acts on is as it knew it; its run's earlier reads count if `planned`.
@@ -317,24 +305,29 @@ class Protocol:
         """
         if self.bindings:
             self._refuse_phantom(txn)
-        changed = self.versions.changed(txn, planned=planned)
-        if changed is not None and txn.guards.current:
+        changed = self.versions.changed(txn, planned=planned) if txn.guards.current else None
+        if changed is not None:
             self.abort(txn, Reason.STALE, scope=changed)
             raise self.refusal(txn)
 
     @step
-    def rebind(self, tool: str, signature: str | None) -> None:
-        """Note that a tool is another one from now on; with `GONE`, that it is none; with None, that it is back.
+    def rebind(self, tool: str, signature: str) -> None:
+        """Note that a tool is another one from now on; one that is revoked stays so."""
+        self.changes += 1
+        self.bindings[tool] = Binding(self.changes, signature)
 
-        What was revoked stays so until it is back, whatever is declared meanwhile.
-        """
-        now = self.bindings.get(tool)
-        revoked = now is not None and now.signature == GONE
-        if signature is None and revoked:
-            del self.bindings[tool]
-        elif signature is not None and not revoked:
-            self.changes += 1
-            self.bindings[tool] = Binding(self.changes, signature)
+    @step
+    def revoke(self, tool: str) -> None:
+        """Take a tool away until it is reinstated, and abort what has planned to call it and has not settled."""
+        self.revoked.add(tool)
+        for txn in list(self.live.values()):
+            if tool in txn.tools and txn.guards.tools != "any":
+                self.phantom(txn, tool, "was revoked", f"choose another tool, or settlement.reinstate({tool!r})")
+
+    @step
+    def reinstate(self, tool: str) -> None:
+        """Give a tool back."""
+        self.revoked.discard(tool)
 
     def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
         try:
@@ -444,11 +437,11 @@ class Protocol:
             older = self._older(txn, match, HOLDS if mode is Mode.FINAL else ACTIVE)
             if older is not None:
                 return Blocked(older, scope)
-        if mode is Mode.FINAL and txn.preds:
+        if mode is Mode.FINAL:
             ahead = self._unsettled_pred(txn)  # what it saw may be undone, and this cannot be
             if ahead is not None:
                 return ahead
-        early = mode is Mode.READ and txn.guards.reads != "settled"
+        early = mode is Mode.READ and self._reads_early(txn)
         for hold in self.index.holds(match, BUSY):
             if hold.txn is not txn and not (early and _early.is_open_to(hold)):
                 return Blocked(hold.txn, scope)
@@ -467,11 +460,18 @@ class Protocol:
             position = self.index.below(match, layer, position)
         return None
 
-    def _unsettled_pred(self, txn: Txn) -> Blocked | None:
+    @staticmethod
+    def _reads_early(txn: Txn) -> bool:
+        """Whether a transaction sees what is not settled: not so one that has done what nobody can take back."""
         if txn.guards.reads == "early":
-            for number, scopes in txn.preds.items():
-                return Blocked(self.by_id[number], next(iter(scopes)))
-        return None
+            return not any(call.admitted and call.mode is Mode.FINAL for call in txn.calls.values())
+        return txn.guards.reads == "any"
+
+    def _unsettled_pred(self, txn: Txn) -> Blocked | None:
+        if not txn.preds or txn.guards.reads != "early":
+            return None
+        number, scopes = next(iter(txn.preds.items()))
+        return Blocked(self.by_id[number], next(iter(scopes)))
 
     def _grant(self, call: Call, hold: Hold, match: Match) -> None:
         txn = call.txn
@@ -486,7 +486,7 @@ class Protocol:
             if txn.guards.reads != "settled":
                 seen = _early.depend(txn, hold.scope, self.index.holds(match, BUSY), first=first)
                 if self.chronicle is not None:
-                    self.chronicle.saw(txn, seen)
+                    self.chronicle.saw(txn, seen, first=first)
             return
         txn.wrote = True
         if call.mode is Mode.HELD:
@@ -641,8 +641,6 @@ class Protocol:
         if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
             self._drop_hold(broad)
             self._wake(txn)
-        if txn.dependents:
-            _early.narrowed(self.by_id, txn)
         return narrower
 
     # ---- settling
@@ -677,7 +675,7 @@ class Protocol:
         for sibling in siblings(self.by_id, txn):
             for hold in (*sibling.holds.values(), *txn.holds.values()):
                 return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
-        blocked = self._unsettled_pred(txn) if txn.preds else None
+        blocked = self._unsettled_pred(txn)
         if blocked is None and txn.wrote:
             blocked = self._waits_at_commit(txn)
         if blocked is not None and txn.parent:
@@ -727,7 +725,7 @@ class Protocol:
         self._move_state(txn, Event.DECIDE)
         written = [hold for hold in txn.holds.values() if hold.claims or hold.held] if txn.wrote else []
         if self.chronicle is not None:
-            self.chronicle.decided(txn, written, self.bindings)
+            self.chronicle.decided(txn, written, self.bindings, self.revoked)
         if txn.wrote:
             current = _early.readers_of(self.by_id, self.index, txn, written) if txn.dependents else ()
             self.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
@@ -776,8 +774,10 @@ class Protocol:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
         txn.detail = detail
-        for follower in _early.dependents(self.by_id, txn) if txn.dependents else ():
-            self.abort(follower, Reason.CASCADED, scope=next(iter(follower.preds[txn.id])), holder=txn.name)
+        for follower in list(_early.dependents(self.by_id, txn)) if txn.dependents else ():
+            scopes = follower.preds.get(txn.id)
+            if scopes is not None:  # else it has ended with another of them, in this same step
+                self.abort(follower, Reason.CASCADED, scope=next(iter(scopes)), holder=txn.name)
         for hold in txn.holds.values():
             hold.held = hold.wants = hold.readings = 0
             self._refresh(hold)
@@ -908,10 +908,14 @@ class Protocol:
             txn.owner = NOBODY
 
     @step
-    def split(self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON) -> Txn:
-        """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now."""
+    def split(self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON, tools: Iterable[Any] = ()) -> Txn:
+        """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
+
+        `tools` are what it has planned to call: for each its name, and of its binding the number and the signature.
+        """
         serial = self._next_serial()
         txn = Txn(serial, name, run, 1, self._fresh(), retry=False, owner=NOBODY, guards=Guards(*guards))
+        txn.tools = {tool: Binding(number, signature) for tool, number, signature in tools}
         self._enter(txn)
         self._order.add(txn.position)
         for scope in reads:
@@ -1156,5 +1160,5 @@ class Protocol:
 
     def freeze(self) -> tuple[Any, ...]:
         """Return a hashable picture of the state in which two states that behave alike are equal."""
-        rules = (self.fenced, self.bindings)
+        rules = (tuple(sorted(self.fenced)), tuple(sorted(self.bindings.items())), tuple(sorted(self.revoked)))
         return picture(self.index, self.versions, self.live, rules)

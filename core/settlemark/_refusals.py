@@ -27,7 +27,8 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
     match reason:
         case Reason.STALE:
             how = detail.get("how", "changed after it was read")
-            return Stale(f"{name} was undone: {scope} {how}; read it again and decide anew", **data)
+            remedy = detail.get("remedy", "read it again and decide anew")
+            return Stale(f"{name} was undone: {scope} {how}; {remedy}", **data)
         case Reason.WOUNDED:
             return Wounded(
                 f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",

@@ -78,7 +78,7 @@ def checked_order(order: object) -> Order:
     """
     if order not in get_args(Order):
         raise UsageError(
-            f'order={order!r}: choose "turn" (all effects), "scopes" (those on overlapping scopes) or "none"'
+            f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes); "none" keeps none'
         )
     return cast("Order", order)
 

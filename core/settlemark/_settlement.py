@@ -42,7 +42,7 @@ from settlemark._logs import about
 from settlemark._nesting import Part
 from settlemark._operators import Operators
 from settlemark._parking import Park, Parked
-from settlemark._protocol import GONE, Protocol
+from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
 from settlemark._registry import Registry
 from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
@@ -247,6 +247,7 @@ class Settlement(Operators):
         ask: Ask | None = None,
         approver: Approver | None = None,
         park: Park = "keep",
+        prevent: Level | Iterable[str] | None = None,
         independent: bool = False,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
@@ -263,6 +264,7 @@ class Settlement(Operators):
             approver: the settlement's by default.
             park: how it is put aside, by `tx.park()` or because something of it waits for a yes (`approve=`): `"keep"`
                 it whole, or `"split"` it at its gates.
+            prevent: the settlement's by default; see `Settlement`.
             independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
                 and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
@@ -271,7 +273,9 @@ class Settlement(Operators):
             Stale, Wounded, Vetoed, WaitTimeout: it was undone.
             PartialCommit, InDoubt: see there.
         """
-        options = self._options(name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver)
+        options = self._options(
+            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent
+        )
         return Opening(self, {**options, "independent": independent}, checked_park(park))
 
     def _options(
@@ -285,6 +289,7 @@ class Settlement(Operators):
         *,
         ask: Ask | None = None,
         approver: Approver | None = None,
+        prevent: Level | Iterable[str] | None = None,
         retry: bool = False,
         position: Position | None = None,
     ) -> dict[str, Any]:
@@ -308,7 +313,7 @@ class Settlement(Operators):
             "retries": self._retries,
             "retry": retry,
             "position": position,
-            "guards": self.guards,
+            "guards": self.guards if prevent is None else self.guards.against(prevent),
         }
 
     def run(
@@ -323,6 +328,7 @@ class Settlement(Operators):
         on_failure: OnFailure | None = "retry",
         ask: Ask | None = None,
         approver: Approver | None = None,
+        prevent: Level | Iterable[str] | None = None,
         independent: bool = False,
         tries: int = 20,
     ) -> Any:
@@ -338,8 +344,9 @@ class Settlement(Operators):
         3
         """
         options = self._options(
-            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, retry=True
-        )
+            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent,
+            retry=True,
+        )  # fmt: skip
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
         program = self.driver.run(
@@ -612,6 +619,9 @@ class Settlement(Operators):
     def declare(self, tool: str, kind: EffectName | EffectClass, **parts: Any) -> Declaration:
         """Declare a tool that nobody of yours wrote, by its name; `parts` are those of `effect`.
 
+        Declared here before, with another class, scope or version, it is changed: what was planned with it and has
+        not settled is stale.
+
         Raises:
             DeclarationError, ScopeError: the declaration is bad; nothing was declared.
 
@@ -619,7 +629,10 @@ class Settlement(Operators):
         'send_email'
         """
         declaration = declare(tool, kind, **parts)
+        before = self._declarations.get(tool)
         self.adopt(declaration)
+        if before is not None and before.signature != declaration.signature:
+            run_sync(self.driver.registering(lambda protocol: protocol.rebind(tool, declaration.signature)))
         return declaration
 
     def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
@@ -680,21 +693,21 @@ class Settlement(Operators):
         ...     print(error.tool)
         send_mail
         """
-        run_sync(self.driver.rebind(_checked_text(tool, _TOOL), GONE))
+        if self.declared(_checked_text(tool, _TOOL)) is None and self._declared_as(tool) is None:
+            self.tell_once(f"revoke {tool}", f"{tool} was revoked, and nothing is declared here under that name")
+        run_sync(self.driver.registering(lambda protocol: protocol.revoke(tool)))
 
     def reinstate(self, tool: str) -> None:
         """Give back a tool that was revoked."""
-        run_sync(self.driver.rebind(_checked_text(tool, _TOOL), None))
+        _checked_text(tool, _TOOL)
+        run_sync(self.driver.registering(lambda protocol: protocol.reinstate(tool)))
 
     def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
         """Return the sequencer of a turn; without the guard against A6 its calls act as they come."""
-        return Turn(order=order if self.guards.ordered else "none", stop_on_failure=stop_on_failure, holds=holds)
+        return Turn(order=self.guards.order(order), stop_on_failure=stop_on_failure, holds=holds)
 
     def adopt(self, declaration: Declaration) -> None:
         """Know a tool by a declaration that exists already, as `declare` would make it known."""
-        before = self._declarations.get(declaration.tool)
-        if before is not None and before.signature != declaration.signature:
-            run_sync(self.driver.rebind(declaration.tool, declaration.signature))
         self._declarations[declaration.tool] = declaration
         self._registry.add(declaration)
 

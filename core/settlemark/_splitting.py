@@ -15,6 +15,7 @@ from settlemark._calling import give_back
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._freshness import Freshening, LiveRead
 from settlemark._protocol import NOBODY, Protocol
+from settlemark._scope import Scope
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Txn
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -91,7 +92,7 @@ class Splitting(Freshening):
         at = self._clock()
         for splinter in attempt.splinters:
             part = splinter.attempt
-            part.txn, part.written = protocol.split(part.name, part.run, reads, txn.guards), False
+            part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
             attempt.put(book, [attempt.outcome(_gone(e, part.name, BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:
@@ -139,6 +140,13 @@ class Splitting(Freshening):
 
         if names:
             yield from self._step(withdraw)
+
+
+def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, splinter: Splinter) -> Txn:
+    """Begin what is split off, with the guards and the planned tools of the whole."""
+    known = {effect.declaration.tool for effect in splinter.moved} & whole.tools.keys()
+    tools = [(tool, *whole.tools[tool]) for tool in sorted(known)]
+    return protocol.split(part.name, part.run, reads, whole.guards, tools)
 
 
 def _gone(effect: Effect, name: str, how: str = "") -> Effect:

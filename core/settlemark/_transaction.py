@@ -325,8 +325,9 @@ class TurnFace:
         self._driver = transaction._settlement.driver  # noqa: SLF001
         self._attempt = transaction._attempt  # noqa: SLF001
         self._effect = transaction._effect  # noqa: SLF001
-        settlement = transaction._settlement  # noqa: SLF001
-        self._turn = settlement.turn(order=order, stop_on_failure=self._attempt.on_failure != "continue")
+        txn = self._attempt.txn
+        kept = order if txn is None else txn.guards.order(order)
+        self._turn = Turn(order=kept, stop_on_failure=self._attempt.on_failure != "continue")
 
     def __enter__(self) -> Self:
         return self

@@ -104,7 +104,7 @@ class Call:
         self.txn = txn
         self.scope = scope
         self.mode = mode
-        self.place = place  # the number of the decision it is for; -1: none, it reads
+        self.place = place  # the number of the decision it is for; -1: none, it reads, or acts in no order with others
         self.number = 0  # its number among the calls of its transaction, once it was asked for
         self.hold: Hold | None = None
         self.wanting = False

@@ -210,7 +210,6 @@ def test_the_history_has_whom_it_saw_and_no_cascade(settlement, tmp_path, world,
     assert [(r.id, r.read_values, r.write_values, r.preds, r.aborted) for r in records] == [
         ("writer#1", {}, {"cell:/x": "writer#1.1"}, [], False),
         ("reader#1", {"cell:/x": "writer#1.1"}, {}, ["writer#1"], False),
-        ("failed#1", {}, {}, [], True),
     ]
     assert analyze(records).point == {"A1", "A2", "A3", "A6"}
 
@@ -226,3 +225,68 @@ def test_a_claim_that_turned_out_narrower_ties_nobody_who_read_beside_it(settlem
     reader.commit()
     writer.fail()
     assert settlement.residue() == []
+
+
+def test_one_that_saw_two_who_end_together_is_undone_once(settlement, world, put):
+    first, second, third = (Begun(settlement, name) for name in ("first", "second", "third"))
+    first.tx.call(put, "x", 1)
+    second.tx.read("cell:/x", look(world, "x"))
+    second.tx.call(put, "y", 2)
+    third.tx.read("cell:/x", look(world, "x"))
+    third.tx.read("cell:/y", look(world, "y"))
+    third.tx.call(put, "z", 3)
+    first.fail()
+    for cut in (second, third):
+        with pytest.raises(Cascaded):
+            cut.commit()
+    assert world["log"][3:] == [("undo", "z", 3), ("undo", "y", 2), ("undo", "x", 1)]
+
+
+def test_who_has_done_what_nobody_can_take_back_reads_what_is_settled(settlement, world, put, charge):
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(put, "x", 1)
+    reader.tx.call(charge, "visa")
+    reading = threading.Thread(target=lambda: reader.tx.read("cell:/x", look(world, "x")))
+    reading.start()
+    while settlement.waiting() != [("reader", "writer", "cell:/x")]:
+        pass
+    writer.fail()
+    reading.join()
+    reader.commit()
+    assert settlement.residue() == []
+
+
+def test_whoever_stays_open_keeps_nobody_else_out_of_the_history(settlement, tmp_path, world, put):
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(put, "x", 1)
+    reader.tx.read("cell:/x", look(world, "x"))
+    with settlement.transaction("other") as tx:
+        tx.call(put, "y", 1)
+    assert [record.name for record in read(tmp_path / "history.jsonl")] == ["other"]
+    writer.commit()
+    reader.commit()
+
+
+def test_what_is_seen_while_the_rest_leaves_is_what_was_decided(settlement, tmp_path, world, put):
+    leaving, on = threading.Event(), threading.Event()
+
+    @effect("irreversible", scope="mail:/{to}")
+    def slow_mail(to):
+        leaving.set()
+        on.wait()
+
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(put, "x", 1)
+    writer.tx.call(slow_mail, "ada")
+    committing = threading.Thread(target=writer.commit)
+    committing.start()
+    leaving.wait()
+    assert reader.tx.read("cell:/x", look(world, "x")) == 1
+    on.set()
+    committing.join()
+    reader.commit()
+    settlement.close()
+    records = list(read(tmp_path / "history.jsonl"))
+    assert records[0].write_values == {"cell:/x": "writer#1", "mail:/ada": "writer#1"}
+    assert records[1].read_values == {"cell:/x": "writer#1"}
+    assert analyze(records)["residue"].count == 0

@@ -145,6 +145,9 @@ def test_by_default_everything_is_prevented(open_settlement):
     ("options", "told"),
     [
         ({"prevent": {"A9"}}, "prevent= has 'A9'"),
+        ({"prevent": 2}, "prevent= has 2"),
+        ({"prevent": None}, "prevent= has None"),
+        ({"prevent": "L3"}, "prevent= has 'L3'"),
         ({"prevent": {"A1"}, "reads": "early"}, "reads= says how A3 is prevented"),
         ({"prevent": {"A1"}, "tools": "pinned"}, "tools= says how A2 is prevented"),
         ({"reads": "dirty"}, "reads='dirty'"),
@@ -186,3 +189,18 @@ def test_without_any_guard_an_undo_still_finds_what_it_takes_back(open_settlemen
     thread.join()
     assert world["log"] == [("put", "x", 1), ("undo", "x", 1), ("put", "x", 2)]
     assert settlement.residue() == []
+
+
+def test_a_transaction_may_have_guards_of_its_own(open_settlement, world, tools):
+    settlement = open_settlement()
+    with settlement.transaction("clerk/1", prevent={"A1", "A2", "A3"}) as tx, tx.turn() as turn:
+        calls = [turn.plan(tools.mail, name) for name in ("ada", "bob")]
+        for call in reversed(calls):
+            call.run()
+    with settlement.transaction("clerk/2") as tx, tx.turn() as turn:
+        calls = [turn.plan(tools.mail, name) for name in ("ada", "bob")]
+        for call in reversed(calls):
+            call.run()
+    assert world["log"] == [("mail", "bob"), ("mail", "ada"), ("mail", "ada"), ("mail", "bob")]
+    with pytest.raises(UsageError, match="'A7'"):
+        settlement.transaction("clerk/3", prevent={"A7"})

@@ -64,7 +64,7 @@ def test_a_decided_transaction_never_seals_or_decides_again():
 
 
 def test_only_lost_races_are_retried():
-    assert {Reason.STALE, Reason.WOUNDED} == RETRIED
+    assert {Reason.STALE, Reason.WOUNDED, Reason.CASCADED} == RETRIED
 
 
 @pytest.mark.parametrize("state", [State.COMMITTED, State.ABORTED, State.ABORTING])

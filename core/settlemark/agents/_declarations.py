@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from settlemark._effect import Declaration, EffectClass, declaration_of
+from settlemark._effect import Declaration, EffectClass, declaration_of, declare
 from settlemark._errors import DeclarationError
 from settlemark._settlement import Settlement
 
@@ -66,7 +66,8 @@ class Declarations:
             self._settlement.adopt(replace(declared, tool=name))
             return
         parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
-        self._settlement.declare(name, parts.pop("kind"), **{"function": function, **parts})
+        given: dict[str, Any] = {"function": function, **parts}
+        self._settlement.adopt(declare(name, given.pop("kind"), **given))
 
     def learn(
         self,

@@ -74,7 +74,8 @@ class Run(Tasks):
 
     def anomalies(self) -> set[str]:
         """Return which of the four the history has up to now."""
-        return set(ANOMALIES) - analyze(self.history).point
+        point = analyze(self.history).point
+        return {anomaly for anomaly in ANOMALIES if anomaly not in point}
 
     # ---- moving
 

@@ -24,7 +24,6 @@ from settlemark._errors import (
 from settlemark._failing import SKIPPED, Ask, Failure, Verdict
 from settlemark._guards import Guards
 from settlemark._nesting import Part
-from settlemark._protocol import GONE
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark._speculation import Speculation
@@ -279,7 +278,7 @@ class Tasks(Operations):
 
     def _revoke(self, tool: str) -> Doing:
         yield POINT
-        yield from self.drivers[0].rebind(tool, GONE)
+        yield from self.drivers[0].registering(lambda protocol: protocol.revoke(tool))
 
     # ---- a choice among branches
 

@@ -318,7 +318,7 @@ class SawWhatCameLater(Protocol):
 
 
 class CallsPhantoms(Protocol):
-    def _refuse_phantom(self, txn: Txn) -> None:
+    def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
         return None
 
 

@@ -29,7 +29,7 @@ EARLY = [
     ("ex", "rx sy"), ("ex f", "rx sy"), ("ex f", "rx ex"), ("ex ex", "rx sy"), ("ex ex", "rx rx"), ("ex sx", "rx sy"),
     ("ex ey f", "rx ry sx"), ("ex f", "rp ey"), ("ep f", "rx ey"), ("ep f", "rx", "ry sx"), ("ex", "rx ox"),
     ("ex f", "rx oy"), ("ex f", "rx iy"), ("ex jy", "rx iy"), ("ux f", "rx sy"), ("rx ex", "rx ex"),
-    ("ex ry", "ey rx"), ("ex", "ex f", "rx sy"),
+    ("ex ry", "ey rx"), ("ex", "ex f", "rx sy"), ("ex f", "rx ey", "rx ry"), ("ex f", "oy rx"),
 ]  # fmt: skip
 EARLY_LONGER = [
     ("ex f", "rx ey", "ry sx"), ("ex f", "rx ey f", "ry"), ("ex", "rx ey f", "ry sx"), ("ex ry", "ey rx", "rx ry"),
@@ -80,6 +80,13 @@ def test_early_reads_are_right_among_three_and_between_an_act_and_its_answer(pro
     found = explore(*programs, guards=ALL_ON._replace(reads="early"), durable=durable)
     record_property("explored_states", found.states)
     assert (found.violations, found.anomalies) == ({}, set())
+
+
+@pytest.mark.parametrize("inner", ["ez", "rz", "sz", "oz"])
+def test_what_waits_for_an_undo_that_waits_for_its_caller_is_refused(inner, record_property):
+    found = explore("ex ez f", "rx ny", inside={1: inner}, guards=ALL_ON._replace(reads="early"))
+    record_property("explored_states", found.states)
+    assert found.violations == {}
 
 
 def test_without_its_guards_the_engine_still_undoes_what_it_aborts_and_releases_once():
