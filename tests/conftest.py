@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items):
     if os.environ.get("SETTLEMARK_TESTS") == "all":
         return
     for item in items:
-        # Of what is explored in shards, every sixteenth is explored each time: a fault rarely hides in one alone.
+        # Of what is explored in shards, every thirty-second is explored each time: a fault rarely hides in one alone.
         shard = getattr(item, "callspec", None) and item.callspec.params.get("shard")
-        if item.get_closest_marker("long") is not None or (isinstance(shard, int) and shard % 16):
+        if item.get_closest_marker("long") is not None or (isinstance(shard, int) and shard % 32):
             item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
 
 

@@ -27,7 +27,7 @@ PROGRAMS = {program.title: program for program in (*ALONE, *MIXES)}
 EVERYTHING = "eager, staged and irreversible"
 RELEASES = "releases of every kind"
 HASTY = PROGRAMS if FULL else (RELEASES, "two threads")
-ON_POSTGRESQL = PROGRAMS if FULL else (RELEASES, "undone")
+ON_POSTGRESQL = PROGRAMS if FULL else (RELEASES,)
 AGAIN = (
     [(title, at) for title in PROGRAMS for at in (0.2, 0.4, 0.6, 0.8)] if FULL else [(RELEASES, 0.6), ("undone", 0.7)]
 )

@@ -68,6 +68,7 @@ def test_wherever_a_process_dies_in_its_ledger_the_next_does_the_rest_and_nothin
     assert any("INSERT" in point.statement for point in points)
 
 
+@pytest.mark.long
 def test_on_postgresql_too(desk, postgres_url):
     desk.url = postgres_url
     desk.play()  # its tables are there from now on
