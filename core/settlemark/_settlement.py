@@ -125,8 +125,8 @@ class Settlement(Operators):
             is left out is a measured risk: see `settlemark check`.
         reads: `"settled"` ones wait for what others have begun. `"early"` ones see it, and their transaction then
             commits behind those others, or is undone with them (`Cascaded`); nothing irreversible leaves before.
-        tools: a planned call whose tool is revoked or changed before it settles is undone. `"pinned"`, it is called as
-            it was planned, unless the tool was revoked.
+        tools: a planned call whose tool is revoked, or declared otherwise in its process, before it settles is undone.
+            `"pinned"`, it is called as it was planned, unless the tool was revoked.
         history: a file to which a record of each transaction is appended: see `settlemark.history`.
         clock, monotonic, ids: injected time and identity, for tests.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -17,7 +16,6 @@ from tests.evidence._judge import Judged, judge
 from tests.evidence._tools import tools_of
 
 from settlemark import Level, Settlement, WaitTimeout
-from settlemark._guards import guards_for
 from settlemark.history import read
 
 TRIES = 10**6  # nobody gives up because others were faster
@@ -60,7 +58,6 @@ class Bench:
             "memory:", history=self.history, retain=10**7, wait=DAY, monotonic=_virtual_seconds, **strategy.options
         )
         self.tools = tools_of(self.cells)
-        self.readers = self.guarded(Level.L0) if strategy.bypass else self.settlement
         self.sessions: list[Session] = []
 
     def __enter__(self) -> Self:
@@ -69,12 +66,6 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self.settlement.close()
         self._folder.cleanup()
-
-    def guarded(self, prevent: Level | Iterable[str]) -> Settlement:
-        """Return the same engine, where what is begun has other guards: each transaction has its own."""
-        face = copy.copy(self.settlement)
-        face.guards = guards_for(prevent)
-        return face
 
     def play(
         self, sessions: Iterable[Callable[[Session], Coroutine[Any, Any, None]]], told: Callable[[], object]
@@ -132,7 +123,7 @@ class Session:
         begin: float = 0,
         only_reads: bool = False,
         before_commit: Any = (),
-        face: Settlement | None = None,
+        prevent: Level | Iterable[str] | None = None,
     ) -> None:
         """Let an agent do one operation at its moment: again when it lost a race, not at all when it is dropped.
 
@@ -145,7 +136,7 @@ class Session:
             begin: when.
             only_reads: it writes nothing: under snapshot isolation nobody validates it.
             before_commit: as for `Settlement.run`.
-            face: the engine with guards of this operation's own.
+            prevent: what is prevented for this operation, where it is not what the strategy says.
         """
         bench, name = self.bench, f"{self.known(agent)}/{step}"
         reads, writes = list(reads), list(writes)
@@ -159,10 +150,13 @@ class Session:
                 await tx.call(bench.tools.lock, cell=self.cell(cell))
             await body(operation)
 
-        face = face or (bench.readers if only_reads else bench.settlement)
+        if prevent is None and only_reads and bench.strategy.bypass:
+            prevent = Level.L0
         try:
             wait = 0 if bench.strategy.locks == "drop" else None
-            await face.run(name, whole, wait=wait, before_commit=before_commit, tries=TRIES)
+            await bench.settlement.run(
+                name, whole, wait=wait, before_commit=before_commit, prevent=prevent, tries=TRIES
+            )
         except WaitTimeout:
             self.dropped.add(name)
 

@@ -14,7 +14,7 @@ from tests.evidence._judge import Judged
 from tests.evidence._report import Findings, Share, Table, Told, bars
 from tests.evidence._tally import tally
 
-from settlemark import Level, Settlement
+from settlemark import Level
 
 FIRINGS = 200
 THRESHOLDS = (0.0, 0.25, 0.65, 0.95, 1.1)
@@ -67,9 +67,9 @@ class Policy:
         """Whether a stale operation of this role is undone."""
         return role not in self._known or self._known[role].value >= self._from
 
-    def face(self, bench: Bench, role: str) -> Settlement:
-        """The engine, with the guards that operations of a role have under this policy."""
-        return bench.guarded({"A1"} if self.acts_for(role) else Level.L0)
+    def prevented(self, role: str) -> Level | set[str]:
+        """What is prevented for operations of a role under this policy."""
+        return {"A1"} if self.acts_for(role) else Level.L0
 
 
 def stale_by(
@@ -93,13 +93,13 @@ def stale_by(
         await operation.put("y", ROLES[role](task, seen))
 
     async def session(session: Session) -> None:
-        face = None if policy is None else policy.face(session.bench, role)
+        prevent = None if policy is None else policy.prevented(role)
         session.told["role"] = role
         if first is not None:
             await session.operate("other", other(first, 0), writes=["x"])
         await session.together(
             session.operate("other", other(then, 2), step=2, writes=["x"]),
-            session.operate("agent", agent, writes=["y"], begin=1, face=face),
+            session.operate("agent", agent, writes=["y"], begin=1, prevent=prevent),
         )
 
     return session
