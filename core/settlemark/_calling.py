@@ -406,8 +406,8 @@ class Calling(Aborting):
         """
         if intends:
             attempt.prepare(effect)
-        issued = mode is Mode.HELD or (mode is not Mode.READ and effect.turned)
-        calls = [Call(txn, scope, mode, effect.position if issued else -1) for scope in effect.scopes]
+        place, turned = -1 if mode is Mode.READ else effect.position, effect.turned or mode is Mode.HELD
+        calls = [Call(txn, scope, mode, place, turned=turned) for scope in effect.scopes]
         tool = effect.declaration
         planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
         deadline: float | None = None

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from settlemark._scope import Scope
+from settlemark._txn import Call, Mode, Txn
 
 if TYPE_CHECKING:
-    from settlemark._txn import Binding, Hold, Txn
+    from settlemark._txn import Binding, Hold
 
 Record = dict[str, Any]
 """One operation, by the fields of `settlemark.history.OpRecord`."""
@@ -57,7 +58,7 @@ class _Open:
     preds: set[str] = field(default_factory=set[str])
     seen: bool = False
     shown: _Open | None = None
-    left: list[tuple[bool, int, Scope]] = field(default_factory=list[tuple[bool, int, Scope]])
+    left: list[Call] = field(default_factory=list["Call"])
     records: list[Record] = field(default_factory=list[Record])
     written: list[_Written] = field(default_factory=list[_Written])
     ended: bool = False
@@ -116,9 +117,9 @@ class Chronicle:
                 other.shown = _Open(self._clock)
                 self._decided.append(other.shown)
 
-    def left(self, txn: Txn, place: int, scope: Scope, *, held: bool) -> None:
-        """Note that the effect of its decision at this place has acted; what is held is issued to the commit."""
-        self._of(txn).left.append((held, place, scope))
+    def left(self, txn: Txn, call: Call) -> None:
+        """Note that an effect of it has acted."""
+        self._of(txn).left.append(call)
 
     def decided(
         self, txn: Txn, written: Iterable[Hold], bindings: Mapping[str, Binding], revoked: Container[str]
@@ -150,11 +151,11 @@ class Chronicle:
         last = known.records[-1]
         # What is held is issued to the commit; with nobody to keep an order it is issued where it was called. A call
         # that is a turn of its own is issued when it acts.
-        turned = [each for each in known.left if each[1] >= 0]
-        issued = iter(sorted(turned, key=lambda each: (txn.guards.ordered and each[0], each[1])))
-        in_order = [next(issued) if each[1] >= 0 else each for each in known.left]
-        last["io"] = [(scope.text, place) for _, place, scope in in_order]
-        last["co"] = [(scope.text, place) for _, place, scope in known.left]
+        turned = [call for call in known.left if call.turned]
+        issued = iter(sorted(turned, key=lambda call: (txn.guards.ordered and call.mode is Mode.HELD, call.place)))
+        in_order = [next(issued) if call.turned else call for call in known.left]
+        last["io"] = [(call.scope.text, call.place) for call in in_order]
+        last["co"] = [(call.scope.text, call.place) for call in known.left]
         last["externalized"] = bool(known.left)
         self._end(known)
 

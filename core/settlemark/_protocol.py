@@ -538,7 +538,7 @@ class Protocol:
             txn.acts += 1
             hold.last_act = txn.acts
             if self.chronicle is not None:
-                self.chronicle.left(txn, call.place, call.scope, held=False)
+                self.chronicle.left(txn, call)
         if txn.state is State.ABORTING and not txn.running:
             self._conclude(txn)
 
@@ -570,7 +570,7 @@ class Protocol:
             return
         hold.txn.released = True
         if self.chronicle is not None:
-            self.chronicle.left(hold.txn, call.place, call.scope, held=True)
+            self.chronicle.left(hold.txn, call)
         hold.held -= 1
         self._refresh(hold)
 
@@ -632,7 +632,7 @@ class Protocol:
             hold.claims += 1
             txn.claims += 1
             self._refresh(hold)
-            following = Call(txn, scope, call.mode, call.place)
+            following = Call(txn, scope, call.mode, call.place, turned=call.turned)
             following.hold, following.admitted, following.returned = hold, True, True
             self._number(following)
             narrower.append(following)

@@ -97,14 +97,15 @@ class Hold:
 class Call:
     """One request to touch a scope: admitted, or waiting for somebody."""
 
-    __slots__ = ("admitted", "hold", "mode", "number", "place", "returned", "scope", "since", "txn",
-                 "wanting")  # fmt: skip
+    __slots__ = ("admitted", "hold", "mode", "number", "place", "returned", "scope", "since", "turned",
+                 "txn", "wanting")  # fmt: skip
 
-    def __init__(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1) -> None:
+    def __init__(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, *, turned: bool = False) -> None:
         self.txn = txn
         self.scope = scope
         self.mode = mode
-        self.place = place  # the number of the decision it is for; -1: none, it reads, or acts in no order with others
+        self.place = place  # the number of the decision it is for; -1: none, it reads
+        self.turned = turned  # it was issued as one of several, in an order
         self.number = 0  # its number among the calls of its transaction, once it was asked for
         self.hold: Hold | None = None
         self.wanting = False

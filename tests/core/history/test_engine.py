@@ -115,7 +115,7 @@ def test_effects_are_told_as_they_left_and_what_is_held_is_issued_to_the_commit(
         tx.call(sync(announce), cell="x")
         tx.call(sync(put), cell="y")
     (record,) = read(path)
-    assert record.io == record.co == [("cell:/y", -1), ("cell:/x", 0)]
+    assert record.io == record.co == [("cell:/y", 1), ("cell:/x", 0)]
     assert record.externalized
 
 
