@@ -56,6 +56,7 @@ def test_each_kind_of_transaction_between_any_two_commits(in_memory, title, reco
     swept(in_memory, title, record_property, lambda sweep: sweep.some)
 
 
+@pytest.mark.long
 def test_joining_and_leaving_the_store_are_no_exception_and_a_disk_is_none(on_disk, record_property):
     swept(on_disk, EVERYTHING, record_property, lambda sweep: sweep.every[::2])
 

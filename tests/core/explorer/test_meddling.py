@@ -24,9 +24,9 @@ MEDDLED = [
     ("ex sy",),
     ("ex sy", "rx"),
     pytest.param(("ey jx", "ry sx"), marks=pytest.mark.long),
-    ("ux sy", "rx"),
+    pytest.param(("ux sy", "rx"), marks=pytest.mark.long),
     ("ox sy",),
-    ("ex ey", "ep"),
+    pytest.param(("ex ey", "ep"), marks=pytest.mark.long),
     pytest.param(("rx sx", "ex"), marks=pytest.mark.long),
 ]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.core.explorer.programs import ON_ONE_SCOPE, explore_all, pairs
 from tests.core.explorer.store_mutants import MUTANTS
-from tests.core.explorer.test_counterexamples import STORED
+from tests.core.explorer.test_counterexamples import NAMED, STORED
 
 from settlemark._guards import ALL_ON, guards_for
 from settlemark.testing._explorer import explore
@@ -88,7 +88,7 @@ def test_pairs_of_longer_programs_end_between_two_workers_as_they_do_in_memory(s
     assert differing(TWO_OPERATIONS, store, record_property, whole=False) == []
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", NAMED)
 def test_a_stored_counterexample_is_right_between_two_workers(name, store, record_property):
     programs, declared = STORED[name]
     whole = len(programs) < 3 and name not in LONG

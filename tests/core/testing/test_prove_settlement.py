@@ -129,6 +129,7 @@ def test_two_faults_strike_an_agent_that_comes_back_too(town):
     assert (("1. book", "2. book"), ("kill after", "before")) not in met  # it is asked about, not repeated
 
 
+@pytest.mark.long
 def test_it_dies_at_every_statement_of_its_ledger_and_leaves_all_or_nothing(town):
     def greet(settlement):
         with settlement.transaction("greet") as tx:

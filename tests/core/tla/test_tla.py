@@ -51,9 +51,9 @@ STORED_TRIPLES = [programs(*texts) for texts in TRIPLES_OF_TEXTS]
 FAMILIES = {
     "every pair of single steps on two scopes and their parent": (pairs(("read", "eager", "held"), "xyp", most=1), ()),
     "pairs that broke simpler rules": (STORED_PAIRS, ()),
-    "triples that broke simpler rules": (STORED_TRIPLES, ()),
 }
 THOROUGH = {
+    "triples that broke simpler rules": (STORED_TRIPLES, ()),
     "a restamp that two follow": ([programs("ex rz", "rx", "rx", "sz")], ()),
     "the same triples, where the second declares": (STORED_TRIPLES, (2,)),
     "the same pairs, where the first declares": (STORED_PAIRS, (1,)),
@@ -97,6 +97,7 @@ def test_states_with_one_picture_behave_alike_and_everyone_ends(tmp_path):
     assert found.pictures == reached(plans)
 
 
+@pytest.mark.long
 def test_the_specification_is_checked_as_it_is_handed_out(tmp_path):
     found = tlc.read(tlc.run(tmp_path, "settlement.tla"))
     assert found.violated == ""
