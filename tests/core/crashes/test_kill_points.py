@@ -68,6 +68,7 @@ def test_neither_when_every_outcome_is_on_record_at_once(in_memory, title, recor
     swept(in_memory, title, record_property, lambda sweep: sweep.some)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("title", ON_POSTGRESQL)
 def test_on_postgresql(namespaces, title, record_property):
     swept(namespaces, title, record_property, lambda sweep: sweep.some)

@@ -6,7 +6,7 @@ import pytest
 from tests.core.explorer.programs import explore_all, pairs, triples
 
 PAIR_SHARDS = 32
-TRIPLE_SHARDS = 8
+TRIPLE_SHARDS = 32
 
 
 @pytest.mark.parametrize("shard", range(PAIR_SHARDS))
