@@ -54,7 +54,25 @@ def ordered(records: Iterable[OpRecord]) -> list[OpRecord]:
     return sorted(records, key=lambda record: record.write_time)
 
 
-class HistoryFile:
+class LineFile:
+    """A file of JSON Lines that is written line by line, each in one piece, and may be read meanwhile."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._file: IO[bytes] = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open until it is closed
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class HistoryFile(LineFile):
     """A history that is written record by record; what is written is in the file, and may be read meanwhile.
 
     >>> import tempfile, os
@@ -64,10 +82,6 @@ class HistoryFile:
     >>> [record.agent for record in read(path)]
     ['ada']
     """
-
-    def __init__(self, path: str | Path) -> None:
-        self._encoder = msgspec.json.Encoder()
-        self._file: IO[bytes] = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open until it is closed
 
     def write(self, record: OpRecord) -> None:
         """Append one record, in one piece.
@@ -80,16 +94,6 @@ class HistoryFile:
     def retract(self, name: str) -> None:
         """Note that the operation with this id was taken back."""
         self._file.write(self._encoder.encode({"retracted": name}) + b"\n")
-
-    def close(self) -> None:
-        """Close the file. A second call does nothing."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def encode(record: OpRecord, encoder: msgspec.json.Encoder | None = None) -> bytes:

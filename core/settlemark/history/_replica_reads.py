@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any
 
 import msgspec
 
 from settlemark.history._entries import entries
-from settlemark.history._files import _bad
+from settlemark.history._files import LineFile, _bad
 from settlemark.history._messages import is_mapping
 
 _CHUNK = 1 << 20
@@ -80,7 +80,7 @@ def is_read_log(path: str | Path) -> bool:
     return any(is_mapping(entry.value) and {"cell", "replica"} <= entry.value.keys() for entry in first)
 
 
-class ReplicaReadFile:
+class ReplicaReadFile(LineFile):
     """A log of reads that is written read by read: call it with each. What is written may be read meanwhile.
 
     >>> import tempfile, os
@@ -91,10 +91,6 @@ class ReplicaReadFile:
     ['eu']
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._encoder = msgspec.json.Encoder()
-        self._file: IO[bytes] = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open until it is closed
-
     def __call__(self, read: ReplicaRead) -> None:
         """Append one read, in one piece.
 
@@ -102,16 +98,6 @@ class ReplicaReadFile:
             TypeError: its value is no JSON; nothing was written.
         """
         self._file.write(self._encoder.encode(read) + b"\n")
-
-    def close(self) -> None:
-        """Close the file. A second call does nothing."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 __all__ = ["ReplicaRead", "ReplicaReadFile", "is_read_log", "replica_reads"]
