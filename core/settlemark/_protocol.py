@@ -539,7 +539,7 @@ class Protocol:
             hold.last_act = txn.acts
             if self.chronicle is not None:
                 self.chronicle.left(txn, call)
-        if txn.state is State.ABORTING and not txn.running:
+        if txn.state is State.ABORTING:
             self._conclude(txn)
 
     def _close(self, call: Call) -> None:
@@ -782,14 +782,14 @@ class Protocol:
             hold.held = hold.wants = hold.readings = 0
             self._refresh(hold)
         self._wake(txn)
-        if not txn.running:
-            self._conclude(txn)
+        self._conclude(txn)
 
     def may_conclude(self, txn: Txn) -> bool:
         """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
         return not txn.running and not (txn.dependents and any(_early.dependents(self.by_id, txn)))
 
     def _conclude(self, txn: Txn) -> None:
+        """Have an aborted transaction undone, if that can begin."""
         if not self.may_conclude(txn):
             return
         self._aborted.append(txn)
