@@ -7,6 +7,7 @@ from collections import Counter
 
 import hypothesis
 import pytest
+from tests.extent import ALL
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 from settlemark import _effect
@@ -18,13 +19,21 @@ hypothesis.settings.load_profile("settlemark")
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out what takes minutes, unless all is asked for: SETTLEMARK_TESTS=all."""
-    if os.environ.get("SETTLEMARK_TESTS") == "all":
+    """Leave out what takes minutes, unless all is asked for: SETTLEMARK_TESTS=all.
+
+    Of a sweep (`sampled(n)`) the first of every n cases runs each time: a fault rarely hides in one case alone.
+    """
+    if ALL:
         return
+    counted: Counter[str] = Counter()
     for item in items:
-        # Of what is explored in shards, every thirty-second is explored each time: a fault rarely hides in one alone.
-        shard = getattr(item, "callspec", None) and item.callspec.params.get("shard")
-        if item.get_closest_marker("long") is not None or (isinstance(shard, int) and shard % 32):
+        waits = item.get_closest_marker("long") is not None
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None and not waits:
+            sweep = item.nodeid.partition("[")[0]
+            waits = counted[sweep] % sampled.args[0] > 0
+            counted[sweep] += 1
+        if waits:
             item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 
 import pytest
+from tests.extent import ALL
 
 from settlemark_adapters.testing import conformance, properties
 
-_POINTS = None if os.environ.get("SETTLEMARK_TESTS") == "all" else 1
+_POINTS = None if ALL else 1
 _COSTLY = frozenset(
     {"undo-fails-once", "undo-fails-always", "two-transactions", "crash-between-steps", "crash-inside-a-step"}
 )
-_EACH_TIME = frozenset({"filesystem", "payments", "queue"})
+_EACH_TIME = frozenset({"queue"})
 """Adapters of which what is costly is looked at each time; of the others it waits for SETTLEMARK_TESTS=all."""
-_OF_OTHERS = frozenset({"commit", "abort", "lost-ack", "staged-invisibility"})
+_OF_OTHERS = frozenset({"commit", "lost-ack"})
 """What is asked of a module's further subjects each time: the first shows all that they share."""
 
 

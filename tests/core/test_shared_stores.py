@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.core.naive import Naive
+from tests.extent import ALL
 
 from settlemark._errors import LateAppend, SettlemarkError, StateError
 from settlemark._image import image
@@ -407,12 +408,12 @@ def silence(caplog):
 
 
 def test_one_process_alone_decides_as_the_naive_model_does():
-    run(machine_of(lambda: [MemoryLedger()]), examples=150)
+    run(machine_of(lambda: [MemoryLedger()]), examples=150 if ALL else 50)
 
 
 def test_workers_on_one_sqlite_file_decide_as_the_naive_model_does(tmp_path):
     with SharedStore(f"sqlite:///{tmp_path}/store.db", workers=3) as store:
-        run(machine_of(store), examples=100)
+        run(machine_of(store), examples=100 if ALL else 30)
 
 
 def test_workers_on_one_postgresql_decide_as_the_naive_model_does(postgres_url):
@@ -524,6 +525,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found_and_shrunk_to_a_few_steps(name, tmp_path):
     mutant = MUTANTS[name]

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
+from tests.extent import ALL
 
 from settlemark import current_call, effect, inverse
 from settlemark.testing import Mailbox, Provider
 
-TRIALS = 1_000
+TRIALS = 1_000 if ALL else 200
 DURABLE_TRIALS = 60
 BRANCHES = 2
 AT_ONCE = 4

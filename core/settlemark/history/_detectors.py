@@ -35,7 +35,8 @@ class StaleGeneration:
 
     def __init__(self) -> None:
         self._cells: dict[str, Latest] = {}
-        self._own: dict[tuple[str, str], list[Write]] = {}
+        # Of an agent's own writes the newest, and the newest of another value, answer every question.
+        self._own: dict[tuple[str, str], tuple[Write, Write | None]] = {}
         self._others = Verdict("A1")
         self._itself = Verdict("A1-self")
 
@@ -46,7 +47,7 @@ class StaleGeneration:
         other = own = None
         for cell, value in record.read_values.items():
             latest = cells.get(cell)
-            if latest is None or latest.newest <= began:
+            if latest is None or latest.newest.time <= began:
                 continue
             seen = comparable(value)
             if other is None:
@@ -55,7 +56,7 @@ class StaleGeneration:
                     other = cell, value, found
             if own is None:
                 for write in self._own.get((cell, agent), ()):
-                    if write.value != seen and write.time > began:
+                    if write is not None and write.value != seen and write.time > began:
                         own = cell, value, write
                         break
         if other is not None and self._others.wants():
@@ -67,13 +68,15 @@ class StaleGeneration:
             write = Write(time, agent, comparable(value), place, value)
             latest = cells.get(cell)
             if latest is None:
-                latest = cells[cell] = Latest()
-            latest.add(write)
-            mine = self._own.get((cell, agent))
+                cells[cell] = Latest(write)
+            else:
+                latest.add(write)
+            key = cell, agent
+            mine = self._own.get(key)
             if mine is None:
-                self._own[cell, agent] = [write]
-            else:  # of its own writes the newest two of different values answer every question
-                self._own[cell, agent] = [write, *(old for old in mine if old.value != write.value)][:2]
+                self._own[key] = write, None
+            else:
+                self._own[key] = write, mine[0] if mine[0].value != write.value else mine[1]
 
     def verdicts(self) -> list[Verdict]:
         """See `Detector`."""
@@ -107,7 +110,11 @@ class StaleSupersteps:
         for place, record in self._step:
             for cell, value in record.write_values.items():
                 write = Write(record.write_barrier or 0, record.agent, comparable(value), place, value)
-                self._cells.setdefault(cell, Latest()).add(write)
+                latest = self._cells.get(cell)
+                if latest is None:
+                    self._cells[cell] = Latest(write)
+                else:
+                    latest.add(write)
         for place, record in self._step:
             began = record.read_barrier
             for cell, value in () if began is None else record.read_values.items():
@@ -174,7 +181,7 @@ class CausalCascade:
         name = record.id or str(place)
         if record.aborted:
             self._retracted[name] = place
-        if record.preds:
+        if record.preds and self._retracted:
             behind = self._behind(record)
             if behind is not None:
                 self._tell(place, record, behind)
@@ -263,7 +270,7 @@ class EffectReordering:
     def add(self, place: int, record: OpRecord) -> None:
         """See `Detector`."""
         issued, left = record.io, record.co
-        if issued == left and not issued:
+        if _plainly_alike(issued, left):
             return
         issued_keys, left_keys = _keys(issued), _keys(left)
         if issued_keys == left_keys:
@@ -292,6 +299,19 @@ class EffectReordering:
     def verdicts(self) -> list[Verdict]:
         """See `Detector`."""
         return [self._order, self._effects]
+
+
+def _plainly_alike(issued: list[tuple[str, Any]], left: list[tuple[str, Any]]) -> bool:
+    """Say whether they are the same, as nearly all are; what takes a closer look to tell is said to be different."""
+    if len(issued) != len(left):
+        return False
+    for (cell, value), (other_cell, other) in zip(issued, left, strict=True):
+        if cell != other_cell:
+            return False
+        kind: type[Any] = type(value)
+        if value is not other and not (kind is type(other) and (kind is str or kind is int) and value == other):
+            return False
+    return True
 
 
 def _keys(effects: list[tuple[str, Any]]) -> list[tuple[str, Any]]:

@@ -191,7 +191,7 @@ def kill_points(
         RuntimeError: `play` failed, or took too long; the message carries its traceback.
         UsageError: this system cannot fork.
 
-    >>> import tempfile; from pathlib import Path; from settlemark import Settlement, effect
+    >>> import itertools, tempfile; from pathlib import Path; from settlemark import Settlement, effect
     >>> folder = Path(tempfile.mkdtemp())
     >>> def sent(to): return True if (folder / "mail").exists() else None
     >>> @effect("irreversible", scope="mail:/{to}", probe=sent)
@@ -202,11 +202,11 @@ def kill_points(
     >>> def reset():
     ...     for file in folder.iterdir(): file.unlink()
     >>> left = []
-    >>> for point in kill_points(play, reset=reset):
+    >>> for point in itertools.islice(kill_points(play, reset=reset), 20):  # the first of them, for a start
     ...     play()
     ...     left.append((folder / "mail").exists())
-    >>> (len(left) > 10, all(left))
-    (True, True)
+    >>> (len(left), all(left))
+    (20, True)
     """
     for number in range(1, _MOST):
         if reset is not None:

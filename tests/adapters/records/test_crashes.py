@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from tests.adapters.records.places import KINDS, LINES, SURVIVING, Lines, dying, lines_of
+from tests.extent import ALL
 
 from settlemark import Settlement
 
-ALL = os.environ.get("SETTLEMARK_TESTS") == "all"
 POINTS = 30 if ALL else 3
 """At how many lines a process is killed; the last two, and the end, come beside them."""
 SOME = [kind if kind == "files" else pytest.param(kind, marks=pytest.mark.long) for kind in SURVIVING]
@@ -48,6 +46,7 @@ def seen(place):
     return stands
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SURVIVING)
 def test_a_commit_is_there_as_a_whole_or_not_at_all_and_is_made_once(place_of, kind):
     place = place_of(kind)
@@ -126,6 +125,7 @@ def test_a_settlement_that_is_killed_is_ended_by_the_next(place_of, tmp_path, ki
         place.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whoever_looks_while_a_commit_is_made_sees_all_of_it_or_nothing(place_of, kind):
     place = place_of(kind)

@@ -41,6 +41,7 @@ def act(memory, tx):
     tx.call(memory.put, namespace="team", name="new", value={"text": "x"})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fails", [True, False], ids=["undone", "done"])
 def test_killed_at_any_write_it_is_undone_by_who_recovers(when, fails):

@@ -24,9 +24,12 @@ from settlemark_adapters.testing import (
 
 _POINTS = 2
 _NAMES = tuple(properties())
+_COSTLY = frozenset({"crash-between-steps", "crash-inside-a-step"})
 
 
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in _COSTLY else []) for name in _NAMES]
+)
 def test_a_sound_adapter_has_each_property(name):
     report = conformance(SUBJECT, only=name, points=_POINTS)
     report.check()

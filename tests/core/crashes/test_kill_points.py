@@ -45,6 +45,7 @@ def swept(store, title, record_property, points):
     record_property("explored_kills", tally.kills)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("title", [program.title for program in ALONE])
 def test_each_class_of_effect_at_each_statement(in_memory, title, record_property):
     swept(in_memory, title, record_property, lambda sweep: sweep.each)

@@ -65,6 +65,7 @@ def test_three_transactions_on_two_resources_keep_what_a_point_promises(point, c
     assert found.finals
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("programs", EARLY, ids=" , ".join)
 def test_early_reads_are_as_right_as_settled_ones(programs, record_property):
     found = explore(*programs, guards=ALL_ON._replace(reads="early"))

@@ -18,11 +18,11 @@ from settlemark.testing._explorer import explore
 
 OPERATIONS = ("rx", "ex", "sx", "ox", "jx", "ux", "ep", "sp")
 PAIRS = list(itertools.product([(op,) for op in OPERATIONS], repeat=2))
-SHARDS = 4
+SHARDS = 16
 MEDDLED = [
     ("sx sy",),
     ("ex sy",),
-    ("ex sy", "rx"),
+    pytest.param(("ex sy", "rx"), marks=pytest.mark.long),
     pytest.param(("ey jx", "ry sx"), marks=pytest.mark.long),
     pytest.param(("ux sy", "rx"), marks=pytest.mark.long),
     ("ox sy",),
@@ -31,6 +31,7 @@ MEDDLED = [
 ]
 
 
+@pytest.mark.sampled(SHARDS)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_every_pair_of_operations_is_right_over_a_slow_ledger(shard, record_property):
     assert explore_all(PAIRS[shard::SHARDS], record_property, durable=True) == []

@@ -21,7 +21,7 @@ from settlemark._guards import ALL_ON, guards_for
 from settlemark.testing._explorer import explore
 from settlemark.testing._stores import SharedStore
 
-SHARDS = 4
+SHARDS = 16
 SAMPLE = 250  # states of a program that has too many to visit over a store
 ROOM = 1 << 28
 
@@ -79,15 +79,19 @@ def differing(cases, store, record_property, *, whole=True, **options):
     return wrong
 
 
+@pytest.mark.sampled(SHARDS)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_every_pair_of_operations_ends_between_two_workers_as_it_does_in_memory(shard, store, record_property):
     assert differing(ONE_OPERATION[shard::SHARDS], store, record_property) == []
 
 
-def test_pairs_of_longer_programs_end_between_two_workers_as_they_do_in_memory(store, record_property):
-    assert differing(TWO_OPERATIONS, store, record_property, whole=False) == []
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("programs", TWO_OPERATIONS, ids=lambda programs: " | ".join(map(" ".join, programs)))
+def test_pairs_of_longer_programs_end_between_two_workers_as_they_do_in_memory(programs, store, record_property):
+    assert differing([programs], store, record_property, whole=False) == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_stored_counterexample_is_right_between_two_workers(name, store, record_property):
     programs, declared = STORED[name]
@@ -95,9 +99,10 @@ def test_a_stored_counterexample_is_right_between_two_workers(name, store, recor
     assert differing([programs], store, record_property, whole=whole, declared=declared) == []
 
 
-@pytest.mark.parametrize("shard", range(2))
+@pytest.mark.sampled(SHARDS)
+@pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_wildcard_overlaps_between_two_workers_what_it_overlaps_in_memory(shard, store, record_property):
-    assert differing(ON_A_WILDCARD[shard::2], store, record_property) == []
+    assert differing(ON_A_WILDCARD[shard::SHARDS], store, record_property) == []
 
 
 @pytest.mark.parametrize(("programs", "guards", "whole"), GUARDED)
@@ -121,9 +126,11 @@ def test_who_gives_up_when_another_worker_has_wounded_it_leaves_no_retry_behind(
     assert explore_all([programs], record_property, store=store, **sampled) == []
 
 
-def test_two_workers_on_postgresql_end_as_one_in_memory(postgres_url, record_property):
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("programs", ON_POSTGRESQL, ids=" | ".join)
+def test_two_workers_on_postgresql_end_as_one_in_memory(programs, postgres_url, record_property):
     with SharedStore(postgres_url) as store:
-        assert differing(ON_POSTGRESQL, store, record_property, whole=False) == []
+        assert differing([programs], store, record_property, whole=False) == []
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -55,7 +55,7 @@ def desk(tmp_path):
     return Desk(tmp_path)
 
 
-@pytest.mark.long  # its doctest does so each time
+@pytest.mark.long
 def test_wherever_a_process_dies_in_its_ledger_the_next_does_the_rest_and_nothing_twice(desk):
     points = []
     for point in kill_points(desk.play, reset=desk.reset):

@@ -96,6 +96,7 @@ def test_an_agent_that_settles_leaves_all_or_nothing_however_each_of_its_steps_f
     assert ends["2. book", "kill after"] == ends["3. commit", "kill before"] == "nothing"
 
 
+@pytest.mark.long
 def test_run_again_it_leaves_all_after_every_fault(town):
     proof = prove_settlement(town.trip, town.world, rerun=True)
     proof.assert_ok()
@@ -116,6 +117,7 @@ def test_two_faults_strike_the_undos_and_the_recovery_too(town):
     assert (("2. book", "3. book (undo)"), ("kill after", "kill after")) in met
 
 
+@pytest.mark.long
 def test_two_faults_strike_an_agent_that_comes_back_too(town):
     def trip(settlement):
         with settlement.transaction("trip-42") as tx:
@@ -300,6 +302,7 @@ def test_an_agent_that_cannot_run_again_is_caught(town):
         proof.assert_ok()
 
 
+@pytest.mark.long
 def test_transactions_that_settle_one_by_one_are_told_apart_from_torn_ones(town):
     def trips(settlement):
         for room in ("Ada", "Bee"):
@@ -477,7 +480,7 @@ def test_a_process_that_something_else_kills_is_no_case(town):
         prove_settlement(run, town.world)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 def test_a_ledger_at_a_url_is_shared_by_the_cases_and_each_has_its_namespace(town, tmp_path, request, store):
     sqlite = f"sqlite:///{tmp_path / 'shared.db'}"
     url = sqlite if store == "sqlite" else request.getfixturevalue("postgres_url")

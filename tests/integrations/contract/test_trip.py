@@ -7,10 +7,10 @@ their own, and whether a trip is clean is read from these alone.
 from __future__ import annotations
 
 import functools
-import os
 import time
 
 import pytest
+from tests.extent import ALL
 from tests.integrations.contract.driver import ScriptedCall
 from tests.integrations.contract.world import play
 
@@ -22,7 +22,6 @@ from settlemark_demo import _tools, _trials
 from settlemark_demo._evidence import Evidence
 from settlemark_demo._world import two_worlds
 
-ALL = os.environ.get("SETTLEMARK_TESTS") == "all"
 TRIALS = 100 if ALL else 10
 RATE, SEED = 0.3, 7
 

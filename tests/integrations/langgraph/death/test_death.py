@@ -67,6 +67,7 @@ def settles(folder, way, every, record_property):
     assert not [point for point in sweep.points if point.startswith(ACTED_BEFORE)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("way", "every"), SOME.items(), ids=str)
 def test_each_effect_happens_exactly_once_or_is_named(folder, way, every, record_property):
     settles(folder, way, every, record_property)
@@ -78,6 +79,7 @@ def test_each_effect_happens_exactly_once_or_is_named_wherever_it_dies(folder, w
     settles(folder, way, 1, record_property)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("shape", ["graph", "agent"])
 def test_with_stock_effects_happen_twice(folder, shape, durability, record_property):
@@ -120,7 +122,7 @@ def test_what_stays_of_a_turn_that_is_undone_is_not_done_again_by_whoever_comes_
 
 
 @pytest.mark.parametrize(
-    ("shape", "every"), [("graph", 2), pytest.param("graph", 1, marks=LONG), pytest.param("agent", 1, marks=LONG)]
+    ("shape", "every"), [("graph", 4), pytest.param("graph", 1, marks=LONG), pytest.param("agent", 1, marks=LONG)]
 )
 def test_under_exit_nothing_half_done_stays_and_a_turn_is_repeated_only_if_it_had_committed(
     folder, shape, every, record_property
@@ -139,7 +141,7 @@ def test_under_exit_nothing_half_done_stays_and_a_turn_is_repeated_only_if_it_ha
     record_property("explored_effects done twice under exit", sum(tally.twice.values()))
 
 
-@pytest.mark.parametrize("every", [2, pytest.param(1, marks=LONG)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=LONG)])
 def test_under_exit_a_run_that_settles_as_a_whole_is_repeated_only_if_it_died_behind_its_commit(
     folder, every, record_property
 ):
