@@ -10,6 +10,9 @@ import pytest
 from tests.extent import ALL
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
+# Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
+# SystemError when a traceback that is logged meanwhile is parsed, too.
+import settlemark.ledger._sql  # noqa: F401
 from settlemark import _effect
 from settlemark._registry import Registry
 
