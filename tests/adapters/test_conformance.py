@@ -16,7 +16,7 @@ _COSTLY = frozenset(
 )
 _EACH_TIME = frozenset({"queue"})
 """Adapters of which what is costly is looked at each time; of the others it waits for SETTLEMARK_TESTS=all."""
-_OF_OTHERS = frozenset({"commit", "lost-ack"})
+_OF_OTHERS = frozenset({"commit"})
 """What is asked of a module's further subjects each time: the first shows all that they share."""
 
 

@@ -308,7 +308,7 @@ def _plainly_alike(issued: list[tuple[str, Any]], left: list[tuple[str, Any]]) -
     for (cell, value), (other_cell, other) in zip(issued, left, strict=True):
         if cell != other_cell:
             return False
-        kind: type[Any] = type(value)
+        kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]  # of Any it is unknown
         if value is not other and not (kind is type(other) and (kind is str or kind is int) and value == other):
             return False
     return True

@@ -90,6 +90,7 @@ def test_what_waits_for_an_undo_that_waits_for_its_caller_is_refused(inner, reco
     assert found.violations == {}
 
 
+@pytest.mark.long
 def test_without_its_guards_the_engine_still_undoes_what_it_aborts_and_releases_once():
     found = explore("ex sy", "ex ey f", "rx sx", guards=guards_for(()))
     assert found.violations == {}

@@ -20,6 +20,7 @@ def test_the_whole_engine_is_right_where_the_mutant_is_caught(name):
     assert explore(*mutant.programs, **mutant.options).violations == {}
 
 
+@pytest.mark.long
 def test_a_fresh_epoch_on_retry_starves_the_victim_of_a_looping_rival_and_a_kept_one_does_not():
     def attempts(laps, **swap):
         return explore(*STARVATION.programs, loops={0: laps}, tries=12, **swap).attempts

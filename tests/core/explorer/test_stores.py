@@ -122,7 +122,7 @@ def test_between_two_workers_a_slow_act_or_answer_changes_nothing(programs, stor
 
 
 def test_who_gives_up_when_another_worker_has_wounded_it_leaves_no_retry_behind(store, record_property):
-    programs, sampled = ("rx ex", "ex"), {"durable": True, "tries": 1, "limit": 2_000, "shuffled": 1}
+    programs, sampled = ("rx ex", "ex"), {"durable": True, "tries": 1, "limit": 500, "shuffled": 1}
     assert explore_all([programs], record_property, store=store, **sampled) == []
 
 

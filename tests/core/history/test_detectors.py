@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.history import naive
+from tests.extent import ALL
 
 from settlemark.history import ANOMALIES, HistoryError, OpRecord, analyze, ordered
 from settlemark.history._record import comparable
@@ -48,7 +49,7 @@ def histories(draw, most=12):
     return history
 
 
-@settings(max_examples=200)
+@settings(max_examples=500 if ALL else 100)
 @given(histories())
 def test_what_is_counted_is_what_the_definition_names(history):
     found = analyze(history)
@@ -57,7 +58,7 @@ def test_what_is_counted_is_what_the_definition_names(history):
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=500 if ALL else 100)
 @given(histories())
 def test_every_witness_names_a_record_that_has_it(history):
     for verdict in analyze(history).verdicts:
@@ -66,7 +67,7 @@ def test_every_witness_names_a_record_that_has_it(history):
         assert bool(verdict.witnesses) == bool(places)
 
 
-@settings(max_examples=200)
+@settings(max_examples=500 if ALL else 100)
 @given(histories())
 def test_the_level_is_the_first_anomaly_on_the_path_that_is_there(history):
     found = analyze(history)

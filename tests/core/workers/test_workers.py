@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from audit import audit, serial
 
-SECONDS = float(os.environ.get("SETTLEMARK_STRESS_SECONDS", "6"))
+SECONDS = float(os.environ.get("SETTLEMARK_STRESS_SECONDS", "4"))
 
 
 def test_the_checker_finds_a_cycle_and_finds_none_where_there_is_none():

@@ -35,7 +35,7 @@ EACH = [
     for is_async in (False, True)
 ]
 SOME = {
-    Way("graph", "node", "sync"): 2,
+    Way("graph", "node", "sync"): 4,
     Way("graph", "node", "async"): 4,
     Way("graph", "superstep", "sync"): 3,
     Way("graph", "superstep", "async"): 4,
