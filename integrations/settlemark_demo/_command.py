@@ -139,7 +139,7 @@ def demo(
 
 
 def _check_plot(path: Path) -> None:
-    from settlemark_demo._plot import why_not
+    from settlemark._drawing import why_not
 
     because = why_not(path)
     if because is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,6 @@ from settlemark_demo._scenarios import Scenario, Side
 
 _DONE, _UNDONE, _REFUSED = "#1b6ca8", "#e08e1b", "#b3262e"
 _MILLISECONDS = 1000
-
-
-def why_not(path: Path) -> str | None:
-    """Return why no picture can be written there, and what to name instead; None when one can.
-
-    >>> why_not(Path("nowhere/trip.png"))
-    'there is no folder nowhere to draw trip.png in: make it, or name another file'
-    """
-    formats = FigureCanvasAgg.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in formats:
-        return f"{path} names no format that can be drawn: end it in .png or .svg"
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent} to draw {path.name} in: make it, or name another file"
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        return f"{path} may not be written: name another file"
-    return None
 
 
 def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pair]]) -> None:

@@ -88,10 +88,14 @@ def check(
     namespace: Namespace = "default",
 ) -> None:
     """Look for anomalies between agents; exit with 1 when there are some."""
+    if plot is not None:
+        _require_drawable(plot)
     tools = _Tools(effects, module)
     found = {name: _checked(name, namespace, format, tools) for name in files}
     if plot is not None:
-        _plot({name: _drawable(name, checked) for name, checked in found.items()}, plot)
+        from settlemark.history._plot import draw
+
+        draw({name: checked.verdicts for name, checked in found.items()}, plot)
     if as_json:
         print_json([{"file": name, **checked.as_dict()} for name, checked in found.items()])
     else:
@@ -233,21 +237,13 @@ def _tell(name: str, checked: _Checked) -> None:
         typer.echo(f"\n{hasse(analysis.point)}\n")
 
 
-def _drawable(name: str, checked: _Checked) -> Analysis:
-    if checked.analysis is None:
-        fail(f"{name} is a log of reads, and --plot draws operations: check it without --plot")
-    return checked.analysis
-
-
-def _plot(found: dict[str, Analysis], path: Path) -> None:
+def _require_drawable(path: Path) -> None:
     try:
-        from settlemark.history._plot import draw
+        from settlemark._drawing import why_not
     except ImportError as error:
         fail(f'--plot needs {error.name}: pip install "settlemark[plot]"')
-    try:
-        draw(found, path)
-    except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}")
+    if why := why_not(path):
+        fail(f"{why}; nothing was looked at")
 
 
 __all__ = ["check"]

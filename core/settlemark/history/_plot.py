@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from settlemark.history._analysis import Analysis
 from settlemark.history._verdict import Verdict
 
 _INCHES = (9.0, 2.2)
-_MARKS = {3: ("read", "overwritten", "committed"), 2: ("chosen", "committed"), 1: ("committed",)}
+_STALE = "read", "overwritten", "committed"
+_MARKS = {
+    "A1": _STALE, "A1-self": _STALE, "A1-semantic": _STALE, "A2": ("chosen", "committed"), "A4": ("read", "read"),
+    "residue": ("read",),
+}  # fmt: skip
+_COMMITTED = ("committed",)
 _COLOURS = ("#4477aa", "#cc3311", "#228833")
 
 
-def draw(found: Mapping[str, Analysis], path: str | Path) -> None:
-    """Write a picture: a row for the first witness of each anomaly of each history.
+def draw(found: Mapping[str, Sequence[Verdict]], path: str | Path) -> None:
+    """Write a picture: a row for the first witness of each anomaly of each file.
 
     Raises:
         OSError: the picture cannot be written.
     """
-    rows = [(name, v) for name, analysis in found.items() for v in analysis.verdicts if v.witnesses]
+    rows = [(name, v) for name, verdicts in found.items() for v in verdicts if v.witnesses]
     figure: Any = Figure(figsize=(_INCHES[0], _INCHES[1] * max(1, len(rows))), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.subplots(max(1, len(rows)), 1, squeeze=False)
@@ -37,11 +41,18 @@ def draw(found: Mapping[str, Analysis], path: str | Path) -> None:
 
 def _row(axis: Any, name: str, verdict: Verdict) -> None:
     witness = verdict.witnesses[0]
-    times = witness.times or (0,)
+    marks = _MARKS.get(verdict.anomaly, _COMMITTED)
+    times = witness.times or range(1, len(marks) + 1)  # a log of reads may tell no times: then their order
     axis.hlines(0, min(times), max(times), color="#bbbbbb", linewidth=3)
-    for time, mark, colour in zip(times, _MARKS.get(len(times), ()), _COLOURS, strict=False):
+    for time, mark, colour in zip(times, marks, _COLOURS, strict=False):
         axis.plot([time], [0], "o", color=colour, markersize=9)
-        axis.annotate(f"{mark} at {time}", (time, 0), textcoords="offset points", xytext=(0, 12), ha="center")
+        axis.annotate(
+            f"{mark} at {time}" if witness.times else mark,
+            (time, 0),
+            textcoords="offset points",
+            xytext=(0, 12),
+            ha="center",
+        )
     axis.set_title(f"{name}: {verdict.anomaly}, {verdict.title}, {verdict.count:,} times", loc="left", fontsize=10)
     axis.set_xlabel(witness.sentence, fontsize=8, wrap=True)
     axis.set_yticks([])

@@ -199,11 +199,27 @@ def test_as_json_a_log_of_reads_has_the_fields_of_every_file(run, tmp_path):
     ]
 
 
-def test_a_log_of_reads_is_not_drawn_and_that_is_said_before_anything_is(run, tmp_path):
-    path = reads(tmp_path / "reads.jsonl", ("eu", "fly"))
-    said = run("check", stale(tmp_path / "h.jsonl"), path, "--plot", str(tmp_path / "h.png"))
-    assert (said.exit_code, said.stdout, "check it without --plot" in said.stderr) == (2, "", True)
-    assert not (tmp_path / "h.png").exists()
+def test_a_split_view_is_drawn_too(run, tmp_path):
+    path, picture = reads(tmp_path / "reads.jsonl", ("eu", "fly"), ("primary", "drive")), tmp_path / "h.svg"
+    assert run("check", path, stale(tmp_path / "h.jsonl"), "--plot", str(picture)).exit_code == 1
+    drawn = picture.read_text()
+    assert [f"<!-- {path}: A4, split view, 2 times -->" in drawn, "A1, stale generation" in drawn] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("picture", "said"),
+    [
+        ("z.bogus", "names no format that can be drawn: end it in .png or .svg"),
+        ("nowhere/z.png", "to draw z.png in: make it, or name another file"),
+        ("folder.png", "may not be written: name another file"),
+    ],
+)
+def test_where_no_picture_can_be_drawn_is_said_and_nothing_is_looked_at(run, tmp_path, picture, said):
+    (tmp_path / "folder.png").mkdir()
+    done = run("check", str(tmp_path / "there-is-none"), "--plot", str(tmp_path / picture))
+    told = " ".join(done.stderr.split())
+    assert (done.exit_code, done.stdout, said in told, "nothing was looked at" in told) == (2, "", True, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
 
 
 def test_a_bad_line_of_a_log_of_reads_is_named_and_the_exit_status_is_2(run, tmp_path):

@@ -1,0 +1,27 @@
+"""Whether a picture can be drawn in a file: asked before what it is to show is made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+
+def why_not(path: Path) -> str | None:
+    """Return why no picture can be written there, and what to name instead; None when one can.
+
+    >>> why_not(Path("nowhere/trip.png"))
+    'there is no folder nowhere to draw trip.png in: make it, or name another file'
+    """
+    formats = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in formats:
+        return f"{path} names no format that can be drawn: end it in .png or .svg"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent} to draw {path.name} in: make it, or name another file"
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        return f"{path} may not be written: name another file"
+    return None
+
+
+__all__ = ["why_not"]
