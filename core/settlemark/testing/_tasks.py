@@ -274,7 +274,10 @@ class Tasks(Operations):
             late.step = step
             yield POINT
             assert owner.attempt is not None
-            yield from self.driver_of(owner).call(owner.attempt, effect, turn, seat)
+            try:
+                yield from self.driver_of(owner).call(owner.attempt, effect, turn, seat)
+            except Refused:
+                return  # its transaction was undone meanwhile: the other thread of it says so
 
     def _revoke(self, tool: str) -> Doing:
         yield POINT
