@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
     """Return one record for each transaction that committed, in the order in which they did.
 
-    Its effects are cells by their scope, with the name of their tool as the value.
+    Its effects are cells by their scope, with the name of their tool as the value. What is held is issued to the
+    commit, and what no model issued (it has no id of a call) when it acts. When an effect acted whose outcome was
+    learned later nobody knows: it says nothing of the order.
 
     >>> from settlemark import Settlement, effect
     >>> @effect("staged", scope="cell:/{cell}")
@@ -38,12 +40,24 @@ def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
 
 def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
     acted = [effect for effect in transaction.effects if effect.outcome is Outcome.CONFIRMED]
-    left = sorted(acted, key=lambda effect: effect.settled_at or 0.0)
+    timed = [effect for effect in acted if effect.note is None]
+    # Outcomes may be recorded together, at one moment: then what is held is behind what ran at once.
+    left = sorted(timed, key=lambda effect: (effect.settled_at or 0.0, effect.row.held, effect.row.position))
+    turned = iter(sorted((effect for effect in timed if _is_turned(effect)), key=_issued))
+    issued = [next(turned) if _is_turned(effect) else effect for effect in left]
     return OpRecord(
         agent=transaction.row.run, name=transaction.row.name, id=str(time), read_time=time - 1, write_time=time,
-        write_values={_cell(effect): effect.row.key for effect in acted}, io=[_pair(effect) for effect in acted],
+        write_values={_cell(effect): effect.row.key for effect in acted}, io=[_pair(effect) for effect in issued],
         co=[_pair(effect) for effect in left], externalized=bool(acted),
     )  # fmt: skip
+
+
+def _is_turned(effect: RecordedEffect) -> bool:
+    return effect.row.call_id is not None
+
+
+def _issued(effect: RecordedEffect) -> tuple[bool, int]:
+    return effect.row.held, effect.row.position
 
 
 def _cell(effect: RecordedEffect) -> str:
