@@ -28,7 +28,7 @@ transaction whose first release is refused for good can still be undone whole (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -61,6 +61,7 @@ NOBODY = ""
 _UNSETTLED = (State.OPEN, State.SEALED)
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
+_Cascade = Generator["_Cascade", None, None]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -771,13 +772,23 @@ class Protocol:
         self._abort(txn, reason, detail)
 
     def _abort(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
+        struck = [self._strike(txn, reason, detail)]
+        while struck:  # those whom it takes along, depth first: they may be more than the interpreter has frames
+            follower = next(struck[-1], None)
+            if follower is None:
+                struck.pop()
+            else:
+                struck.append(follower)
+
+    def _strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> _Cascade:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
         txn.detail = detail
         for follower in list(_early.dependents(self.by_id, txn)) if txn.dependents else ():
             scopes = follower.preds.get(txn.id)
-            if scopes is not None:  # else it has ended with another of them, in this same step
-                self.abort(follower, Reason.CASCADED, scope=next(iter(scopes)), holder=txn.name)
+            # Else it has ended with another of them, in this same step.
+            if scopes is not None and follower.state in _UNSETTLED:
+                yield self._strike(follower, Reason.CASCADED, {"scope": next(iter(scopes)), "holder": txn.name})
         for hold in txn.holds.values():
             hold.held = hold.wants = hold.readings = 0
             self._refresh(hold)

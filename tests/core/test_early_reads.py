@@ -123,8 +123,9 @@ def test_it_is_undone_before_that_is_undone_and_nothing_it_held_leaves(settlemen
     assert settlement.residue() == []
 
 
-def test_a_cascade_follows_who_saw_whom(settlement, world, put):
-    chain = [Begun(settlement, f"link{n}") for n in range(4)]
+@pytest.mark.parametrize("length", [4, 600])
+def test_a_cascade_follows_who_saw_whom_however_long_it_is(settlement, world, put, length):
+    chain = [Begun(settlement, f"link{n}") for n in range(length)]
     chain[0].tx.call(put, "c0", 0)
     for n, link in enumerate(chain[1:], 1):
         link.tx.read(f"cell:/c{n - 1}", look(world, f"c{n - 1}"))
@@ -133,7 +134,9 @@ def test_a_cascade_follows_who_saw_whom(settlement, world, put):
     for link in chain[1:]:
         with pytest.raises(Cascaded):
             link.commit()
-    assert world["log"] == [("put", f"c{n}", n) for n in range(4)] + [("undo", f"c{n}", n) for n in (3, 2, 1, 0)]
+    assert world["log"] == [("put", f"c{n}", n) for n in range(length)] + [
+        ("undo", f"c{n}", n) for n in reversed(range(length))
+    ]
 
 
 def test_what_cannot_be_undone_waits_for_whose_work_it_is_grounded_on(settlement, world, put, charge):
