@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -123,20 +124,33 @@ def test_it_is_undone_before_that_is_undone_and_nothing_it_held_leaves(settlemen
     assert settlement.residue() == []
 
 
-@pytest.mark.parametrize("length", [4, 600])
-def test_a_cascade_follows_who_saw_whom_however_long_it_is(settlement, world, put, length):
+def chained(settlement, world, put, length):
+    """Open transactions of which each has seen the one before it."""
     chain = [Begun(settlement, f"link{n}") for n in range(length)]
     chain[0].tx.call(put, "c0", 0)
     for n, link in enumerate(chain[1:], 1):
         link.tx.read(f"cell:/c{n - 1}", look(world, f"c{n - 1}"))
         link.tx.call(put, f"c{n}", n)
+    return chain
+
+
+def test_a_cascade_follows_who_saw_whom(settlement, world, put):
+    chain = chained(settlement, world, put, 4)
     chain[0].fail()
     for link in chain[1:]:
         with pytest.raises(Cascaded):
             link.commit()
-    assert world["log"] == [("put", f"c{n}", n) for n in range(length)] + [
-        ("undo", f"c{n}", n) for n in reversed(range(length))
-    ]
+    assert world["log"] == [("put", f"c{n}", n) for n in range(4)] + [("undo", f"c{n}", n) for n in (3, 2, 1, 0)]
+
+
+def test_a_cascade_may_be_longer_than_the_interpreter_has_frames(world, put):
+    length = 2 * sys.getrecursionlimit()
+    with Settlement("memory:", reads="early") as settlement:
+        chain = chained(settlement, world, put, length)
+        chain[0].fail()
+        assert settlement.residue() == []
+    links = range(length)
+    assert world["log"] == [("put", f"c{n}", n) for n in links] + [("undo", f"c{n}", n) for n in reversed(links)]
 
 
 def test_what_cannot_be_undone_waits_for_whose_work_it_is_grounded_on(settlement, world, put, charge):
