@@ -63,11 +63,6 @@ class _Open:
     written: list[_Written] = field(default_factory=list[_Written])
     ended: bool = False
 
-    @property
-    def oldest(self) -> int:
-        """The first moment of which it may still have to know what came after."""
-        return min([self.began, *self.reads.values()])
-
 
 class Chronicle:
     """Writes a record of each operation that commits, in the order in which they were decided.
@@ -207,7 +202,8 @@ class Chronicle:
         while self._decided and self._decided[0].ended:
             for record in self._decided.popleft().records:
                 self._write(record)
-        oldest = min((each.oldest for each in self._open.values()), default=self._clock)
+        # Of whoever is open longest, who came first: it may still have to know what was written since.
+        oldest = next((each.began for each in self._open.values()), self._clock)
         while self._writes and self._writes[0].time <= oldest:
             self._writes.popleft()
 
