@@ -93,7 +93,7 @@ class VersionedChannel:
             UsageError: there is no such version yet. Attributes: `channel`, `version`, `head`.
         """
         head = self.head
-        if version is not None and not 0 <= version <= head:
+        if version is not None and not (_is_whole(version) and 0 <= version <= head):
             raise UsageError(
                 f"{self.name} has no version {version}: it is at version {head}, and read() gives that",
                 channel=self.name, version=version, head=head,
@@ -164,14 +164,15 @@ class Replica:
         """Copy the writes up to a version, by default all there are; return the version it is at then.
 
         Raises:
-            UsageError: there is no such version yet, or it is past that: a copy never goes back. Nothing was copied.
+            UsageError: there is no such version yet, or it is past that: a copy never goes back; or it is no whole
+                number. Nothing was copied.
                 Attributes: `channel`, `version`, `head`.
         """
         channel = self._channel
         with self._lock:
             head = channel.head
             wanted = head if to is None else to
-            if not self._version <= wanted <= head:
+            if not _is_whole(wanted) or not self._version <= wanted <= head:
                 raise UsageError(
                     f"{self.name} is at version {self._version} of {channel.name} and cannot catch up to {wanted}:"
                     f" choose a version from {self._version} to {head}",
@@ -189,6 +190,10 @@ class Replica:
         if self._channel.pinned:
             return self._channel.read(agent=agent)
         return self._channel._answer(self.name, self._version, agent)  # noqa: SLF001 - two halves of one thing
+
+
+def _is_whole(version: object) -> bool:
+    return isinstance(version, int) and not isinstance(version, bool)
 
 
 __all__ = ["PRIMARY", "HeadMoved", "Replica", "Versioned", "VersionedChannel"]

@@ -256,3 +256,16 @@ def test_the_refusal_survives_a_journey_with_its_data():
     sent = HeadMoved("moved", channel="plan", expected=1, head=2)
     back = pickle.loads(pickle.dumps(sent))
     assert (type(back), back.data, isinstance(back, SettlemarkError)) == (HeadMoved, sent.data, True)
+
+
+@pytest.mark.parametrize("to", [1.5, 1.0, True, "1"])
+def test_a_version_that_is_no_whole_number_is_refused_and_nothing_changed(to):
+    channel = VersionedChannel("plan", pinned=False)
+    for expected in (0, 1):
+        channel.write("fly", expected=expected)
+    replica = channel.replica("eu")
+    with pytest.raises(UsageError, match=f"cannot catch up to {to}: choose a version from 0 to 2"):
+        replica.catch_up(to)
+    with pytest.raises(UsageError, match=f"plan has no version {to}"):
+        channel.read(to)
+    assert (replica.version, replica.read(), state(channel)) == (0, (0, None), [(0, None), (1, "fly"), (2, "fly")])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from settlemark._commands._options import AsJson, Module, Namespace, declared_in, fail, print_json, print_table, seen
+from settlemark._commands._options import AsJson, Module, Namespace, declared_in, fail, print_table, seen
 from settlemark._commands._show import every
 from settlemark._errors import ScopeError, UsageError
 
@@ -97,7 +97,8 @@ def check(
 
         draw({name: checked.verdicts for name, checked in found.items()}, plot)
     if as_json:
-        print_json([{"file": name, **checked.as_dict()} for name, checked in found.items()])
+        told = [{"file": name, **checked.as_dict()} for name, checked in found.items()]
+        _echo(json.dumps(told, indent=2, ensure_ascii=False))
     else:
         for name, checked in found.items():
             _tell(name, checked)
@@ -155,14 +156,18 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
         if chosen == "history":
             return _whole(_of_history(name), "history")
         found = import_trace(name, chosen or "auto", effects=tools.effects(), declared=tools.declared())
-    except (HistoryError, UsageError, ScopeError) as error:
+        analysis = analyze(ordered(found.records))
+    except HistoryError as error:
+        fail(error if error.file is not None else f"{name}: {error}")
+    except (UsageError, ScopeError) as error:
         fail(error)
+    except RecursionError:
+        fail(f"{name}: a value of it is nested too deep")
     except OSError as error:
         fail(f"{name} cannot be read: {error.strerror}")
     if found.total and not found.parsed:
         line, why = found.skipped[0]
         fail(f"{name}: none of {found.total:,} parsed as {found.format}; line {line}: {why}; name what it is: --format")
-    analysis = analyze(ordered(found.records))
     return _Checked(
         analysis, analysis.verdicts, found.format, found.parsed, found.total, found.skipped, found.tools, found.notes
     )
@@ -206,6 +211,7 @@ def _is_ledger(name: str) -> bool:
 
 
 def _tell(name: str, checked: _Checked) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from settlemark.history import hasse
@@ -213,28 +219,37 @@ def _tell(name: str, checked: _Checked) -> None:
     analysis = checked.analysis
     level = "reads" if analysis is None else f"operations, level {analysis.level.name}"
     total = checked.parsed if analysis is None else analysis.records
-    table = Table(title=f"{name}: {total:,} {level}", title_justify="left")
+    table = Table(title=f"{escape(_printable(name))}: {total:,} {level}", title_justify="left")
     for column in ("", "anomaly", "found"):
         table.add_column(column, justify="right" if column == "found" else "left")
     for verdict in checked.verdicts:
         table.add_row(verdict.anomaly, verdict.title, f"{verdict.count:,}" if verdict.count else "none")
     print_table(table)
-    typer.echo(f"{checked.parsed:,} of {checked.total:,} parsed as {checked.format}")
+    _echo(f"{checked.parsed:,} of {checked.total:,} parsed as {checked.format}")
     for line, why in checked.skipped[:_SHOWN]:
-        typer.echo(f"not parsed, line {line}: {why}")
+        _echo(f"not parsed, line {line}: {why}")
     if len(checked.skipped) > _SHOWN:
-        typer.echo(f"not parsed: {len(checked.skipped) - _SHOWN:,} more; --json has them all")
+        _echo(f"not parsed: {len(checked.skipped) - _SHOWN:,} more; --json has them all")
     if checked.tools:
-        typer.echo("by their names: " + ", ".join(f"{tool} {does}s" for tool, does in checked.tools.items()))
+        _echo("by their names: " + ", ".join(f"{tool} {does}s" for tool, does in checked.tools.items()))
     for note in checked.notes:
-        typer.echo(f"note: {note}")
+        _echo(f"note: {note}")
     for verdict in checked.verdicts:
         for witness in verdict.witnesses[:1]:
             places = ", ".join(map(str, witness.records))
             unit = _UNITS.get(checked.format, "operation")
-            typer.echo(f"{verdict.anomaly} ({unit} {places}): {witness.sentence}")
+            _echo(f"{verdict.anomaly} ({unit} {places}): {witness.sentence}")
     if analysis is not None:
-        typer.echo(f"\n{hasse(analysis.point)}\n")
+        _echo(f"\n{hasse(analysis.point)}\n")
+
+
+def _echo(text: str) -> None:
+    typer.echo(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Return a text with halves of characters, which no output takes, as JSON escapes them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _require_drawable(path: Path) -> None:

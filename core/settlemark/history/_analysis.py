@@ -62,7 +62,8 @@ def analyze(records: Iterable[OpRecord]) -> Analysis:
     time; what it remembers grows with the cells and values there are.
 
     Raises:
-        HistoryError: two records are not in the order of their write times: give them `ordered`.
+        HistoryError: two records are not in the order of their write times: give them `ordered`. Or they have the same
+            one: then no order helps, they are of two histories. Or a value is nested too deep.
 
     >>> history = [
     ...     OpRecord(agent="ada", read_time=0, write_time=1, write_values={"date": "21 June"}),
@@ -79,14 +80,24 @@ def analyze(records: Iterable[OpRecord]) -> Analysis:
     place, before = 0, 0
     for place, record in enumerate(records, 1):
         if record.write_time <= before:
+            mend = (
+                "two of one time have no order, so ordered() does not help; they are of two clocks: analyze what each"
+                " writer wrote by itself"
+                if record.write_time == before
+                else "give records in the order of their write times, or sort them with ordered()"
+            )
             raise HistoryError(
-                f"record {place} committed at {record.write_time}, and the one before it at {before}: give records in"
-                " the order of their write times, or sort them with ordered()",
+                f"record {place} committed at {record.write_time}, and the one before it at {before}: {mend}",
                 file=None, line=place, field="write_time",
             )  # fmt: skip
         before = record.write_time
-        for look in looks:
-            look(place, record)
+        try:
+            for look in looks:
+                look(place, record)
+        except RecursionError:
+            raise HistoryError(
+                f"record {place}: a value of it is nested too deep", file=None, line=place, field=None
+            ) from None
     return Analysis(place, tuple(verdict for detector in detectors for verdict in detector.verdicts()))
 
 

@@ -6,12 +6,18 @@ signatures in A2, effects that have left in A3x, permutations only in A6. All ta
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from typing import Any, Protocol
+
+import msgspec
 
 from settlemark.history._record import OpRecord, comparable
 from settlemark.history._verdict import Verdict, Witness
 from settlemark.history._window import Latest, Write
+
+_SHORT = 64  # texts up to here take no more room than what a longer one is remembered by
 
 
 class Detector(Protocol):
@@ -88,7 +94,8 @@ class StaleSupersteps:
 
     On the clock of commits two nodes of one superstep are stale by the accident of who ended first; on the clock of
     supersteps as the paper has it, never. So a write counts when it is made visible behind the reader's barrier and not
-    behind its own commit: `read_barrier < written <= write_barrier`.
+    behind its own commit: `read_barrier < written <= write_barrier`. A barrier that is lower than the last one begins
+    the clock anew, as a graph does that is run again from an older checkpoint: what was written before came before.
     """
 
     def __init__(self) -> None:
@@ -103,6 +110,8 @@ class StaleSupersteps:
             return
         if record.write_barrier != self._at:
             self._end_step()
+            if self._at is not None and record.write_barrier < self._at:
+                self._cells.clear()
             self._at = record.write_barrier
         self._step.append((place, record))
 
@@ -163,50 +172,127 @@ class PhantomTool:
         return [self._verdict]
 
 
+class _Observed(msgspec.Struct, eq=False, gc=False):
+    """An operation that others may not stand on: it was retracted, or stands on one that was, or may turn out to.
+
+    `behind` is the place of the retracted one it observed, `open` how many of its preds may still turn out to be one,
+    and `readers` are those whom that concerns as well. What it read and wrote is not kept.
+    """
+
+    place: int
+    name: str
+    agent: str
+    time: int
+    direct: bool
+    aborted: bool
+    externalized: bool
+    behind: int | None = None
+    open: int = 0
+    readers: list[_Observed] = []
+
+    @classmethod
+    def of(cls, place: int, name: str, record: OpRecord) -> _Observed:
+        return cls(place, name, record.agent, record.write_time, record.direct, record.aborted, record.externalized)
+
+
 class CausalCascade:
     """A3: a record that stands had observed one that was retracted; A3x: it has left, whether it stands or not.
 
     `preds` are all that it observed, directly or not; where only the direct ones are known (`direct`), what lies
-    behind them is followed.
+    behind them is followed. A pred may stand later in the history than its reader, which waits for it. Where an id is
+    used again, it means the last record before the reader that bore it, or else the first one after.
     """
 
     def __init__(self) -> None:
-        self._retracted: dict[str, int] = {}
-        self._tainted: dict[str, int] = {}  # which retracted one lies behind it, for who knows direct ones only
+        self._seen: set[str] = set()
+        self._suspects: dict[str, _Observed] = {}
+        self._waiting: dict[str, list[_Observed]] = {}  # for preds that were not seen yet
         self._stands = Verdict("A3")
         self._left = Verdict("A3x")
 
     def add(self, place: int, record: OpRecord) -> None:
         """See `Detector`."""
         name = record.id or str(place)
-        if record.aborted:
-            self._retracted[name] = place
-        if record.preds and self._retracted:
-            behind = self._behind(record)
-            if behind is not None:
-                self._tell(place, record, behind)
-                self._tainted[name] = behind
+        preds = record.preds
+        found: _Observed | None = None
+        if preds and not (self._seen.issuperset(preds) and self._suspects.keys().isdisjoint(preds)):
+            found = self._look(place, name, record)
+        if record.aborted and found is None:
+            found = _Observed.of(place, name, record)
+        if record.id:  # places need not be remembered
+            self._seen.add(name)
+        if found is not None and (record.aborted or found.behind is not None or found.open):
+            self._suspects[name] = found
+        elif self._suspects:
+            self._suspects.pop(name, None)
+        if self._waiting:
+            self._arrived(name, found)
 
-    def _behind(self, record: OpRecord) -> int | None:
+    def _look(self, place: int, name: str, record: OpRecord) -> _Observed:
+        found = _Observed.of(place, name, record)
         for pred in record.preds:
-            found = self._retracted.get(pred)
-            if found is None and record.direct:
-                found = self._tainted.get(pred)
-            if found is not None:
+            behind = self._behind(found, self._suspects.get(pred))
+            if behind is not None:
+                self._taint(found, behind)
                 return found
-        return None
+        for pred in record.preds if record.externalized or not record.aborted else ():
+            if pred not in self._seen and not _is_before(pred, place):
+                self._waiting.setdefault(pred, []).append(found)
+                found.open += 1
+            elif record.direct and (other := self._suspects.get(pred)) is not None:
+                other.readers.append(found)
+                found.open += 1
+        return found
 
-    def _tell(self, place: int, record: OpRecord, behind: int) -> None:
-        for verdict, counts in ((self._stands, not record.aborted), (self._left, record.externalized)):
+    def _behind(self, reader: _Observed, pred: _Observed | None) -> int | None:
+        if pred is None:
+            return None
+        return pred.place if pred.aborted else pred.behind if reader.direct else None
+
+    def _arrived(self, name: str, pred: _Observed | None) -> None:
+        """Tell those who wait for an operation what has become of it."""
+        for reader in self._waiting.pop(name, ()):
+            behind = self._behind(reader, pred)
+            if behind is not None:
+                self._taint(reader, behind)
+            elif reader.direct and pred is not None and pred.open and reader is not pred:
+                pred.readers.append(reader)
+            else:
+                self._clear(reader)
+
+    def _taint(self, first: _Observed, behind: int) -> None:
+        reached = [first]
+        while reached:
+            found = reached.pop()
+            if found.behind is None:
+                found.behind = behind
+                self._tell(found, behind)
+                reached += found.readers
+                found.readers = []
+
+    def _clear(self, first: _Observed) -> None:
+        """Note that one pred less of an operation may turn out to be retracted, and so on for its readers."""
+        cleared = [first]
+        while cleared:
+            found = cleared.pop()
+            found.open -= 1
+            if not found.open and found.behind is None and not found.aborted:
+                cleared += found.readers
+                found.readers = []
+                if self._suspects.get(found.name) is found:
+                    del self._suspects[found.name]
+
+    def _tell(self, found: _Observed, behind: int) -> None:
+        for verdict, counts in ((self._stands, not found.aborted), (self._left, found.externalized)):
             if counts and verdict.wants():
                 stands = "stands" if verdict is self._stands else "has left"
                 verdict.witnesses.append(
                     Witness(
-                        f"{record.agent}'s operation of {record.write_time} {stands}, and it had observed operation"
+                        f"{found.agent}'s operation of {found.time} {stands}, and it had observed operation"
                         f" {behind}, which was retracted",
-                        (place, behind),
+                        (found.place, behind),
                         None,
-                        (record.write_time,),
+                        (found.time,),
                     )
                 )
 
@@ -235,7 +321,7 @@ class Residue:
             if value is None:
                 continue
             values = written.get(cell)
-            since = None if values is None else values.get(comparable(value))
+            since = None if values is None else values.get(_remembered(value))
             if since is None or since > record.read_time:
                 if self._verdict.wants():
                     self._verdict.witnesses.append(
@@ -253,7 +339,7 @@ class Residue:
             values = written.get(cell)
             if values is None:
                 values = written[cell] = {}
-            values.setdefault(comparable(value), record.write_time)
+            values.setdefault(_remembered(value), record.write_time)
 
     def verdicts(self) -> list[Verdict]:
         """See `Detector`."""
@@ -299,6 +385,21 @@ class EffectReordering:
     def verdicts(self) -> list[Verdict]:
         """See `Detector`."""
         return [self._order, self._effects]
+
+
+def _is_before(name: str, place: int) -> bool:
+    return name.isdecimal() and len(name) <= len(str(place)) and int(name) < place
+
+
+def _remembered(value: Any) -> Any:
+    """Return what a value is remembered by, however large it is: two are the same exactly when `comparable` is."""
+    same = comparable(value)
+    kind: type[Any] = type(same)  # pyright: ignore[reportUnknownVariableType]  # of Any it is unknown
+    if kind is not tuple and (kind is not str or len(same) <= _SHORT):
+        return same
+    parts: tuple[Any, ...] = same if kind is tuple else (same,)
+    told = [int(part) if isinstance(part, float) and part.is_integer() else part for part in parts]  # 1.0 is 1
+    return hashlib.blake2b(json.dumps(told).encode(), digest_size=16).digest()
 
 
 def _plainly_alike(issued: list[tuple[str, Any]], left: list[tuple[str, Any]]) -> bool:

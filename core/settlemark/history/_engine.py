@@ -3,41 +3,84 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from settlemark._chronicle import Chronicle, Record
 from settlemark._logs import about
 from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
+from settlemark.history._so_far import so_far
 
 _log = logging.getLogger("settlemark")
+_NAME = re.compile(r"(.*#\d+)([@.]\d+)?", re.DOTALL)
+"""How the chronicle calls a transaction; and behind it which of its records, or after how many of its acts."""
 
 
 class Historian:
     """Appends what a protocol decides to a file. A file that cannot be written stops the history, and nothing else.
 
+    A file that has a history already is gone on with: its clock runs on, what was never written since reads as it stood
+    there, and a transaction that is called as one of it gets an id of its own, `NAME+CLOCK`.
+
     Attributes:
         chronicle: what the protocol tells its decisions to.
+
+    Raises:
+        UsageError: another one writes the file, or it is no history; nothing was changed.
+        OSError: it cannot be opened.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
         self._file: HistoryFile | None = HistoryFile(path)
+        try:
+            self._before = so_far(path)
+        except BaseException:
+            self.close()
+            raise
+        self._renamed: set[str] = set()
         self.chronicle = Chronicle(self._write, self._retract)
 
     def _write(self, record: Record) -> None:
-        self._put(lambda file: file.write(OpRecord(**record)))
+        self._put(lambda file: file.write(OpRecord(**(self._running_on(record) if self._before.clock else record))))
 
     def _retract(self, name: str) -> None:
-        self._put(lambda file: file.retract(name))
+        # Of a name that is in the file from before, too, what was written here is meant, if anything was.
+        self._put(lambda file: file.retract(self._named(name) if name in self._renamed else name))
+
+    def _running_on(self, record: Record) -> Record:
+        """Return a record of a clock that began at 0 as one of the clock of the file."""
+        before = self._before
+        reads: dict[str, Any] = record.get("read_values", {})
+        stood = {cell: before.standing[cell] for cell in reads if reads[cell] is None and cell in before.standing}
+        if record["id"] in before.ids:
+            self._renamed.add(record["id"])
+        preds = {self._named(pred) for pred in record.get("preds", ())} | {wrote.id for wrote in stood.values()}
+        return record | {
+            "id": self._named(record["id"]),
+            "read_time": record["read_time"] + before.clock,
+            "write_time": record["write_time"] + before.clock,
+            "read_values": {cell: value and self._named(value) for cell, value in reads.items()}
+            | {cell: wrote.value for cell, wrote in stood.items()},
+            "write_values": {cell: self._named(value) for cell, value in record.get("write_values", {}).items()},
+            "preds": sorted(preds),
+        }
+
+    def _named(self, text: str) -> str:
+        found = _NAME.fullmatch(text)
+        if found is None or found[1] not in self._before.ids:
+            return text
+        return f"{found[1]}+{self._before.clock}{found[2] or ''}"
 
     def _put(self, put: Callable[[HistoryFile], None]) -> None:
         if self._file is None:
             return
         try:
             put(self._file)
-        except OSError as error:
+        except Exception as error:  # the protocol is in the midst of a step: nothing of a history may end it
             self.close()
             _log.error(
                 "the history %s ends here, it cannot be written: %s", self._path, error,

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+import sys
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, ClassVar, Self
 
 import msgspec
 
 from settlemark._errors import UsageError
 from settlemark.history._record import OpRecord
 
+if sys.platform != "win32":
+    import fcntl
+
 _CHUNK = 1 << 20
+_BOM = b"\xef\xbb\xbf"
 _RETRACTED = b'{"retracted":'
+
+
+class _Retraction(msgspec.Struct):
+    retracted: str
 
 
 class HistoryError(UsageError, ValueError):
@@ -28,25 +42,36 @@ def read(path: str | Path) -> Iterator[OpRecord]:
     """
     decode = msgspec.json.Decoder(OpRecord).decode
     retracted = _retracted(path)
-    number = 0
-    with Path(path).open("rb", buffering=_CHUNK) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                record = decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-                if line.isspace() or line.startswith(_RETRACTED):
-                    continue
-                raise _bad(str(path), number, error) from None
-            # What a transaction read at several moments is several records, told apart behind an `@`.
-            if retracted and (record.id in retracted or record.id.rpartition("@")[0] in retracted):
-                record = msgspec.structs.replace(record, aborted=True)
-            yield record
+    for number, line in lines(path):
+        try:
+            record = decode(line)
+        except (ValueError, RecursionError) as error:
+            if line.isspace() or line.startswith(_RETRACTED):
+                continue
+            raise bad_line(path, number, error) from None
+        # What a transaction read at several moments is several records, told apart behind an `@`.
+        if retracted and (record.id in retracted or record.id.rpartition("@")[0] in retracted):
+            record = msgspec.structs.replace(record, aborted=True)
+        yield record
 
 
 def _retracted(path: str | Path) -> set[str]:
     """Return the ids of what was taken back: told behind its own line, and to be known before it."""
+    decode, found = msgspec.json.Decoder(_Retraction).decode, set[str]()
+    for number, line in lines(path):
+        if line.startswith(_RETRACTED):
+            try:
+                found.add(decode(line).retracted)
+            except ValueError as error:
+                raise bad_line(path, number, error) from None
+    return found
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers, without the mark of UTF-8 that some editors begin one with."""
     with Path(path).open("rb", buffering=_CHUNK) as file:
-        return {str(msgspec.json.decode(line)["retracted"]) for line in file if line.startswith(_RETRACTED)}
+        for number, line in enumerate(file, 1):
+            yield number, line.removeprefix(_BOM) if number == 1 else line
 
 
 def ordered(records: Iterable[OpRecord]) -> list[OpRecord]:
@@ -55,11 +80,78 @@ def ordered(records: Iterable[OpRecord]) -> list[OpRecord]:
 
 
 class LineFile:
-    """A file of JSON Lines that is written line by line, each in one piece, and may be read meanwhile."""
+    """A file of JSON Lines that is written line by line, each in one piece, and may be read meanwhile.
+
+    It has one writer at a time. What a writer that died has left of its last line is cut off.
+
+    Raises:
+        UsageError: another writer has it open, or its last line is none of this kind; nothing was changed. Attribute
+            `file`.
+        OSError: it cannot be opened.
+    """
+
+    _beginnings: ClassVar[tuple[bytes, ...]] = ()
 
     def __init__(self, path: str | Path) -> None:
         self._encoder = msgspec.json.Encoder()
-        self._file: IO[bytes] = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open until it is closed
+        self._lock = threading.Lock()
+        self._file: IO[bytes] = Path(path).open("ab+", buffering=0)  # noqa: SIM115 - open until it is closed
+        try:
+            if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._claim(path)
+                self._mend_end(path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _claim(self, path: str | Path) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{path} is being written by another one: close that first, or name another file", file=str(path)
+            ) from None
+        except OSError:
+            return  # a file system without locks: the caller has to see to it
+
+    def _mend_end(self, path: str | Path) -> None:
+        """Make the file end with a whole line."""
+        last = self._behind_the_last_newline()
+        if not last:
+            return
+        with suppress(ValueError, RecursionError):
+            msgspec.json.decode(last)
+            self._append(b"\n")
+            return
+        if not any(last.startswith(known) or known.startswith(last) for known in self._beginnings):
+            raise UsageError(f"the last line of {path} was not written here: name another file", file=str(path))
+        self._file.truncate(self._file.seek(0, os.SEEK_END) - len(last))
+
+    def _behind_the_last_newline(self) -> bytes:
+        at, last = self._file.seek(0, os.SEEK_END), b""
+        while at and b"\n" not in last:
+            size = min(at, _CHUNK)
+            at = self._file.seek(at - size)
+            last = self._file.read(size) + last
+        return last.rpartition(b"\n")[2]
+
+    def _append(self, line: bytes) -> None:
+        """Write a whole line, or nothing and raise OSError: a disk that gets full takes a part of one."""
+        done = 0
+        with self._lock:
+            try:
+                while done < len(line):
+                    taken = self._file.write(line[done:])
+                    if not taken:
+                        raise OSError(errno.EIO, os.strerror(errno.EIO))
+                    done += taken
+            except OSError:
+                if done:
+                    with suppress(OSError):
+                        self._file.truncate(os.fstat(self._file.fileno()).st_size - done)
+                raise
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""
@@ -83,17 +175,20 @@ class HistoryFile(LineFile):
     ['ada']
     """
 
+    _beginnings = (b'{"read_set":', _RETRACTED)
+
     def write(self, record: OpRecord) -> None:
         """Append one record, in one piece.
 
         Raises:
-            TypeError: a value of it is no JSON; nothing was written.
+            TypeError, ValueError, OverflowError: a value of it is no JSON; nothing was written.
+            OSError: it cannot be written; nothing was.
         """
-        self._file.write(encode(record, self._encoder) + b"\n")
+        self._append(encode(record, self._encoder) + b"\n")
 
     def retract(self, name: str) -> None:
         """Note that the operation with this id was taken back."""
-        self._file.write(self._encoder.encode({"retracted": name}) + b"\n")
+        self._append(self._encoder.encode({"retracted": name}) + b"\n")
 
 
 def encode(record: OpRecord, encoder: msgspec.json.Encoder | None = None) -> bytes:
@@ -104,11 +199,12 @@ def encode(record: OpRecord, encoder: msgspec.json.Encoder | None = None) -> byt
     return (encoder or msgspec.json.Encoder()).encode(plain)
 
 
-def _bad(path: str, number: int, error: Exception) -> HistoryError:
+def bad_line(path: str | Path, number: int, error: Exception) -> HistoryError:
+    """Return the error for a line that could not be decoded."""
     told, _, where = str(error).partition(" - at `$")
     field = where.rstrip("`").removeprefix(".") or None
     at = "" if field is None else f", field {field}"
-    return HistoryError(f"{path}, line {number}{at}: {told}", file=path, line=number, field=field)
+    return HistoryError(f"{path}, line {number}{at}: {told}", file=str(path), line=number, field=field)
 
 
-__all__ = ["HistoryError", "HistoryFile", "encode", "ordered", "read"]
+__all__ = ["HistoryError", "HistoryFile", "LineFile", "bad_line", "encode", "lines", "ordered", "read"]

@@ -6,8 +6,7 @@ both clocks, and whether effects have left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -89,16 +88,29 @@ def comparable(value: Any) -> Any:
         return value
     if kind is bool:
         return _TRUE if value else _FALSE
-    return tuple(_parts(value))
+    return _flat(value)
 
 
-def _parts(value: dict[str, Any] | list[Any] | tuple[Any, ...]) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield "{"
-        yield frozenset((key, comparable(item)) for key, item in value.items())
-    else:
-        yield "["
-        yield from map(comparable, value)
+def _flat(value: Any) -> tuple[Any, ...]:
+    """Return a value with each list and object before what is in it: to hash and compare it goes no deeper then."""
+    flat: list[Any] = []
+    rest: list[Any] = [value]
+    while rest:
+        part: Any = rest.pop()
+        if isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            keys = sorted(fields, key=str)
+            flat.append(("{", *keys))
+            rest += [fields[key] for key in reversed(keys)]
+        elif isinstance(part, list | tuple):
+            items = cast("list[object]", part)
+            flat.append(("[", len(items)))
+            rest += reversed(items)
+        elif isinstance(part, bool):
+            flat.append(_TRUE if part else _FALSE)
+        else:
+            flat.append(part)
+    return tuple(flat)
 
 
 _TRUE, _FALSE = ("true",), ("false",)

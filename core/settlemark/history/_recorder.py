@@ -15,6 +15,8 @@ import msgspec
 from settlemark._errors import StateError
 from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
+from settlemark.history._so_far import SoFar, so_far
+from settlemark.history._values import plain
 
 Effects = Iterable[tuple[str, Any]]
 T = TypeVar("T")
@@ -24,7 +26,14 @@ class Recorder:
     """Records operations of any agent loop: `begin` when it has read what it plans on, `commit` when it has acted.
 
     Args:
-        path: the file to append to; without one the records are kept in `records`.
+        path: the file to append to; without one the records are kept in `records`. A history that is there is gone on
+            with, at its clock.
+
+    Values are recorded as JSON, as they are when they are given: what is none by its fields or its text.
+
+    Raises:
+        UsageError: another one writes the file, or it is no history; nothing was changed.
+        OSError: it cannot be opened.
 
     Safe for threads. The clock ticks once a commit, read-only ones too. Who had written the cell that an operation read
     is noted as its direct predecessor. What is known of a cell before the first write is `seed`ed, so that reading it
@@ -44,15 +53,20 @@ class Recorder:
     def __init__(self, path: str | Path | None = None) -> None:
         self.records: list[OpRecord] = []
         self._file = None if path is None else HistoryFile(path)
-        self._clock = 0
-        self._writers: dict[str, str] = {}
-        self._times: dict[str, int] = {}
+        try:
+            before = SoFar() if path is None else so_far(path)
+        except BaseException:
+            self.close()
+            raise
+        self._clock = before.clock
+        self._writers = {cell: wrote.id for cell, wrote in before.last.items()}
+        self._times = {cell: wrote.time for cell, wrote in before.last.items()}
         self._lock = threading.Lock()
         self._shared: dict[str, Any] = {}
 
     @property
     def clock(self) -> int:
-        """How many operations have committed: the time at which one that begins now begins."""
+        """When the last operation has committed: the time at which one that begins now begins."""
         return self._clock
 
     def written_at(self, cell: str) -> int:
@@ -91,7 +105,7 @@ class Recorder:
             preds = [self._writers[cell] for cell in reads or {} if cell in self._writers]
             began = self._clock
         return Operation(
-            agent=agent, reads=dict(reads or {}), tool=tool, registry=dict(registry or {}), barrier=barrier, name=name,
+            agent=agent, reads=_plain(reads), tool=tool, registry=dict(registry or {}), barrier=barrier, name=name,
             preds=list(dict.fromkeys(preds)), began=began, _recorder=self,
         )  # fmt: skip
 
@@ -156,21 +170,25 @@ class Recorder:
 
     def _commit(self, begun: Operation, parts: dict[str, Any]) -> OpRecord:
         acting = _ACTING.get()
-        if acting is not None and acting.is_of(self) and parts["write_values"] and begun.tool is None:
-            acting.wrote = True
-            begun.agent, begun.tool, begun.registry = acting.plan.agent, acting.plan.tool, acting.plan.registry
+        acts = acting is not None and acting.is_of(self) and parts["write_values"] and begun.tool is None
+        if acting is not None and acts:
             parts["write_registry"] = acting.registry
+        by = acting.plan if acting is not None and acts else begun
         with self._lock:
+            begun.require_open()
             time = self._clock + 1
             record = OpRecord(
-                id=str(time), agent=begun.agent, read_time=begun.began, write_time=time, read_values=begun.reads,
-                planned_tool=begun.tool, read_registry=begun.registry, preds=begun.preds, direct=True,
+                id=str(time), agent=by.agent, read_time=begun.began, write_time=time, read_values=_plain(begun.reads),
+                planned_tool=by.tool, read_registry=dict(by.registry), preds=begun.preds, direct=True,
                 read_barrier=begun.barrier, name=begun.name, **parts,
             )  # fmt: skip
             if self._file is not None:
                 self._file.write(record)
             else:
                 self.records.append(record)
+            begun.end()
+            if acting is not None and acts:
+                acting.wrote = True
             self._clock = time
             for cell in record.write_values:
                 self._writers[cell] = record.id
@@ -215,12 +233,14 @@ class Operation:
 
         Raises:
             StateError: it has ended.
-            TypeError: a value is no JSON; nothing was recorded.
+            UnicodeEncodeError: a text cannot be written to the file; nothing was recorded, and it can be committed
+                again. So it is with any other error.
+            OSError: the file cannot be written.
         """
-        self._end()
-        issued = list(io)
+        self.require_open()
+        issued = _plain_effects(io)
         parts = {
-            "write_values": dict(writes or {}), "io": issued, "co": issued if co is None else list(co),
+            "write_values": _plain(writes), "io": issued, "co": issued if co is None else _plain_effects(co),
             "write_registry": self.registry if registry is None else dict(registry), "write_barrier": barrier,
             "externalized": externalized,
         }  # fmt: skip
@@ -228,14 +248,27 @@ class Operation:
 
     def drop(self) -> None:
         """End it without a record: it was refused, or has failed."""
-        self._end()
+        self.require_open()
+        self.end()
 
-    def _end(self) -> None:
+    def require_open(self) -> None:
+        """Refuse what comes behind the end."""
         if self._ended:
             raise StateError(
                 f"this operation of {self.agent} has ended: begin another", transaction=self.name, state=None
             )
+
+    def end(self) -> None:
+        """Note that nothing comes any more: the recorder does when it has the record."""
         self._ended = True
+
+
+def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {str(cell): plain(value) for cell, value in (values or {}).items()}
+
+
+def _plain_effects(effects: Effects) -> list[tuple[str, Any]]:
+    return [(str(cell), plain(value)) for cell, value in effects]
 
 
 @dataclass(eq=False)

@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from settlemark.history._entries import entries
-from settlemark.history._files import LineFile, _bad
+from settlemark.history._files import LineFile, bad_line, lines
 from settlemark.history._messages import is_mapping
 
-_CHUNK = 1 << 20
 _LOOKED_AT = 20
 
 
@@ -59,15 +58,14 @@ def replica_reads(path: str | Path) -> Iterator[ReplicaRead]:
         OSError: the file cannot be read.
     """
     decode = msgspec.json.Decoder(ReplicaRead).decode
-    with Path(path).open("rb", buffering=_CHUNK) as file:
-        for number, line in enumerate(file, 1):
-            if line.isspace():
-                continue
-            try:
-                read = decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-                raise _bad(str(path), number, error) from None
-            yield read
+    for number, line in lines(path):
+        if line.isspace():
+            continue
+        try:
+            read = decode(line)
+        except (ValueError, RecursionError) as error:
+            raise bad_line(path, number, error) from None
+        yield read
 
 
 def is_read_log(path: str | Path) -> bool:
@@ -91,13 +89,16 @@ class ReplicaReadFile(LineFile):
     ['eu']
     """
 
+    _beginnings = (b'{"cell":',)
+
     def __call__(self, read: ReplicaRead) -> None:
         """Append one read, in one piece.
 
         Raises:
-            TypeError: its value is no JSON; nothing was written.
+            TypeError, ValueError, OverflowError: its value is no JSON; nothing was written.
+            OSError: it cannot be written; nothing was.
         """
-        self._file.write(self._encoder.encode(read) + b"\n")
+        self._append(self._encoder.encode(read) + b"\n")
 
 
 __all__ = ["ReplicaRead", "ReplicaReadFile", "is_read_log", "replica_reads"]

@@ -9,9 +9,9 @@ as Adya and Elle do: `G0` by writes alone, `G1c` by writes and reads of them, `G
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from settlemark._scope import Scope
@@ -163,14 +163,20 @@ def _conflicts(accesses: list[_Access]) -> Iterable[Edge]:
 
 
 def _every_conflict(accesses: list[_Access]) -> list[Edge]:
-    """Return one edge for each pair of transactions and each way in which they conflict, the earliest."""
+    """Return one edge for each pair of transactions and each way in which they conflict."""
     edges: dict[tuple[Hashable, Hashable, How], Edge] = {}
-    for n, (place, transaction, kind, scope) in enumerate(accesses):
-        for before, other, earlier, where in accesses[:n]:
-            if other == transaction or "write" not in (kind, earlier) or not where.overlaps(scope):
-                continue
-            how: How = "rw" if earlier == "read" else "ww" if kind == "write" else "wr"
-            edges.setdefault((other, transaction, how), Edge(other, transaction, how, scope.text, (before, place)))
+    first: dict[Scope, dict[tuple[Hashable, Kind], int]] = {scope: {} for *_, scope in accesses}
+    overlapping = {scope: [known for other, known in first.items() if other.overlaps(scope)] for scope in first}
+    for place, transaction, kind, scope in accesses:
+        for known in overlapping[scope]:
+            for (other, earlier), before in known.items():
+                if other == transaction or (kind == "read" and earlier == "read"):
+                    continue
+                how: How = "rw" if earlier == "read" else "ww" if kind == "write" else "wr"
+                key = other, transaction, how
+                if key not in edges:
+                    edges[key] = Edge(other, transaction, how, scope.text, (before, place))
+        first[scope].setdefault((transaction, kind), place)
     return list(edges.values())
 
 
@@ -196,34 +202,57 @@ def _shortest(edges: list[Edge]) -> Iterable[Cycle]:
 
 
 def _closed(starts: list[Edge], rest: list[Edge]) -> tuple[Edge, ...] | None:
-    """Return the shortest cycle of one of the first edges and any of the rest, or None."""
-    onwards: dict[Hashable, list[Edge]] = defaultdict(list)
+    """Return the shortest cycle of one of the first edges and any of the rest, or None.
+
+    There may be as many edges as pairs of transactions: so sets of transactions are the bits of a number, and all
+    first edges that lead to one transaction take one search, which is no deeper than the best cycle is long.
+    """
+    number = {name: n for n, name in enumerate(dict.fromkeys(name for edge in [*starts, *rest] for name in edge[:2]))}
+    edges: dict[tuple[int, int], Edge] = {}
+    onwards, backwards = [0] * len(number), [0] * len(number)
     for edge in rest:
-        onwards[edge.before].append(edge)
-    best: tuple[Edge, ...] | None = None
-    for start in starts:
-        path = _path(onwards, start.after, start.before)
-        if path is not None and (best is None or len(path) + 1 < len(best)):
-            best = (start, *path)
-    return best
+        before, after = number[edge.before], number[edge.after]
+        edges.setdefault((before, after), edge)
+        onwards[before] |= 1 << after
+        backwards[after] |= 1 << before
+    first: dict[tuple[int, int], Edge] = {}
+    closing: dict[int, int] = {}
+    for edge in starts:
+        before, after = number[edge.before], number[edge.after]
+        first.setdefault((before, after), edge)
+        closing[after] = closing.get(after, 0) | 1 << before
+    best: list[int] = []
+    for source, ends in closing.items():
+        path = _path(onwards, backwards, source, ends, most=len(best) - 1 if best else len(number))
+        if path:
+            best = path
+    return (first[best[-1], best[0]], *(edges[step] for step in pairwise(best))) if best else None
 
 
-def _path(onwards: dict[Hashable, list[Edge]], source: Hashable, target: Hashable) -> list[Edge] | None:
-    came: dict[Hashable, Edge | None] = {source: None}
-    queue = deque([source])
-    while queue:
-        node = queue.popleft()
-        if node == target:
-            path: list[Edge] = []
-            while (edge := came[node]) is not None:
-                path.append(edge)
-                node = edge.before
-            return path[::-1]
-        for edge in onwards.get(node, ()):
-            if edge.after not in came:
-                came[edge.after] = edge
-                queue.append(edge.after)
-    return None
+def _path(onwards: list[int], backwards: list[int], source: int, ends: int, *, most: int) -> list[int]:
+    """Return the shortest path from a node to any of some others, of so many nodes at most; or nothing."""
+    levels = [1 << source]
+    reached = levels[0]
+    while not levels[-1] & ends:
+        following = 0
+        for node in _bits(levels[-1]):
+            following |= onwards[node]
+        following &= ~reached
+        if not following or len(levels) >= most:
+            return []
+        levels.append(following)
+        reached |= following
+    path = [next(_bits(levels.pop() & ends))]
+    while levels:
+        path.append(next(_bits(levels.pop() & backwards[path[-1]])))
+    return path[::-1]
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
 
 
 def _components(following: dict[Hashable, set[Hashable]]) -> list[list[Hashable]]:

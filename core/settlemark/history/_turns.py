@@ -7,6 +7,7 @@ turn's writes in the order in which they were issued, and in that in which they 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,9 +21,10 @@ from settlemark.history._touches import Tools, Touch
 
 @dataclass(eq=False)
 class _Call:
+    id: Hashable
     touch: Touch
     turn: _Turn
-    state: str = "open"
+    number: int
     at: float | None = None
 
     @property
@@ -32,23 +34,18 @@ class _Call:
 
 @dataclass(eq=False)
 class _Turn:
+    key: Hashable
     agent: str
     name: str | None
     seen: dict[str, Seen]
-    calls: list[_Call] = field(default_factory=list["_Call"])
+    issued: int = 0
+    open: dict[int, _Call] = field(default_factory=dict[int, "_Call"])
+    written: list[_Call] = field(default_factory=list["_Call"])
     told: bool = False
-
-    @property
-    def ended(self) -> bool:
-        return all(call.state != "open" for call in self.calls)
-
-    @property
-    def writes(self) -> list[_Call]:
-        return [call for call in self.calls if call.state == "done" and call.touch.does == "write"]
 
     def orders(self) -> tuple[list[Pair], list[Pair]] | None:
         """Return its writes as they were issued and as they ended; None where nobody knows the latter."""
-        writes = self.writes
+        writes = sorted(self.written, key=lambda call: call.number)
         times = [call.at for call in writes if call.at is not None]
         if len(set(times)) < len(writes):
             return None
@@ -71,7 +68,7 @@ class Turns:
         self.tools = tools
         self.cells = recorder.shared(Cells)
         self._lock = self.cells.lock
-        self._open: dict[Hashable, list[_Call]] = {}
+        self._open: dict[Hashable, deque[_Call]] = {}
         self._turns: dict[Hashable, _Turn] = {}
         self._seen: dict[str, dict[str, Seen]] = {}
         self._numbers = count(1)
@@ -100,11 +97,12 @@ class Turns:
             key: Hashable = object() if turn is None else turn
             found = self._turns.get(key)
             if found is None:
-                found = self._turns[key] = _Turn(agent, name, self._seen.pop(agent, {}))
+                found = self._turns[key] = _Turn(key, agent, name, self._seen.pop(agent, {}))
             for each in calls:
-                call = _Call(self.tools.of(each.tool, each.arguments), found)
-                found.calls.append(call)
-                self._open.setdefault(each.id, []).append(call)
+                call = _Call(each.id, self.tools.of(each.tool, each.arguments), found, found.issued)
+                found.open[call.number] = call
+                found.issued += 1
+                self._open.setdefault(each.id, deque()).append(call)
 
     def ended(
         self, call: Hashable, result: Any, *, failed: bool = False, since: int = 0, at: float | None = None
@@ -122,19 +120,20 @@ class Turns:
             waiting = self._open.get(call)
             if not waiting:
                 return False
-            found = waiting.pop(0)
+            found = waiting.popleft()
             if not waiting:
                 del self._open[call]
-            found.state, found.at = "failed" if failed else "done", at
-            turn = found.turn
+            turn, found.at = found.turn, at
+            del turn.open[found.number]
             if failed:
                 pass
             elif found.touch.does == "read":
                 for cell in found.touch.cells:
                     self.read(turn.agent, cell, result, since=since)
             else:
+                turn.written.append(found)
                 self._write(turn, found)
-            if turn.ended:
+            if not turn.open:
                 self._finish(turn)
             return True
 
@@ -171,26 +170,24 @@ class Turns:
             self._seen.clear()
 
     def _write(self, turn: _Turn, call: _Call) -> None:
-        orders = turn.orders() if turn.ended else None
+        orders = None if turn.open else turn.orders()
         turn.told = orders is not None
         io, co = orders or (None, None)
         writes = dict.fromkeys(call.touch.cells, call.touch.value)
         turn.seen = self.cells.commit(turn.agent, turn.seen, writes, io=io, co=co, name=turn.name)
 
     def _finish(self, turn: _Turn) -> None:
-        for key in [key for key, known in self._turns.items() if known is turn]:
-            del self._turns[key]
-        for call in turn.calls:
-            if call.state == "open":
-                call.state = "unanswered"
-                self.unanswered += 1
-        for key in [key for key, calls in self._open.items() if any(call.turn is turn for call in calls)]:
-            left = [call for call in self._open.pop(key) if call.turn is not turn]
-            if left:
-                self._open[key] = left
-        if not turn.writes:  # it has acted on nothing yet
+        del self._turns[turn.key]
+        self.unanswered += len(turn.open)
+        for call in turn.open.values():
+            waiting = self._open[call.id]
+            waiting.remove(call)
+            if not waiting:
+                del self._open[call.id]
+        turn.open.clear()
+        if not turn.written:  # it has acted on nothing yet
             self._seen[turn.agent] = {**turn.seen, **self._seen.get(turn.agent, {})}
-        elif len(turn.writes) > 1 and not turn.told:
+        elif len(turn.written) > 1 and not turn.told:
             orders = turn.orders()
             if orders is None:
                 self.unordered += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,44 @@ def test_a_ledger_is_checked_too(run, tmp_path):
         pass
     for name in (str(ledger), f"sqlite:///{ledger}"):
         assert run("check", name).exit_code == 0
+
+
+OP = '{"agent":"a","read_time":0,"write_time":1'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (OP + "}\n" + '{"retracted":"a', "h.jsonl, line 2: Input data was truncated"),
+        (OP + ',"write_values":{"x":' + "[" * 100_000 + "]" * 100_000 + "}}\n", "line 1"),
+    ],
+)
+def test_input_that_cannot_be_read_is_named_and_the_exit_status_is_2(run, tmp_path, text, said):
+    path = tmp_path / "h.jsonl"
+    path.write_text(text)
+    found = run("check", str(path))
+    assert (found.exit_code, said in found.stderr, type(found.exception)) == (2, True, SystemExit)
+
+
+@pytest.mark.parametrize("name", ["h[/red].jsonl", "h[red].jsonl"])
+def test_a_name_is_told_as_it_is_whatever_it_looks_like(run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).parent.mkdir(exist_ok=True)
+    clean(name)
+    found = run("check", name)
+    assert (found.exit_code, f"{name}: 1 operations" in found.stdout) == (0, True)
+
+
+def test_halves_of_characters_are_told_as_json_escapes_them(run, tmp_path):
+    path = tmp_path / "t.jsonl"
+    call = {"id": "1", "type": "function", "function": {"name": "set_\ud800", "arguments": '{"a": 1}'}}
+    lines = [{"role": "assistant", "content": None, "tool_calls": [call]},
+             {"role": "tool", "tool_call_id": "1", "content": "ok"}]  # fmt: skip
+    path.write_text("\n".join(map(json.dumps, lines)))
+    found = run("check", str(path))
+    assert (found.exit_code, "set_\\ud800" in found.stdout) == (0, True)
+    found = run("check", str(path), "--json")
+    assert list(json.loads(found.stdout)[0]["tools"]) == ["set_\ud800"]
 
 
 # ---- traces of others

@@ -29,7 +29,18 @@ def a1(history, *, own=False):
     }
 
 
+def eras(history):
+    """How often the clock of supersteps has begun anew up to each record: whenever a barrier is lower than the last."""
+    era, last, found = 0, 0, []
+    for record in history:
+        if record.write_barrier is not None:
+            era, last = era + (record.write_barrier < last), record.write_barrier
+        found.append(era)
+    return found
+
+
 def a1_semantic(history):
+    era = eras(history)
     return {
         i
         for i, reader in enumerate(history, 1)
@@ -38,6 +49,7 @@ def a1_semantic(history):
         if i != j
         and reader.agent != writer.agent
         and None not in (reader.read_barrier, reader.write_barrier, writer.write_barrier)
+        and era[i - 1] == era[j - 1]
         and reader.read_barrier < writer.write_barrier <= reader.write_barrier
         and not same(reader.read_values[cell], writer.write_values[cell])
     }
@@ -53,24 +65,35 @@ def a2(history):
     }
 
 
+def meant(history, reader, name):
+    """The records that an id means to the one at a place: the last before it that bore it, or else the first after."""
+    places = [place for place, record in enumerate(history, 1) if (record.id or str(place)) == name]
+    return [place for place in places if place < reader][-1:] or places[:1]
+
+
 def closure(history):
-    """What each record observed, directly or not, by their ids."""
-    known = {}
-    for place, record in enumerate(history, 1):
-        found = set(record.preds)
-        if record.direct:
-            for pred in record.preds:
-                found |= known.get(pred, set())
-        known[record.id or str(place)] = found
-    return [known[record.id or str(place)] for place, record in enumerate(history, 1)]
+    """The places of what each record observed, directly or not."""
+    direct = [
+        {place for pred in record.preds for place in meant(history, reader, pred)}
+        for reader, record in enumerate(history, 1)
+    ]
+    known = None
+    found = direct
+    while found != known:
+        known = found
+        found = [
+            places.union(*(known[place - 1] for place in places)) if record.direct else places
+            for record, places in zip(history, direct, strict=True)
+        ]
+    return found
 
 
 def a3(history, *, left=False):
-    aborted = {record.id or str(place) for place, record in enumerate(history, 1) if record.aborted}
+    aborted = {place for place, record in enumerate(history, 1) if record.aborted}
     return {
         j
-        for j, (record, preds) in enumerate(zip(history, closure(history), strict=True), 1)
-        if (record.externalized if left else not record.aborted) and preds & aborted
+        for j, (record, observed) in enumerate(zip(history, closure(history), strict=True), 1)
+        if (record.externalized if left else not record.aborted) and observed & aborted
     }
 
 

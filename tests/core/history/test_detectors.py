@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -9,19 +11,30 @@ from tests.core.history import naive
 from tests.extent import ALL
 
 from settlemark.history import ANOMALIES, HistoryError, OpRecord, analyze, ordered
+from settlemark.history._detectors import CausalCascade, Residue, _remembered
 from settlemark.history._record import comparable
 from settlemark.history._window import Latest, Write
 
 CELLS, AGENTS = "xyz", ["ada", "bob", "cy"]
-values = st.sampled_from([None, "v0", "v1", 0, 1, 1.0, True, False, [1], {"a": 1}])
+LONG = "v" * 100
+values = st.sampled_from(
+    [None, "v0", "v1", 0, 1, 1.0, True, False, [1], [1.0], [True], {"a": 1}, {"a": 1.0, "b": LONG}, LONG, [LONG]]
+)
 written = st.dictionaries(st.sampled_from(CELLS), values, max_size=2)
 pairs = st.lists(st.tuples(st.sampled_from("mn"), st.sampled_from([1, 2])), max_size=3)
 
 
 @st.composite
 def histories(draw, most=12):
-    """Histories whose write times are their places, so that every window and every chain of them occurs."""
-    steps = sorted(draw(st.lists(st.integers(1, 4), min_size=0, max_size=most)))
+    """Histories whose write times are their places, so that every window and every chain of them occurs.
+
+    Supersteps may begin anew, preds be anywhere or nowhere, and ids be used again.
+    """
+    steps = draw(st.lists(st.integers(1, 4), min_size=0, max_size=most))
+    if draw(st.booleans()):
+        steps.sort()
+    places = st.integers(1, len(steps) + 1).map(str)
+    again = draw(st.booleans())
     history = []
     for place, step in enumerate(steps, 1):
         issued = draw(pairs)
@@ -39,10 +52,11 @@ def histories(draw, most=12):
                 io=issued,
                 co=draw(st.permutations(issued) | pairs),
                 aborted=draw(st.booleans()),
-                preds=draw(st.lists(st.integers(1, place - 1).map(str), max_size=2)) if place > 1 else [],
+                id=draw(st.just("") | places) if again else "",
+                preds=draw(st.lists(places, max_size=2)),
                 direct=draw(st.booleans()),
                 externalized=draw(st.booleans()),
-                read_barrier=draw(st.none() | st.integers(0, step - 1)),
+                read_barrier=draw(st.none() | st.integers(0, 4)),
                 write_barrier=draw(st.sampled_from([None, step])),
             )
         )
@@ -76,6 +90,57 @@ def test_the_level_is_the_first_anomaly_on_the_path_that_is_there(history):
         present.index(True) if any(present) else 4,
         {anomaly for anomaly, there in zip(ANOMALIES, present, strict=True) if not there},
     )
+
+
+@settings(max_examples=500 if ALL else 100)
+@given(histories(most=8))
+def test_a_witness_of_a_cascade_names_a_retracted_record_that_was_observed(history):
+    found = analyze(history)
+    for reader, behind in (witness.records for name in ("A3", "A3x") for witness in found[name].witnesses):
+        assert behind in naive.closure(history)[reader - 1]
+        assert history[behind - 1].aborted
+
+
+def test_who_waits_for_a_record_is_forgotten_when_it_has_come():
+    cascade = CausalCascade()
+    chain = [OpRecord(agent="a", read_time=0, write_time=n, preds=[str(n + 1)], direct=True) for n in range(1, 50)]
+    for place, record in enumerate([*chain, OpRecord(agent="a", read_time=0, write_time=50)], 1):
+        cascade.add(place, record)
+    assert (cascade._waiting, cascade._suspects) == ({}, {})
+    assert [verdict.count for verdict in cascade.verdicts()] == [0, 0]
+
+
+documents = st.recursive(
+    values | st.text(max_size=3) | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(documents, documents)
+@example([1], [1.0])
+@example([1], [True])
+@example({"a": 1, "b": 2}, {"b": 2.0, "a": 1.0})
+@example(LONG, [LONG])
+@example("[1]", [1])
+@example(2**60 * 1.0, 2**60)
+@example([1e300], [int(1e300)])
+@example([[1], 2], [[1, 2]])
+@example([], {})
+@example([True], [["true"]])
+@example(True, ["true"])
+def test_values_are_remembered_as_the_same_exactly_when_they_are(one, other):
+    assert (_remembered(one) == _remembered(other)) is (comparable(one) == comparable(other))
+    assert _remembered([one]) == _remembered((one,))
+    assert hash(_remembered([one])) == hash(_remembered(json.loads(json.dumps([one]))))
+
+
+def test_a_history_of_large_documents_is_remembered_by_a_digest_of_each():
+    residue = Residue()
+    for place in range(1, 50):
+        document = {"text": f"{place}" * 10_000}
+        residue.add(place, OpRecord(agent="a", read_time=0, write_time=place, write_values={"c": document}))
+    assert {len(known) for known in residue._written["c"]} == {16}
 
 
 writes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=40)

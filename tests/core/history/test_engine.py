@@ -8,13 +8,13 @@ import random
 
 import pytest
 
-from settlemark import Settlement, Stale, effect
+from settlemark import Settlement, Stale, UsageError, effect
 from settlemark._chronicle import Chronicle
 from settlemark._image import image, load
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._txn import Mode
-from settlemark.history import Level, analyze, read
+from settlemark.history import HistoryError, Level, analyze, read
 
 
 @pytest.fixture
@@ -162,13 +162,90 @@ async def test_whatever_agents_do_beside_each_other_no_anomaly_is_in_it(url, pat
 def test_each_process_that_shares_a_store_can_write_all_of_it(tmp_path):
     url = f"sqlite:///{tmp_path / 'trip.db'}"
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    names = [f"{agent}/{n}" for n in range(3) for agent in ("ada", "bob")]
     with Settlement(url, history=one) as first, Settlement(url, history=two) as second:
-        for name, settlement in (("ada/1", first), ("bob/1", second), ("ada/2", first), ("bob/2", second)):
-            with settlement.transaction(name) as tx:
+        for name in names:
+            with (first if name.startswith("ada") else second).transaction(name) as tx:
                 tx.read("cell:/x")
                 tx.call(sync(put), cell="x")
-    assert [record.name for record in read(two)] == ["ada/1", "bob/1", "ada/2", "bob/2"][-len(list(read(two))) :]
-    assert [record.name for record in read(one)][:3] == ["ada/1", "bob/1", "ada/2"]
+    assert [record.name for record in read(one)] == names
+    assert list(read(two)) == list(read(one))
+
+
+def test_a_later_process_goes_on_with_the_history_at_its_clock(url, path):
+    for n in (1, 2, 3):
+        with Settlement(url, history=path) as settlement, settlement.transaction(f"ada/{n}") as tx:
+            tx.read("cell:/x")
+            tx.call(sync(put), cell="x")
+    assert told(path) == [
+        ("ada/1", 0, 1, {"cell:/x": None}, {"cell:/x": "ada/1#1"}),
+        ("ada/2", 1, 2, {"cell:/x": "ada/1#1"}, {"cell:/x": "ada/2#1"}),
+        ("ada/3", 2, 3, {"cell:/x": "ada/2#1"}, {"cell:/x": "ada/3#1"}),
+    ]
+    assert [record.preds for record in read(path)] == [[], ["ada/1#1"], ["ada/2#1"]]
+    assert [verdict.anomaly for verdict in analyze(read(path)).verdicts if verdict.count] == []
+
+
+def test_a_transaction_that_is_called_as_an_earlier_one_of_the_file_has_an_id_of_its_own(path):
+    for n in range(3):
+        with Settlement("memory:", history=path) as settlement:
+            with settlement.transaction("ada/1") as tx:
+                tx.call(sync(put), cell="x")
+            with settlement.transaction("bob/1") as tx:
+                tx.read("cell:/x")
+            if n == 1:
+                settlement.rewind("ada/1", by="eve", dry_run=False)
+    ids = [(record.id, record.preds, record.aborted) for record in read(path)]
+    assert ids == [
+        ("ada/1#1", [], False), ("bob/1#1", ["ada/1#1"], False),
+        ("ada/1#1+2", [], True), ("bob/1#1+2", ["ada/1#1+2"], False),
+        ("ada/1#1+4", [], False), ("bob/1#1+4", ["ada/1#1+4"], False),
+    ]  # fmt: skip
+    assert analyze(read(path))["A3"].count == 1
+
+
+def test_what_an_earlier_process_did_is_retracted_by_a_later_one(tmp_path, path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+    with Settlement(url, history=path) as settlement, settlement.transaction("ada/1") as tx:
+        tx.call(sync(put), cell="x")
+    with Settlement(url, history=path) as settlement:
+        settlement.declare("put", "reversible", scope="cell:/{cell}", undo=lambda: None)
+        settlement.rewind("ada/1", by="eve", dry_run=False)
+    assert [(record.id, record.aborted) for record in read(path)] == [("ada/1#1", True)]
+
+
+def test_a_second_settlement_on_one_file_is_refused_and_nothing_changed(tmp_path, path):
+    url = f"sqlite:///{tmp_path / 'trip.db'}"
+    with Settlement(url, history=path) as settlement:
+        with settlement.transaction("ada/1"):
+            pass
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match="is being written by another one"):
+            Settlement(url, history=path)
+        assert path.read_bytes() == before
+        with settlement.transaction("ada/2"):
+            pass
+    assert [record.name for record in read(path)] == ["ada/1", "ada/2"]
+
+
+def test_a_file_that_is_no_history_is_refused_and_nothing_changed(path):
+    path.write_text('{"name": "ada"}\n')
+    with pytest.raises(HistoryError, match="line 1"):
+        Settlement("memory:", history=path)
+    assert path.read_text() == '{"name": "ada"}\n'
+
+
+def test_a_name_that_no_file_takes_ends_the_history_and_nothing_else(path, caplog):
+    with Settlement("memory:", history=path, wait=60) as settlement:
+        with caplog.at_level(logging.ERROR, "settlemark"):
+            for name in ("ada\ud800/1", "bob/1"):
+                with settlement.transaction(name) as tx:
+                    tx.call(sync(announce), cell="x")
+        assert [t.state.value for t in settlement.transactions()] in ([], ["committed"] * 2)
+    assert [r.message.partition(": ")[0] for r in caplog.records] == [
+        f"the history {path} ends here, it cannot be written"
+    ]
+    assert list(read(path)) == []
 
 
 class Told:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import inf, nan
 
 import pytest
 
 from settlemark import StateError
-from settlemark.history import Recorder, analyze, read
+from settlemark.history import HistoryError, Recorder, analyze, read
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -93,11 +96,80 @@ def test_agents_in_threads_get_times_of_their_own(history):
     assert absent(records()) == {}
 
 
-def test_a_value_that_is_no_json_is_refused_and_the_clock_stands(tmp_path):
-    with Recorder(tmp_path / "h.jsonl") as recorder:
-        with pytest.raises(TypeError):
-            recorder.begin("ada").commit(writes={"x": object()})
-        assert recorder.begin("ada").commit(writes={"x": 1}).write_time == 1
+def test_values_of_whatever_kind_are_recorded_as_json(history):
+    recorder, records = history
+    when = datetime(2026, 6, 14, tzinfo=UTC)
+    values = {"when": when, "sum": Decimal("1.5"), "nan": nan, "most": inf, "pair": (1, 2), "of": {3: True}}
+    plain = {
+        "when": "2026-06-14T00:00:00+00:00", "sum": "Decimal('1.5')", "nan": "nan", "most": "inf", "pair": [1, 2],
+        "of": {"3": True},
+    }  # fmt: skip
+    made = recorder.begin("ada", reads=values).commit(writes=values, io=[("mail", when)])
+    assert records() == [made]
+    assert (made.read_values, made.write_values) == (plain, plain)
+    assert made.io == made.co == [("mail", plain["when"])]
+    assert absent(records())["residue"] == 1
+
+
+def test_what_becomes_of_a_value_afterwards_changes_no_record(history):
+    recorder, records = history
+    seen, written, sent = ["a"], ["b"], ["c"]
+    operation = recorder.begin("ada", reads={"x": seen})
+    seen.append(1)
+    made = operation.commit(writes={"y": written}, io=[("mail", sent)])
+    written.append(1)
+    sent.append(1)
+    assert records() == [made]
+    assert (made.read_values, made.write_values, made.io) == ({"x": ["a"]}, {"y": ["b"]}, [("mail", ["c"])])
+
+
+def test_what_cannot_be_told_is_refused_nothing_changed_and_it_can_be_committed_again(history):
+    class Broken:
+        def model_dump(self):
+            raise ValueError("no model")
+
+    recorder, records = history
+    operation = recorder.begin("ada")
+    with pytest.raises(ValueError, match="no model"):
+        operation.commit(writes={"x": Broken()})
+    assert (records(), recorder.clock, recorder.written_at("x")) == ([], 0, 0)
+    assert operation.commit(writes={"x": 1}).write_time == 1
+    assert len(records()) == 1
+
+
+def test_what_the_file_does_not_take_is_refused_nothing_changed_and_it_can_be_committed_again(tmp_path):
+    path = tmp_path / "h.jsonl"
+    with Recorder(path) as recorder:
+        plan = recorder.begin("ada", tool="book", registry={"book": "1"})
+        with recorder.acting(plan, {"book": "2"}):
+            operation = recorder.begin("bob")
+            with pytest.raises(UnicodeEncodeError):
+                operation.commit(writes={"x": "\ud800"})
+            assert (path.read_bytes(), recorder.clock, recorder.written_at("x")) == (b"", 0, 0)
+            made = operation.commit(writes={"x": "y"})
+    assert (made.agent, made.planned_tool, made.write_registry) == ("ada", "book", {"book": "2"})
+    assert list(read(path)) == [made]
+
+
+def test_a_later_recorder_goes_on_with_the_history_at_its_clock(tmp_path):
+    path = tmp_path / "h.jsonl"
+    for n in range(3):
+        with Recorder(path) as recorder:
+            assert (recorder.clock, recorder.written_at("x")) == (n, n)
+            recorder.begin("ada", reads={"x": n - 1 if n else None}).commit(writes={"x": n})
+    assert [(r.id, r.read_time, r.write_time, r.preds) for r in read(path)] == [
+        ("1", 0, 1, []), ("2", 1, 2, ["1"]), ("3", 2, 3, ["2"]),
+    ]  # fmt: skip
+    assert absent(read(path)) == {}
+
+
+def test_a_file_that_is_no_history_is_refused_and_nothing_changed(tmp_path):
+    path = tmp_path / "h.jsonl"
+    path.write_text('{"name": "ada"}\n')
+    for _ in range(2):
+        with pytest.raises(HistoryError, match="line 1"):
+            Recorder(path)
+    assert path.read_text() == '{"name": "ada"}\n'
 
 
 def test_the_clock_and_when_a_cell_was_written_last_are_told(history):

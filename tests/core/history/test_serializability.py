@@ -54,10 +54,62 @@ def test_a_cycle_is_made_of_conflicts_that_are_in_the_log_and_leads_back(log):
         assert len({edge.before for edge in cycle.edges}) == len(cycle.edges)
 
 
+def ways(log):
+    """In which ways each transaction comes before each other one."""
+    found = {}
+    for one, other in itertools.combinations(log, 2):
+        how = one.kind[0] + other.kind[0]
+        overlaps = Scope.parse(one.scope).overlaps(Scope.parse(other.scope))
+        if one.transaction != other.transaction and how != "rr" and overlaps:
+            found.setdefault((one.transaction, other.transaction), set()).add(how)
+    return found
+
+
+def lengths(log):
+    """How long the shortest cycle of each phenomenon is, by looking at every cycle there may be."""
+    known, found = ways(log), {}
+    for size in (2, 3):
+        for ring in itertools.permutations("pqr", size):
+            steps = [known.get(step, ()) for step in zip(ring, (*ring[1:], ring[0]), strict=True)]
+            for hows in itertools.product(*steps):
+                anti = hows.count("rw")
+                name = "G2" if anti > 1 else "G-single" if anti else "G1c" if "wr" in hows else "G0"
+                found.setdefault(name, size)
+    if "G-single" in found:
+        found.pop("G2", None)
+    return found
+
+
+@settings(max_examples=300)
+@given(st.lists(accesses.filter(lambda access: access.transaction != "s"), max_size=12))
+def test_the_cycle_of_each_phenomenon_is_as_short_as_the_shortest_there_is(log):
+    found = {cycle.phenomenon: cycle for cycle in serializability(log).cycles}
+    assert {name: len(cycle.edges) for name, cycle in found.items()} == lengths(log)
+    for name, cycle in found.items():
+        hows = [edge.how for edge in cycle.edges]
+        assert name == {0: "G1c" if "wr" in hows else "G0", 1: "G-single"}.get(hows.count("rw"), "G2")
+
+
+@pytest.mark.parametrize("size", [2, 3, 100])
+def test_where_all_read_and_then_all_write_any_two_are_a_cycle(size):
+    log = [Access(n, kind, "db:/x") for kind in ("read", "write") for n in range(size)]
+    assert [(cycle.phenomenon, len(cycle.edges)) for cycle in serializability(log).cycles] == [("G-single", 2)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 100])
+def test_a_ring_is_told_whole(size):
+    log = [Access(n, "read", f"db:/{n}") for n in range(size)]
+    log += [Access(n, "write", f"db:/{(n + 1) % size}") for n in range(size)]
+    (cycle,) = serializability(log).cycles
+    assert (cycle.phenomenon, {edge.before for edge in cycle.edges}) == ("G2", {*range(size)})
+
+
 def test_no_cycle_is_shorter_than_the_one_that_is_told():
     ring = [Access(name, "write", f"db:/{n}") for n, name in enumerate("pqrs")]
     ring += [Access("qrsp"[n], "write", f"db:/{n}") for n in range(4)]
     assert [len(cycle.edges) for cycle in serializability(ring).cycles] == [4]
+    triple = [Access(name, "write", f"db:/{n}") for n, pair in enumerate(["rp", "pq", "qr", "rq"]) for name in pair]
+    assert [len(cycle.edges) for cycle in serializability(triple).cycles] == [2]
     short = [Access("p", "write", "row:/1"), Access("q", "write", "row:/1"), Access("q", "write", "row:/2")]
     short += [Access("p", "write", "row:/2")]
     assert [len(cycle.edges) for cycle in serializability(ring + short).cycles] == [2]

@@ -168,3 +168,12 @@ def test_another_file_is_no_log_of_reads(tmp_path, line):
     path = tmp_path / "h.jsonl"
     path.write_text(line)
     assert not is_read_log(path)
+
+
+def test_the_mark_of_utf_8_is_passed_over_and_a_torn_last_read_is_cut_off(tmp_path):
+    path = tmp_path / "reads.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b'\n{"cell":"pl')
+    with ReplicaReadFile(path) as log:
+        log(read("us", 2, "drive"))
+    assert is_read_log(path)
+    assert [(each.replica, each.version) for each in replica_reads(path)] == [("eu", 1), ("us", 2)]

@@ -135,6 +135,33 @@ def test_calls_of_one_id_end_one_after_the_other():
     assert [r.write_set for r in recorder.records] == [["mail:/a"], ["mail:/b"]]
 
 
+def test_a_turn_that_is_over_leaves_the_calls_of_another_open_though_their_ids_are_the_same():
+    recorder, turns = begin()
+    for turn in "st":
+        calls = [call(n, "send_mail", to=f"{turn}{n}") for n in range(2)]
+        turns.issued("ada", calls, turn=turn)
+    turns.over("s")
+    assert (turns.unanswered, turns.knows("0"), turns.knows("1")) == (2, True, True)
+    assert [turns.ended(n, "sent", at=turns.now()) for n in "100"] == [True, True, False]
+
+    assert [r.write_set for r in recorder.records] == [["mail:/t1"], ["mail:/t0"]]
+    assert [cell for cell, _ in recorder.records[-1].io] == ["mail:/t0", "mail:/t1"]
+    assert (found(recorder), turns._open, turns._turns) == ({"A6": 1}, {}, {})
+
+
+def test_a_turn_that_goes_on_has_one_order_over_all_its_calls():
+    recorder, turns = begin()
+    for n in range(3):
+        turns.issued("ada", [call(n, "send_mail", to=str(n))], turn="t")
+    for n in "201":
+        turns.ended(n, "sent", at=turns.now())
+
+    last = recorder.records[-1]
+    assert [[cell for cell, _ in order] for order in (last.io, last.co)] == [
+        ["mail:/0", "mail:/1", "mail:/2"], ["mail:/2", "mail:/0", "mail:/1"],
+    ]  # fmt: skip
+
+
 def test_calls_whose_ends_are_not_told_have_no_order_and_that_is_counted():
     recorder, turns = begin()
     turns.issued("ada", [call(n, "send_mail", to=str(n)) for n in range(2)])

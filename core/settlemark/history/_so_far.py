@@ -1,0 +1,62 @@
+"""What a history has so far: for who goes on with it, at its clock and with what stands in its cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from settlemark.history._files import read
+
+
+class Wrote(NamedTuple):
+    """Who wrote a cell last: the id of the record, when, and what."""
+
+    id: str
+    time: int
+    value: Any
+
+
+@dataclass
+class SoFar:
+    """What a history has.
+
+    Attributes:
+        clock: when the last operation committed; 0 when there is none.
+        ids: those of its records.
+        last: by cell, who wrote it last, retracted or not.
+        standing: by cell, who wrote it last and was not retracted.
+    """
+
+    clock: int = 0
+    ids: set[str] = field(default_factory=set[str])
+    last: dict[str, Wrote] = field(default_factory=dict[str, Wrote])
+    standing: dict[str, Wrote] = field(default_factory=dict[str, Wrote])
+
+
+def so_far(path: str | Path) -> SoFar:
+    """Read a history, one record in memory at a time; one that is not there yet, or is no plain file, has nothing.
+
+    Raises:
+        HistoryError: it is no history.
+
+    >>> import os
+    >>> so_far(os.devnull).clock
+    0
+    """
+    found = SoFar()
+    if not Path(path).is_file():
+        return found
+    for place, record in enumerate(read(path), 1):
+        name = record.id or str(place)
+        found.clock = max(found.clock, record.write_time)
+        found.ids.add(name)
+        for cell, value in record.write_values.items():
+            wrote = Wrote(name, record.write_time, value)
+            found.last[cell] = wrote
+            if not record.aborted:
+                found.standing[cell] = wrote
+    return found
+
+
+__all__ = ["SoFar", "Wrote", "so_far"]
