@@ -623,12 +623,12 @@ class Settlement(Operators):
         not settled is stale.
 
         Raises:
-            DeclarationError, ScopeError: the declaration is bad; nothing was declared.
+            DeclarationError, ScopeError, UsageError: the declaration is bad, or no name is given; nothing was declared.
 
         >>> Settlement("memory:").declare("send_email", "irreversible", scope="mail:/{to}").tool
         'send_email'
         """
-        declaration = declare(tool, kind, **parts)
+        declaration = declare(_checked_text(tool, _TOOL), kind, **parts)
         before = self._declarations.get(tool)
         self.adopt(declaration)
         if before is not None and before.signature != declaration.signature:
@@ -818,7 +818,11 @@ class Settlement(Operators):
     def _recording(self, path: str | os.PathLike[str]) -> Historian:
         from settlemark.history._engine import Historian
 
-        historian = Historian(os.fspath(path))
+        try:
+            historian = Historian(os.fspath(path))
+        except BaseException:
+            self.ledger.close()
+            raise
         with self.driver.local as protocol:
             protocol.chronicle = historian.chronicle
         return historian

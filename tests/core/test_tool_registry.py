@@ -228,3 +228,12 @@ def test_a_change_is_seen_whatever_other_tool_is_revoked_and_given_back_meanwhil
 def test_a_revocation_of_what_nobody_knows_is_said(open_settlement, caplog):
     open_settlement().revoke("snd_mail")
     assert "snd_mail was revoked, and nothing is declared here under that name" in caplog.text
+
+
+def test_a_function_where_a_name_belongs_is_refused_and_nothing_is_declared():
+    def wire(to): ...
+
+    with Settlement("memory:") as settlement:
+        with pytest.raises(UsageError, match="a tool is known by its name, a text, not <function"):
+            settlement.declare(wire, "irreversible", scope="wire:/{to}")
+        assert settlement.declared("wire") is None

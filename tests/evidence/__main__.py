@@ -36,7 +36,11 @@ def anomalies(
     unknown = sorted(set(names) - set(EXPERIMENTS))
     if unknown:
         raise typer.BadParameter(f"there is no {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}")
+    if json_file is not None and not json_file.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {json_file.parent} to write {json_file.name} in")
     if plots is not None:
+        if plots.exists() and not plots.is_dir():
+            raise typer.BadParameter(f"{plots} is no folder")
         plots.mkdir(parents=True, exist_ok=True)
     console = Console()
     if not console.is_terminal:

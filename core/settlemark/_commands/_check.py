@@ -22,6 +22,11 @@ _SQLITE = b"SQLite format 3\x00"
 _NOT_COUNTED = ("A1-self", "A1-semantic", "A3x", "residue", "effects")
 _READS = "reads"
 _UNITS = {"history": "line", _READS: "read"}
+_OF_A_LEDGER = ("A6", "effects")
+_NO_READS = (
+    "a ledger keeps no reads, so A1, A2 and A3 were not looked at: Settlement(history=FILE) writes what tells them"
+)
+_NOTHING = "there is no operation in it, so there was nothing to look at"
 _SHOWN = 5
 
 
@@ -29,7 +34,8 @@ _SHOWN = 5
 class _Checked:
     """What was found in a file, and how much of the file was understood.
 
-    `analysis` is None for a log of reads: a split view is no point of the lattice, so it has no level.
+    `analysis` is None where there is no level: a split view is no point of the lattice, a ledger does not tell all, and
+    where nothing was done nothing is known.
     """
 
     analysis: Analysis | None
@@ -149,7 +155,7 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
 
     try:
         if _is_ledger(name):
-            return _whole(analyze(of_ledger(seen(name, namespace, every))), "ledger")
+            return _of_ledger(analyze(of_ledger(seen(name, namespace, every))))
         if wanted == _READS or (wanted == "auto" and is_read_log(name)):
             return _of_reads(name)
         chosen = cast("Format | None", wanted if wanted != "auto" else format_of(name))
@@ -168,13 +174,21 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
     if found.total and not found.parsed:
         line, why = found.skipped[0]
         fail(f"{name}: none of {found.total:,} parsed as {found.format}; line {line}: {why}; name what it is: --format")
+    level, notes = (analysis, found.notes) if analysis.records else (None, [*found.notes, _NOTHING])
     return _Checked(
-        analysis, analysis.verdicts, found.format, found.parsed, found.total, found.skipped, found.tools, found.notes
+        level, analysis.verdicts, found.format, found.parsed, found.total, found.skipped, found.tools, notes
     )
 
 
 def _whole(analysis: Analysis, format_: str) -> _Checked:
-    return _Checked(analysis, analysis.verdicts, format_, analysis.records, analysis.records)
+    count = analysis.records
+    notes = [] if count else [_NOTHING]
+    return _Checked(analysis if count else None, analysis.verdicts, format_, count, count, notes=notes)
+
+
+def _of_ledger(analysis: Analysis) -> _Checked:
+    verdicts = [verdict for verdict in analysis.verdicts if verdict.anomaly in _OF_A_LEDGER]
+    return _Checked(None, verdicts, "ledger", analysis.records, analysis.records, notes=[_NO_READS])
 
 
 def _of_reads(name: str) -> _Checked:
@@ -204,6 +218,8 @@ def _is_ledger(name: str) -> bool:
     if "://" in name:
         return True
     try:
+        if Path(name).exists() and not Path(name).is_file() and not Path(name).is_dir():
+            fail(f"{name} is no file, and what is in it is read more than once: write it to one")
         with Path(name).open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:
@@ -217,7 +233,9 @@ def _tell(name: str, checked: _Checked) -> None:
     from settlemark.history import hasse
 
     analysis = checked.analysis
-    level = "reads" if analysis is None else f"operations, level {analysis.level.name}"
+    level = "reads" if checked.format == _READS else "operations"
+    if analysis is not None:
+        level += f", level {analysis.level.name}"
     total = checked.parsed if analysis is None else analysis.records
     table = Table(title=f"{escape(_printable(name))}: {total:,} {level}", title_justify="left")
     for column in ("", "anomaly", "found"):

@@ -121,7 +121,14 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
     declare: Callable[[Any], None] | None = getattr(found, function, None)
     if not callable(declare):
         fail(f"--module {module}: {name} has no function called {function}")
-    return declare
+
+    def declaring(settlement: Any) -> None:
+        try:
+            declare(settlement)
+        except Exception as error:
+            fail(f"--module {module}: {function} failed: {type(error).__name__}: {error}; it is given a settlement")
+
+    return declaring
 
 
 __all__ = [

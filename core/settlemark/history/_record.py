@@ -33,7 +33,7 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: the transaction or session it was part of, for people.
 
     Raises:
-        ValueError: a time is negative, or it wrote before it read; or the sets contradict the values.
+        ValueError: a time is negative, or it wrote before it read.
 
     >>> OpRecord(agent="ada", read_time=0, write_time=1, write_values={"date": "14 June"}).write_set
     ['date']

@@ -125,7 +125,7 @@ class _Known:
     def of(cls, tool: str, said: Said) -> _Known:
         if isinstance(said, Declaration):
             return cls("read" if said.kind is EffectClass.READ else "write", None, said, said.redact)
-        parts: Mapping[str, Any] = {"kind": said} if isinstance(said, str) else said
+        parts: Mapping[str, Any] = said if isinstance(said, Mapping) else {"kind": said}
         kind, scope = parts.get("kind"), parts.get("scope")
         if kind not in _KINDS:
             raise DeclarationError(

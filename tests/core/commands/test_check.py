@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from settlemark import Settlement
+from settlemark import Settlement, effect
 from settlemark.history import OpRecord, Recorder, ReplicaRead, ReplicaReadFile, encode
 
 
@@ -267,3 +268,45 @@ def test_a_bad_line_of_a_log_of_reads_is_named_and_the_exit_status_is_2(run, tmp
         file.write('{"cell": "plan", "replica": "eu", "version": "one", "value": 1}\n')
     said = run("check", path)
     assert (said.exit_code, f"{path}, line 2, field version: Expected `int`" in said.stderr) == (2, True)
+
+
+# ---- what cannot be looked at is said
+
+
+def test_a_ledger_is_looked_at_for_the_order_of_effects_alone_and_has_no_level(run, tmp_path):
+    ledger = tmp_path / "trip.db"
+    with Settlement(f"sqlite:///{ledger}") as settlement, settlement.transaction("trip") as tx:
+        tx.call(effect("irreversible", scope="cell:/x")(lambda: None))
+    (found,) = json.loads(run("check", str(ledger), "--json").stdout)
+    assert [verdict["anomaly"] for verdict in found["verdicts"]] == ["A6", "effects"]
+    assert (found["level"], found["absent"], found["records"]) == (None, None, 1)
+    assert ["A1, A2 and A3 were not looked at" in note for note in found["notes"]] == [True]
+
+
+def test_where_nothing_was_done_no_level_is_claimed(run, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    done = run("check", str(tmp_path / "empty.jsonl"))
+    assert (done.exit_code, "level" in done.stdout, "nothing to look at" in done.stdout) == (0, False, True)
+
+
+def test_a_pipe_is_refused_for_it_is_read_more_than_once(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = run("check", str(tmp_path / "pipe"))
+    assert (done.exit_code, done.stdout, "write it to one" in done.stderr) == (2, "", True)
+
+
+def test_a_function_of_a_module_that_fails_is_named(run, tmp_path):
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps([{"role": "assistant", "content": "hello", "tool_calls": []}]))
+    done = run("check", str(chat), "--module", "json:dumps")
+    told = " ".join(done.stderr.split())
+    assert (done.exit_code, "--module json:dumps: dumps failed: TypeError" in told) == (2, True)
+
+
+def test_effects_that_are_no_words_are_refused(run, tmp_path):
+    chat, effects = tmp_path / "chat.json", tmp_path / "effects.json"
+    call = {"id": "1", "function": {"name": "foo", "arguments": "{}"}}
+    chat.write_text(json.dumps([{"role": "assistant", "content": "", "tool_calls": [call]}]))
+    effects.write_text('{"foo": 5}')
+    done = run("check", str(chat), "--effects", str(effects))
+    assert (done.exit_code, "effects says 5 of foo" in " ".join(done.stderr.split())) == (2, True)
