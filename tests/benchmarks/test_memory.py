@@ -75,7 +75,7 @@ def test_memory_is_flat_however_many_transactions_have_finished(gauge, step, tot
         blocks_now - empty,
         "blocks",
         size=many,
-        ratios={f"after {few:,}": (blocks_now - empty) / (blocks_then - empty)},
+        ratios={f"after {few:,}": (blocks_now - empty) / max(1, blocks_then - empty)},
     )
 
     assert now == then

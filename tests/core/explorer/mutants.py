@@ -296,9 +296,8 @@ class LeavesTheLosers(Driver):
 
 
 class CutsNobodyOff(Protocol):
-    def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
-        if reason is not Reason.CASCADED:
-            super().abort(txn, reason, **detail)
+    def _strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Any:
+        return iter(()) if reason is Reason.CASCADED else super()._strike(txn, reason, detail)
 
 
 class CommitsBeforeWhatItSaw(Protocol):
