@@ -219,7 +219,9 @@ class CausalCascade:
             found = self._look(place, name, record)
         if record.aborted and found is None:
             found = _Observed.of(place, name, record)
-        if record.id:  # places need not be remembered
+        if record.id and not self._seen:
+            self._seen.update(map(str, range(1, place)))
+        if record.id or self._seen:  # while all are called by their places, none need be remembered
             self._seen.add(name)
         if found is not None and (record.aborted or found.behind is not None or found.open):
             self._suspects[name] = found
@@ -236,7 +238,7 @@ class CausalCascade:
                 self._taint(found, behind)
                 return found
         for pred in record.preds if record.externalized or not record.aborted else ():
-            if pred not in self._seen and not _is_before(pred, place):
+            if pred not in self._seen and (self._seen or not _is_before(pred, place)):
                 self._waiting.setdefault(pred, []).append(found)
                 found.open += 1
             elif record.direct and (other := self._suspects.get(pred)) is not None:

@@ -215,3 +215,13 @@ def test_the_chain_calls_a_trace_with_stale_generation_alone_l0_and_the_point_sa
 
 def test_a_clean_history_is_at_the_top():
     assert analyze([op("a", 0, 1, writes={"c": 1})]).level is Level.L4
+
+
+def test_a_number_that_is_somebodys_id_is_nobodys_place():
+    """Only who has no id is called by its place: what reads `1` waits for whoever is called so."""
+    history = [
+        OpRecord(agent="ada", id="7", read_time=0, write_time=1),
+        OpRecord(agent="bob", read_time=1, write_time=2, preds=["1"]),
+        OpRecord(agent="cy", id="1", read_time=0, write_time=3, aborted=True),
+    ]
+    assert [witness.records for witness in analyze(history)["A3"].witnesses] == [(2, 3)]
