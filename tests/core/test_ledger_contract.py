@@ -887,7 +887,7 @@ def test_a_ledger_of_another_schema_version_is_refused_and_stays_as_it_is(url, o
     with engine.begin() as connection:
         connection.execute(text("UPDATE settlemark_meta SET value = '99' WHERE key = 'schema'"))
     before = peek(url, "SELECT namespace, n FROM settlemark_head")
-    with pytest.raises(LedgerError, match="has schema version 99, this settlemark knows 2: install a newer settlemark"):
+    with pytest.raises(LedgerError, match="has schema version 99, this settlemark knows 3: install a newer settlemark"):
         opening(url)
     assert peek(url, "SELECT value FROM settlemark_meta WHERE key = 'schema'") == [("99",)]
     assert peek(url, "SELECT namespace, n FROM settlemark_head") == before

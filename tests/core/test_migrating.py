@@ -107,7 +107,7 @@ def test_an_older_ledger_is_refused_with_the_command_to_run_and_stays_as_it_is(o
     with pytest.raises(LedgerError) as refused:
         open_ledger(old_url, readonly=readonly)
     assert str(refused.value) == (
-        f"the ledger {old_url} has schema version 1, this settlemark needs 2: stop what uses it, and run"
+        f"the ledger {old_url} has schema version 1, this settlemark needs 3: stop what uses it, and run"
         f" `settlemark migrate {old_url}`"
     )
     assert refused.value.url == old_url
@@ -124,9 +124,9 @@ def test_a_newer_ledger_asks_for_a_newer_settlemark(tmp_path, act):
     url = f"sqlite:///{tmp_path / 'new.db'}"
     open_ledger(url).close()
     with closing(sqlite3.connect(tmp_path / "new.db")) as connection, connection:
-        connection.execute("UPDATE settlemark_meta SET value = '3' WHERE key = 'schema'")
+        connection.execute("UPDATE settlemark_meta SET value = '4' WHERE key = 'schema'")
     before = contents(url)
-    with pytest.raises(LedgerError, match="has schema version 3, this settlemark knows 2: install a newer settlemark"):
+    with pytest.raises(LedgerError, match="has schema version 4, this settlemark knows 3: install a newer settlemark"):
         act(url)
     assert contents(url) == before
 
@@ -154,7 +154,7 @@ def test_a_migrated_ledger_has_the_tables_of_a_fresh_one(either, tmp_path, reque
             connection, opts={"version_table": t.migrations.name, "compare_type": True}
         )
         assert compare_metadata(context, t.metadata) == []
-        assert connection.execute(sa.select(t.migrations.c.version_num)).scalars().all() == ["0002"]
+        assert connection.execute(sa.select(t.migrations.c.version_num)).scalars().all() == ["0003"]
     if engine.dialect.name == "sqlite":
         open_ledger(f"sqlite:///{tmp_path / 'fresh.db'}").close()
         assert shapes(tmp_path / "old.db") == shapes(tmp_path / "fresh.db")
@@ -176,7 +176,7 @@ def shapes(path):
 
 
 def test_what_was_decided_before_replays_and_nothing_happens_twice(either, open_settlement):
-    assert (migrate(either).before, migrate(either).before) == (1, 2)
+    assert (migrate(either).before, migrate(either).before) == (1, 3)
 
     settlement = open_settlement(either)
     with settlement.transaction("trip/1") as tx:
@@ -212,7 +212,7 @@ def test_new_work_comes_after_the_old_and_a_cancelled_run_stays_cancelled(either
 
 def test_a_dry_run_changes_nothing(either):
     before = contents(either)
-    assert migrate(either, dry_run=True)[1:] == (1, 2, True)
+    assert migrate(either, dry_run=True)[1:] == (1, 3, True)
     assert contents(either) == before
 
 
@@ -260,12 +260,12 @@ def test_unfinished_work_can_be_given_up_and_is_named_as_residue(tmp_path, open_
 def test_the_command_tells_what_it_did(old_url):
     tried, done, again = run("migrate", old_url, "--dry-run"), run("migrate", old_url), run("migrate", old_url)
     assert [result.stdout for result in (tried, done, again)] == [
-        f"{old_url} can be migrated from schema version 1 to 2.\n",
-        f"{old_url} was migrated from schema version 1 to 2.\n",
-        f"{old_url} has schema version 2 already.\n",
+        f"{old_url} can be migrated from schema version 1 to 3.\n",
+        f"{old_url} was migrated from schema version 1 to 3.\n",
+        f"{old_url} has schema version 3 already.\n",
     ]
     assert json.loads(run("migrate", old_url, "--json").stdout) == {
-        "ledger": old_url, "before": 2, "after": 2, "dry_run": False,
+        "ledger": old_url, "before": 3, "after": 3, "dry_run": False,
     }  # fmt: skip
 
 
@@ -289,9 +289,9 @@ def test_showing_an_older_ledger_names_the_command(old_url):
 def test_a_fresh_ledger_is_made_at_once_in_its_last_version(tmp_path, sqlite_rows):
     url = f"sqlite:///{tmp_path / 'fresh.db'}"
     Settlement(url).close()
-    assert sqlite_rows(url, "SELECT version_num FROM settlemark_migration") == [("0002",)]
+    assert sqlite_rows(url, "SELECT version_num FROM settlemark_migration") == [("0003",)]
     assert sqlite_rows(url, "SELECT key, length(value) FROM settlemark_meta ORDER BY key") == [
-        ("salt", 64), ("schema", 1),
+        ("ledger", 16), ("salt", 64), ("schema", 1),
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from settlemark._states import State, Tag
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads import Payloads
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
 
 UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)

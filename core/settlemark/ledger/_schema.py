@@ -11,7 +11,7 @@ from settlemark.ledger import _tables as t
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._failures import shown
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that leads to these tables; a fresh store begins there."""
 
 # Table, index, how many rows, and how many of them have one value in its first column, its first two, and so on.
@@ -96,7 +96,7 @@ def lock(connection: sa.Connection) -> None:
 
 def _made(connection: sa.Connection) -> dict[str, str]:
     t.metadata.create_all(connection)
-    found = {"schema": str(SCHEMA_VERSION), "salt": secrets.token_hex(32)}
+    found = {"schema": str(SCHEMA_VERSION), "salt": secrets.token_hex(32), "ledger": secrets.token_hex(8)}
     connection.execute(sa.insert(t.meta), [{"key": key, "value": value} for key, value in found.items()])
     connection.execute(sa.insert(t.migrations), {"version_num": REVISION})
     advise(connection)

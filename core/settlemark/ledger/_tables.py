@@ -19,7 +19,8 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-# Its rows: "schema", the version of these tables, and "salt", under which fingerprints of secrets are made.
+# Its rows: "schema", the version of these tables; "salt", under which fingerprints of secrets are made; and "ledger",
+# the id that the keys of its effects carry.
 meta = Table(
     "settlemark_meta",
     metadata,
