@@ -91,7 +91,9 @@ class Deploying:
             tree.mkdir()
             own_index = {"GIT_INDEX_FILE": str(Path(folder) / "index"), "GIT_WORK_TREE": str(tree)}
             self._repository.git("read-tree", commit, variables=own_index)
-            self._repository.git("checkout-index", "--all", variables=own_index)
+            listed = self._repository.git("ls-files", "-z", variables=own_index).decode(errors="surrogateescape")
+            self._repository.refuse_filtered(listed.split("\0")[:-1], index=own_index)
+            self._repository.git("checkout-index", "--all", variables=own_index, files=True)
             try:
                 ended = subprocess.run(  # noqa: S603 - the declared command, with no shell
                     command, cwd=tree, env={**os.environ, **self._environment, **own},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from settlemark_adapters._git_alone import RECEIVE, UPLOAD
 from settlemark_adapters.git._faults import GitFault, GitTimeout, PushRefused, RemoteLost
 from settlemark_adapters.git._marks import mark, marked
 from settlemark_adapters.git._repository import SECONDS, Repository
@@ -35,7 +36,7 @@ class Remote:
         Raises:
             GitFault: it cannot be asked; GitTimeout: it did not answer.
         """
-        told = self._repository.git("ls-remote", "--", self._address, ref, seconds=self._seconds).decode()
+        told = self._repository.git("ls-remote", UPLOAD, "--", self._address, ref, seconds=self._seconds).decode()
         found = (line.split("\t", 1) for line in told.splitlines())
         return next((object_ for object_, name in found if name == ref), None)
 
@@ -55,7 +56,14 @@ class Remote:
         mark(self._repository, "sent", key, object_)  # before it leaves: what a probe looks for
         try:
             self._repository.git(
-                "push", "--porcelain", "--no-verify", "--", self._address, f"{object_}:{ref}", seconds=self._seconds
+                "push",
+                "--porcelain",
+                "--no-verify",
+                RECEIVE,
+                "--",
+                self._address,
+                f"{object_}:{ref}",
+                seconds=self._seconds,
             )
         except GitFault as fault:
             reasons = _REJECTED.findall(fault.output.decode(errors="replace"))
@@ -105,7 +113,15 @@ class Remote:
         if now == object_ or ref.startswith("refs/tags/"):
             return now == object_
         self._repository.git(
-            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self._address, ref, seconds=self._seconds
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            UPLOAD,
+            "--",
+            self._address,
+            ref,
+            seconds=self._seconds,
         )
         return self._repository.is_ancestor(object_, now)
 

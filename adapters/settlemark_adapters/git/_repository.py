@@ -11,34 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from settlemark_adapters import _git_alone as alone
 from settlemark_adapters.git._faults import GitFault, GitTimeout
 
-# What a repository's own configuration must not do to us: run its programs, or lose what we were told is written.
-_SETTINGS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.fsync": "committed",
-    "core.protectHFS": "true",
-    "core.protectNTFS": "true",
-    "core.quotePath": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "core.askPass": "",
-    "log.showSignature": "false",
-}
-_ENVIRONMENT = {
-    "LC_ALL": "C",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "false",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
-_KEPT = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "SYSTEMROOT")
 _USERINFO = re.compile(r"://[^/@\s]+@")
 _AUTHOR = re.compile(r"([^<>\x00-\x1f]+) <([^<>\s\x00-\x1f]+)>")
 REGULAR = "100644"
@@ -46,6 +21,7 @@ _FILES = frozenset({REGULAR, "100755"})
 _FOLDER = "040000"
 _KINDS = {"120000": "a symbolic link", "160000": "a submodule", _FOLDER: "a folder"}
 SECONDS = 60.0
+_SHA1 = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +52,7 @@ class Repository:
             raise GitFault(f"author={author!r}: write it as in 'Ada <ada@example.org>'", author=author)
         self._secrets = sorted(filter(None, (environment or {}).values()), key=len, reverse=True)
         who = {f"GIT_{role}_{what}": named[n] for role in ("AUTHOR", "COMMITTER") for what, n in _WHO}
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        self.environment = {**kept, **_ENVIRONMENT, **_told(_SETTINGS), **who, **(environment or {})}
+        self.environment = {**alone.environment(), **who, **(environment or {})}
         try:
             found = self._run(["-C", str(path), "rev-parse", "--git-common-dir"])
         except (GitFault, FileNotFoundError) as error:
@@ -96,10 +71,48 @@ class Repository:
         ends: Sequence[int] = (0,),
         variables: Mapping[str, str] | None = None,
         seconds: float = SECONDS,
+        files: bool = False,
     ) -> bytes:
-        """Run a git command and return what it wrote; in the work tree `at`, else on the repository itself."""
+        """Run a git command and return what it wrote; in the work tree `at`, else on the repository itself.
+
+        Files of a work tree are taken as they are: whichever command looks at them (also one that only writes an
+        index) would have them filtered.
+        """
         where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
+        if at is not None or files:
+            variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters())}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
+
+    def _filters(self) -> set[str]:
+        names = self.git("config", "--list", "--name-only", "-z").decode(errors="surrogateescape")
+        return alone.filters(names.split("\0"))
+
+    def refuse_filtered(self, paths: Sequence[str], *, at: Path | None = None, index: Mapping[str, str]) -> None:
+        """Return when none of these files goes through a filter that the repository configures.
+
+        Args:
+            paths: from the top of the repository.
+            at: the work tree that they are in; None: a tree that was read into an index.
+            index: the variables that name this index.
+
+        Raises:
+            GitFault: one does; what would be stored is not what its filter makes of it.
+        """
+        drivers = self._filters() if paths else set[str]()
+        if not drivers:
+            return
+        cached = () if at is not None else ("--cached",)
+        asked = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
+        said = self.git("check-attr", *cached, "-z", "--stdin", "filter", told=asked, at=at, variables=index)
+        fields = said.decode(errors="surrogateescape").split("\0")
+        filtered = {path: driver for path, driver in zip(fields[::3], fields[2::3], strict=False) if driver in drivers}
+        if filtered:
+            path, driver = next(iter(filtered.items()))
+            raise GitFault(
+                f"{path} goes through the filter {driver!r}, a program that the repository configures and that is not"
+                " run here: nothing was written; change this file by hand, or take it out of the filter",
+                path=path, filter=driver, paths=sorted(filtered),
+            )  # fmt: skip
 
     def line(self, *arguments: str, told: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
         """Run a git command and return the one line that it wrote."""
@@ -231,6 +244,7 @@ class Repository:
         with tempfile.TemporaryDirectory(prefix="settlemark-") as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
             self.git("read-tree", tree, variables=index)
+            self.refuse_filtered([path for path, entry in changes.items() if entry is not None], index=index)
             self.git("update-index", "-z", "--index-info", told=told.encode(errors="surrogateescape"), variables=index)
             return self.line("write-tree", variables=index)
 
@@ -253,11 +267,19 @@ class Repository:
         return self.line("commit-tree", tree, *named, "-F", "-", told=told, variables=variables)
 
     def merged(self, ours: str, theirs: str) -> tuple[str | None, list[str]]:
-        """Return the tree that two commits merge into, and no conflict; or None and the paths in conflict."""
-        found = self.git(
-            "merge-tree", "--write-tree", "--allow-unrelated-histories", "-z", "--name-only", "--no-messages",
-            ours, theirs, ends=(0, 1),
-        ).decode(errors="backslashreplace")  # fmt: skip
+        """Return the tree that two commits merge into, and no conflict; or None and the paths in conflict.
+
+        Lines are merged, whatever drivers the repository names for its files.
+        """
+        with tempfile.TemporaryDirectory(prefix="settlemark-") as folder:
+            alone.make_bare(Path(folder), sha256=len(ours) > _SHA1)
+            found = self._run(
+                [
+                    f"--git-dir={folder}", "merge-tree", "--write-tree", "--allow-unrelated-histories", "-z",
+                    "--name-only", "--no-messages", ours, theirs,
+                ],
+                ends=(0, 1), variables={"GIT_OBJECT_DIRECTORY": str(self.folder / "objects")},
+            ).decode(errors="backslashreplace")  # fmt: skip
         tree, *paths = found.rstrip("\0").split("\0")
         return (tree, []) if not paths else (None, sorted(set(paths)))
 
@@ -283,14 +305,6 @@ def _version(_path: str | None) -> tuple[int, ...]:
 
 _OLDEST = (2, 38)
 _WHO = (("NAME", 1), ("EMAIL", 2))
-
-
-def _told(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings as variables, which go before every file of configuration."""
-    told = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (name, value) in enumerate(settings.items()):
-        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return told
 
 
 def _verb(arguments: Sequence[str]) -> str:

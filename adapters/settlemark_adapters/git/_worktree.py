@@ -41,7 +41,7 @@ class WorkTree:
             if head is None:
                 raise GitFault(f"{self._work.branch} has no commit yet: there is nothing to check out")
             self._repository.change_refs(f"update {self._base_ref} {head}", f"update {self._ref} {head}")
-            self._repository.git("worktree", "add", "--quiet", "--detach", str(self.folder), head)
+            self._repository.git("worktree", "add", "--quiet", "--detach", str(self.folder), head, files=True)
             self._repository.git("symbolic-ref", "HEAD", self._ref, at=self.folder)
         except BaseException:
             self._let_go()
@@ -99,7 +99,9 @@ class WorkTree:
         if self.folder.is_dir():
             if head is not None and base is not None and (self.folder / ".git").exists():
                 self._keep(head, base)
-            self._repository.git("worktree", "remove", "--force", "--force", str(self.folder), ends=(0, 128))
+            self._repository.git(
+                "worktree", "remove", "--force", "--force", str(self.folder), ends=(0, 128), files=True
+            )
         self._repository.git("worktree", "prune")
         refs = ((self._ref, head), (self._base_ref, base))
         gone = [f"delete {ref}" for ref, at in refs if at is not None]
@@ -132,7 +134,9 @@ class WorkTree:
 
     def changes(self) -> list[str]:
         """Return the paths that differ from what it began with."""
-        return sorted(self._repository.difference(self._repository.tree_of(self.base()), self.tree()))
+        changed = self._repository.difference(self._repository.tree_of(self.base()), self.tree())
+        self._repository.refuse_filtered([path for path, (_, now) in changed.items() if now], at=self.folder, index={})
+        return sorted(changed)
 
     def commit(self, name: str, key: str, text: str, cost: str | None) -> str:
         """Make a commit of its content for a decision of a transaction, and return it; again it is the same.

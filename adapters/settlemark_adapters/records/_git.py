@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from settlemark_adapters import _git_alone
 from settlemark_adapters.records._backend import DAY, Moved
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._entity import split
@@ -28,17 +29,6 @@ _KEY, _REQUEST, _RESULT, _REVERTS = (f"Settlemark-{name}" for name in ("Key", "R
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 _AUTHOR = re.compile(r"([^<>]*[^<>\s])\s*(?:<([^<>\s]*)>)?")
 _COMMIT, _FILE = "%x01%H%x00%P%x00%at%x00%an <%ae>%x00%B%x00", re.compile(r":\d+ (\d+) \w+ (\w+) \w")
-# Nobody's settings, hooks or index: only what is asked for here.
-_ALONE = (
-    "-c",
-    f"core.hooksPath={os.devnull}",
-    "-c",
-    "core.fsync=committed",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "log.showSignature=0",
-)
 
 
 class GitBackend(LogBackend):
@@ -113,7 +103,17 @@ class GitBackend(LogBackend):
         return GitStaging(self)
 
     def sweep(self, older_than: float = DAY) -> list[str]:
-        """Remove objects that no commit points at, as `git prune` does, and return their names."""
+        """Remove objects that no commit points at, as `git prune` does, and return their names.
+
+        Raises:
+            StoreError: the repository's configuration has git ask a program of its own which of them to keep.
+        """
+        if self.git("config", "--get-all", "gc.recentObjectsHook", fails=True):
+            raise StoreError(
+                f"{self.repository} names a program in gc.recentObjectsHook, which is not run here: nothing was"
+                " removed; unset it, or run `git prune` by hand",
+                store=str(self.repository),
+            )
         said = self.git("prune", "--verbose", f"--expire={int(older_than)}.seconds.ago")
         return said.splitlines()
 
@@ -290,21 +290,17 @@ def _bytes(
     """
     where = () if repository is None else ("-C", str(repository))
     above = "" if repository is None else str(repository.parent)
-    base = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     alone = {
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
+        **_git_alone.environment(),
         "GIT_CEILING_DIRECTORIES": above,  # never somebody's repository around this one
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
     }
     try:
         ended = subprocess.run(  # noqa: S603 - git, with arguments of our own making
-            ["git", *where, *_ALONE, *arguments],  # noqa: S607 - whichever git the user has
+            ["git", *where, *arguments],  # noqa: S607 - whichever git the user has
             input=given if given is not None else b"",
             capture_output=True,
             timeout=SECONDS,
-            env={**base, **alone, **(environment or {})},
+            env={**alone, **(environment or {})},
             check=False,
         )
     except FileNotFoundError as error:
