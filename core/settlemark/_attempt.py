@@ -12,6 +12,7 @@ from settlemark._current import CurrentCall, Staged
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
+from settlemark._leaving import Held, leaving_order
 from settlemark._logs import about
 from settlemark._nesting import Inside, Numbering, Path
 from settlemark._scope import Scope
@@ -102,7 +103,7 @@ class Attempt:
         self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
         self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
-        self.held_scopes: dict[Scope, None] = {}
+        self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
         self.placed = 0
@@ -282,8 +283,13 @@ class Attempt:
         return [effect for _, effect in sorted(self.effects.items())]
 
     def leaving(self) -> list[Effect]:
-        """Return its effects in the order in which held ones leave: as issued, or with that guard off as they came."""
-        return self.in_order() if self.live.guards.ordered else list(self.effects.values())
+        """Return its held effects in the order in which they leave: what cannot be undone last, else as issued.
+
+        With that guard off, as they came in place of as issued.
+        """
+        came = self.in_order() if self.live.guards.ordered else self.effects.values()
+        held = [effect for effect in came if effect.held and effect.outcome is not Outcome.DROPPED]
+        return leaving_order(held, lambda effect: Held(effect.leaves, effect.scopes))
 
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
@@ -292,7 +298,7 @@ class Attempt:
         self.placed = max(self.placed, effect.position + 1)
         if effect.held:
             for scope in effect.scopes:
-                self.held_scopes[scope] = None
+                self.held_scopes[scope] = min(effect.path, self.held_scopes.get(scope, effect.path))
 
     def must_hold(self, effect: Effect) -> bool:
         """Whether an effect waits for the commit, whatever its turn says."""
@@ -307,7 +313,8 @@ class Attempt:
         """Whether an effect overlaps an earlier held one of its own, and so must be held too."""
         if not self.held_scopes:
             return False
-        return any(ours.overlaps(held) for ours in effect.scopes for held in self.held_scopes)
+        earlier = [scope for scope, path in self.held_scopes.items() if path < effect.path]
+        return any(ours.overlaps(held) for ours in effect.scopes for held in earlier)
 
     def _compare(self, effect: Effect, key: str, tool: str, payload: str, fingerprint: str) -> None:
         given, payloads = effect.declaration.tool, self.payloads
@@ -385,6 +392,7 @@ class Attempt:
                 at,
                 effect.fingerprint,
                 declaration.window,
+                effect.leaves,
             )
         )
         if effect.note is not None:

@@ -438,7 +438,7 @@ class Batch:
             if effect.path <= gate.path or effect.outcome is not Outcome.QUEUED:
                 continue
             ours = (scope for other in found for scope in other.scopes)
-            if self._turn.order == "turn" or any(a.overlaps(b) for a in ours for b in effect.scopes):
+            if self._turn.order in ("turn", "issued") or any(a.overlaps(b) for a in ours for b in effect.scopes):
                 found.append(effect)
         return found[1:]
 

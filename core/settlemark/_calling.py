@@ -14,6 +14,7 @@ from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LedgerError, Refused, SettlemarkError
 from settlemark._failing import SKIPPED, Skipped, until_answered
 from settlemark._gates import REJECTED, because_in, is_asked, rejection
+from settlemark._leaving import Leaves
 from settlemark._program import scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -83,6 +84,12 @@ class Calling(Aborting):
             tickets = turn.passed(seat) + turn.queued(seat)
         fire(tickets)
 
+    def _come(self, turn: Turn, seat: Seat, effect: Effect) -> None:
+        """Say on which scopes a call acts, and whether it is held: who waited for it to run then goes on."""
+        with self.local:
+            tickets = turn.comes(seat, effect.scopes, held=effect.held)
+        fire(tickets)
+
     def _entered(self, attempt: Attempt, effect: Effect) -> None:
         """Note that a call is no longer on its way: a commit that waits for it may go on."""
         attempt.entering.discard(effect)
@@ -124,7 +131,10 @@ class Calling(Aborting):
         txn = attempt.live
         if turn is not None and seat is not None:
             yield from self._take_turn(attempt, turn, seat)
+            self._come(turn, seat, effect)
             effect.held, effect.turned = seat.held, True
+            if turn.order == "issued":
+                effect.leaves |= Leaves.AS_ISSUED
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
         if effect.path in attempt.effects:
@@ -187,7 +197,8 @@ class Calling(Aborting):
         effect.held = effect.held or attempt.must_hold(effect)
         if not effect.held:
             return (yield from self._act(attempt, txn, effect, let_through))
-        if seat is not None:
+        if turn is not None and seat is not None:
+            self._come(turn, seat, effect)
             seat.effect = effect
         yield from self._hold(attempt, txn, effect)
         attempt.entering.discard(effect)
@@ -407,7 +418,7 @@ class Calling(Aborting):
         if intends:
             attempt.prepare(effect)
         place, turned = -1 if mode is Mode.READ else effect.position, effect.turned or mode is Mode.HELD
-        calls = [Call(txn, scope, mode, place, turned=turned) for scope in effect.scopes]
+        calls = [Call(txn, scope, mode, place, turned=turned, leaves=effect.leaves) for scope in effect.scopes]
         tool = effect.declaration
         planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
         deadline: float | None = None

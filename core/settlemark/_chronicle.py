@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from settlemark._leaving import Held, leaving_order
 from settlemark._scope import Scope
 from settlemark._txn import Call, Mode, Txn
 
@@ -48,6 +49,7 @@ class _Written(NamedTuple):
 class _Open:
     """What an unfinished transaction has read, when; its effects as they left; its records, once it is decided.
 
+    `leaving` are the places of what is held, as that is to leave;
     `early` is what it saw, at each moment, of work that was not settled, `preds` whose work that was; `seen` says that
     others saw its own so, and `shown` is its place in the history for those whom its undo leaves with that.
     """
@@ -59,6 +61,7 @@ class _Open:
     seen: bool = False
     shown: _Open | None = None
     left: list[Call] = field(default_factory=list["Call"])
+    leaving: list[int] = field(default_factory=list[int])
     records: list[Record] = field(default_factory=list[Record])
     written: list[_Written] = field(default_factory=list[_Written])
     ended: bool = False
@@ -125,6 +128,7 @@ class Chronicle:
             return  # the store failed before this was recorded, and it is decided again
         moments = sorted({*known.reads.values()} or {known.began})
         known.records = [self._record(txn, known, moment, last=moment == moments[-1]) for moment in moments]
+        known.leaving = _leaving(txn)
         last = known.records[-1]
         for hold in written:
             scope, act = hold.scope, 0 if hold.held or not known.seen else hold.last_act
@@ -144,10 +148,16 @@ class Chronicle:
             return  # decided before anybody listened here
         self._show(known, None)
         last = known.records[-1]
-        # What is held is issued to the commit; with nobody to keep an order it is issued where it was called. A call
-        # that is a turn of its own is issued when it acts.
+        # What is held is issued to the commit, in the order in which it is to leave there; with nobody to keep an order
+        # it is issued where it was called. A call that is a turn of its own is issued when it acts.
         turned = [call for call in known.left if call.turned]
-        issued = iter(sorted(turned, key=lambda call: (txn.guards.ordered and call.mode is Mode.HELD, call.place)))
+        places = {place: number for number, place in enumerate(known.leaving)} if txn.guards.ordered else {}
+
+        def issued_as(call: Call) -> tuple[bool, int]:
+            number = places.get(call.place) if call.mode is Mode.HELD else None
+            return (False, call.place) if number is None else (True, number)
+
+        issued = iter(sorted(turned, key=issued_as))
         in_order = [next(issued) if call.turned else call for call in known.left]
         last["io"] = [(call.scope.text, call.place) for call in in_order]
         last["co"] = [(call.scope.text, call.place) for call in known.left]
@@ -237,6 +247,16 @@ class Chronicle:
         for scope in reads:
             seen.setdefault(scope.text, self._last.get(scope))
         return seen
+
+
+def _leaving(txn: Txn) -> list[int]:
+    """Return the places of what a transaction holds, in the order in which that is to leave."""
+    held: dict[int, Held] = {}
+    for call in txn.calls.values():
+        if call.mode is Mode.HELD and call.admitted and call.hold is not None:
+            _, scopes = held.get(call.place, (0, ()))
+            held[call.place] = Held(call.leaves, (*scopes, call.scope))
+    return leaving_order(sorted(held), held.__getitem__)
 
 
 def _name(txn: Txn) -> str:

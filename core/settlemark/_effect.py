@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from settlemark import _codec
 from settlemark._errors import DeclarationError, ScopeError
 from settlemark._fields import field_path
+from settlemark._leaving import Leaves
 from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
@@ -279,7 +280,8 @@ class Effect:
     since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
     where that is not as they are; `unread` is a result that could not be read, and its recorded text. `bound` is how
     many changes of tools there had been when this call was planned; None: it calls no tool that anybody
-    registers. `turned` says that it was issued as one of several, in an order.
+    registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
+    among the held ones (`Leaves`).
     """
 
     declaration: Declaration
@@ -313,6 +315,12 @@ class Effect:
     unread: tuple[Any, str] | None = None
     bound: int | None = None
     turned: bool = False
+    leaves: int = 0
+
+    def __post_init__(self) -> None:
+        """Have it leave last if it cannot be undone."""
+        if self.declaration.kind is EffectClass.IRREVERSIBLE:
+            self.leaves |= Leaves.LAST
 
     @property
     def executed(self) -> bool:

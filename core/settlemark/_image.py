@@ -60,7 +60,8 @@ def _txn_image(txn: Txn) -> dict[str, Any]:
             for h in txn.holds.values()
         ],
         "calls": [
-            [c.number, c.scope.text, c.mode.value, c.place, c.wanting, c.admitted, c.returned, c.since, c.turned]
+            [c.number, c.scope.text, c.mode.value, c.place, c.wanting, c.admitted, c.returned, c.since, c.turned,
+             int(c.leaves)]
             for c in txn.calls.values()
         ],
     }  # fmt: skip
@@ -244,8 +245,9 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
         protocol.index.add_position(path, HOLDS, txn.position)
         protocol._refresh(hold)
     calls, txn.calls = txn.calls, {}
-    for number, text, mode, place, wanting, admitted, returned, since, *turned in data["calls"]:
-        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place, turned=any(turned))
+    for number, text, mode, place, wanting, admitted, returned, since, *more in data["calls"]:
+        turned, leaves = [*more, False, 0][:2]  # which an older version did not know
+        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place, turned=turned, leaves=leaves)
         call.number, call.hold = number, holds.get(text)
         call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
         txn.calls[number] = call

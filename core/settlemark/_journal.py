@@ -44,7 +44,17 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Call):
-        return {"c": [value.txn.id, value.number, value.scope.text, value.mode.value, value.place, value.turned]}
+        return {
+            "c": [
+                value.txn.id,
+                value.number,
+                value.scope.text,
+                value.mode.value,
+                value.place,
+                value.turned,
+                int(value.leaves),
+            ]
+        }
     if isinstance(value, Txn):
         return {"t": value.id}
     if isinstance(value, Scope):
@@ -90,12 +100,19 @@ def _txn(protocol: Protocol, serial: int) -> Txn:
 
 
 def _call(
-    protocol: Protocol, serial: int, number: int, scope: str, mode: int, place: int, turned: bool = False
+    protocol: Protocol,
+    serial: int,
+    number: int,
+    scope: str,
+    mode: int,
+    place: int,
+    turned: bool = False,
+    leaves: int = 0,
 ) -> Call:
     txn = _txn(protocol, serial)
     found = txn.calls.get(number)
     if found is None:
         if 0 < number <= txn.numbered:
             raise _Over
-        found = Call(txn, Scope.parse(scope), Mode(mode), place, turned=turned)
+        found = Call(txn, Scope.parse(scope), Mode(mode), place, turned=turned, leaves=leaves)
     return found

@@ -310,7 +310,7 @@ class Recovering(Gating, Settling):
     @staticmethod
     def _doubt_first(attempt: Attempt) -> None:
         """Have it asked about the first effect that is queued: each outcome was on disk before the next was let go."""
-        queued = next((e for e in attempt.in_order() if e.outcome is Outcome.QUEUED), None)
+        queued = next((e for e in attempt.leaving() if e.outcome is Outcome.QUEUED), None)
         if queued is not None:
             queued.outcome = Outcome.UNKNOWN
 

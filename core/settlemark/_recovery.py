@@ -51,6 +51,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         withheld={} if declaration is None else withheld_from(declaration, row.arguments, recorded.result),
         unread=(result, recorded.result) if isinstance(recorded.result, Unreadable) else None,
     )
+    effect.leaves = row.leaves  # as it was then, whatever the tool is declared now
     return effect
 
 

@@ -1,16 +1,18 @@
 """The calls of one model turn, in the order the model issued them, however long each takes.
 
-Effects act in that order. Reads run beside each other, but after the earlier effects they overlap, and see of
-what is staged what was issued before them and nothing else;
-an effect runs after the earlier reads it overlaps. What is issued behind a held effect of the turn
-is held too (`order="turn"`), or only where it overlaps one (`order="scopes"`). With `order="none"` each acts
-as it comes. Whoever has to approve a
-call is asked when all before it are over, about one at a time. The first failure
-stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
+Effects that run at once act in that order (`order="turn"`), or only those that overlap do (`order="scopes"`). Reads
+run beside each other, but after the earlier effects they overlap, and see of what is staged what was issued before
+them and nothing else; an effect runs after the earlier reads it overlaps. What is held leaves at the commit, when all
+that runs at once has succeeded (`_leaving`): so an effect that is issued behind a held one runs in its place all the
+same, unless they overlap. Then it is held too, and what overlaps it in its turn. With `order="issued"` whatever is
+issued behind a held effect is held: it acts behind it, and where it fails that one has left. With `order="none"` each
+acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time. The first
+failure stops what has not begun. Source: anomaly A6 and its sequencer (Atomicity anomalies §5).
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from enum import Enum, auto
 from typing import Literal, cast, get_args
 
@@ -20,7 +22,8 @@ from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
 from settlemark._scope import Scope
 from settlemark._txn import Ticket
 
-Order = Literal["turn", "scopes", "none"]
+Order = Literal["turn", "scopes", "issued", "none"]
+_IN_ORDER = ("turn", "issued")
 
 _READS, _EFFECTS = HOLDS, ACTIVE
 
@@ -78,7 +81,8 @@ def checked_order(order: object) -> Order:
     """
     if order not in get_args(Order):
         raise UsageError(
-            f'order={order!r}: choose "turn" (all effects) or "scopes" (those on overlapping scopes); "none" keeps none'
+            f'order={order!r}: choose "turn" (all that run at once, what is held last), "scopes" (those on overlapping'
+            ' scopes) or "issued" (all, also behind what is held and cannot be undone); "none" keeps none'
         )
     return cast("Order", order)
 
@@ -97,7 +101,8 @@ class Turn:
     """
 
     __slots__ = (
-        "_effects", "_gates", "_held", "_holds", "_index", "_reads", "_seats", "failed", "order", "stop_on_failure",
+        "_effects", "_gates", "_held", "_holding", "_holds", "_index", "_reads", "_seats", "_unknown", "failed",
+        "order", "stop_on_failure",
     )  # fmt: skip
 
     def __init__(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> None:
@@ -111,19 +116,20 @@ class Turn:
         self._reads = Positions()
         self._gates = Positions()  # of which it is not known yet whether they may act
         self._index = ScopeIndex()
+        self._holding = ScopeIndex()  # what the held ones act on; and which of them act on nobody knows what
+        self._unknown = Positions()
 
     def take(self, declaration: Declaration, *scopes: Scope, held: bool = False) -> Seat:
         """Return the next seat; calls take theirs in issuance order. `held` ones are so whatever they are declared."""
         number = len(self._seats)
         held = self._holds and (
-            held
-            or declaration.held
-            or (declaration.kind is not EffectClass.READ and bool(self._held) and self._behind_held(scopes))
+            held or declaration.held or (declaration.kind is not EffectClass.READ and self._behind_held(number, scopes))
         )
         seat = Seat(number, declaration, scopes, held=held)
         self._seats.append(seat)
         if held:
             self._held.append(seat)
+            self._keep(seat, scopes)
         for scope in scopes if seat.shown or not held else ():
             path = self._index.enter(scope)
             self._index.add_position(path, _READS if seat.reads else _EFFECTS, (number, ""))
@@ -134,15 +140,43 @@ class Turn:
             self._gates.add((number, ""))
         return seat
 
-    def _behind_held(self, scopes: tuple[Scope, ...]) -> bool:
-        if self.order == "none":
+    def _behind_held(self, number: int, scopes: tuple[Scope, ...]) -> bool:
+        if self.order == "none" or not self._held or self._held[0].number > number:
             return False
-        if self.order == "turn" or not scopes:
-            return True
-        return any(
-            not seat.scopes or any(theirs.overlaps(ours) for theirs in seat.scopes for ours in scopes)
-            for seat in self._held
+        if self.order == "issued" or not scopes:
+            return True  # of what acts on nobody knows which scopes, none is known to be free
+        here = (number, "")
+        return self._unknown.below(here) is not None or any(
+            self._holding.below(self._holding.match(scope), HOLDS, here) is not None for scope in scopes
         )
+
+    def _keep(self, seat: Seat, scopes: tuple[Scope, ...]) -> None:
+        """Note what a held call acts on: what is issued behind it, and overlaps it, is held too."""
+        for scope in scopes:
+            self._holding.add_position(self._holding.enter(scope), HOLDS, (seat.number, ""))
+        if not scopes and not seat.scopes:
+            self._unknown.add((seat.number, ""))
+
+    def comes(self, seat: Seat, scopes: tuple[Scope, ...], *, held: bool = False) -> list[Ticket]:
+        """Note on which scopes a call acts, now that it has come: they may be others than it was seated with.
+
+        It may have to be held by that, or is to be so (`held`); return the tickets of who waited for it to run.
+        """
+        if not self._holds or seat.reads:
+            return []
+        if seat.held:
+            if scopes != seat.scopes:
+                self._keep(seat, scopes)
+            return []
+        if not (held or self._behind_held(seat.number, scopes)):
+            return []
+        seat.held = True
+        insort(self._held, seat, key=lambda other: other.number)
+        self._keep(seat, scopes)
+        self._leave_index(seat)
+        self._effects.discard((seat.number, ""))
+        tickets, seat.tickets = seat.tickets, []
+        return tickets
 
     def before(self, seat: Seat) -> Seat | None:
         """Return an earlier call that this one must wait for, or None when its turn has come."""
@@ -155,11 +189,11 @@ class Turn:
         if seat.held and not seat.gated:
             return self._overlapping(seat, (_READS,))  # what was issued before it must not see it
         if seat.gated:
-            for those in (self._gates, self._effects, self._reads) if self.order == "turn" else (self._gates,):
+            for those in (self._gates, self._effects, self._reads) if self.order in _IN_ORDER else (self._gates,):
                 earlier = those.below(here)
                 if earlier is not None:
                     return self._seats[earlier[0]]
-        if not seat.reads and (self.order == "turn" or not seat.scopes):
+        if not seat.reads and (self.order in _IN_ORDER or not seat.scopes):
             earlier = self._effects.below(here)
             if earlier is not None:
                 return self._seats[earlier[0]]

@@ -30,7 +30,7 @@ class Settling(Aborting, Splitting):
     """The part of a driver that commits."""
 
     def commit(self, attempt: Attempt, *, sealed: bool = False) -> Program:
-        """Seal, unless it is `sealed`, wait until it may, decide, and let the held effects leave, in issuance order.
+        """Seal, unless it is `sealed`, wait until it may, decide, and let the held effects leave, in their order.
 
         Raises:
             Refused: it was undone instead. PartialCommit: a release failed behind another.
@@ -157,7 +157,7 @@ class Settling(Aborting, Splitting):
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:
         elsewhere = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
-        return [e for e in attempt.leaving() if e.held and e.outcome not in _STAYS and e not in elsewhere]
+        return [e for e in attempt.leaving() if e.outcome not in _STAYS and e not in elsewhere]
 
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
         for hook in attempt.hooks:

@@ -97,15 +97,18 @@ class Hold:
 class Call:
     """One request to touch a scope: admitted, or waiting for somebody."""
 
-    __slots__ = ("admitted", "hold", "mode", "number", "place", "returned", "scope", "since", "turned",
+    __slots__ = ("admitted", "hold", "leaves", "mode", "number", "place", "returned", "scope", "since", "turned",
                  "txn", "wanting")  # fmt: skip
 
-    def __init__(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, *, turned: bool = False) -> None:
+    def __init__(
+        self, txn: Txn, scope: Scope, mode: Mode, place: int = -1, *, turned: bool = False, leaves: int = 0
+    ) -> None:
         self.txn = txn
         self.scope = scope
         self.mode = mode
         self.place = place  # the number of the decision it is for; -1: none, it reads
         self.turned = turned  # it was issued as one of several, in an order
+        self.leaves = leaves  # what is asked of its place among the held ones: see `_leaving`
         self.number = 0  # its number among the calls of its transaction, once it was asked for
         self.hold: Hold | None = None
         self.wanting = False

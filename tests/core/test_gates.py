@@ -411,7 +411,7 @@ def test_calls_of_a_turn_are_asked_about_one_at_a_time_in_the_order_they_were_is
         for thread in threads:
             thread.join()
     assert [tool for tool, _ in person.asked] == ["send", "book", "send", "charge"]
-    assert [entry[0] for entry in world.log] == ["send", "book", "send", "charge"]
+    assert [entry[0] for entry in world.log] == ["book", "charge", "send", "send"]
 
 
 def test_who_is_asked_about_waits_for_all_before_it_and_only_for_the_asked_ones_where_scopes_do_not_overlap():

@@ -197,7 +197,7 @@ def test_what_leaves_with_the_whole_is_no_change_from_outside_to_what_was_split_
 
 
 def test_what_was_held_behind_a_gate_waits_with_it(settlement, tools, world):
-    with settlement.transaction("trip") as tx, tx.turn() as turn:
+    with settlement.transaction("trip") as tx, tx.turn(order="issued") as turn:
         turn.call(tools.put, cell="1", value="before")
         turn.call(tools.send, to="x")
         turn.call(tools.book, room="a")

@@ -12,12 +12,24 @@ class Refusal(Exception):
     """The provider says no."""
 
 
-def test_releases_leave_in_issuance_order(settlement, world, tools):
+def test_releases_leave_in_issuance_order_and_what_cannot_be_undone_last(settlement, world, tools):
     with settlement.transaction("trip") as tx:
         tx.call(tools.send, to="b")
-        tx.call(tools.put, cell="c", value=1)
+        tx.call(tools.put, cell="d", value=1)
         tx.call(tools.send, to="a")
-    assert [entry[:2] for entry in world.log] == [("send", "b"), ("put", "c"), ("send", "a")]
+        tx.call(tools.put, cell="c", value=1)
+    assert [entry[:2] for entry in world.log] == [("put", "d"), ("put", "c"), ("send", "b"), ("send", "a")]
+
+
+def test_releases_of_turns_that_ask_for_it_leave_in_issuance_order_whatever_they_are(settlement, world, tools):
+    with settlement.transaction("trip") as tx:
+        for to, cell in [("b", "d"), ("a", "c")]:
+            with tx.turn(order="issued") as turn:
+                turn.call(tools.send, to=to)
+                turn.call(tools.put, cell=cell, value=1)
+        tx.call(tools.put, cell="e", value=1)
+    in_order = [("send", "b"), ("put", "d"), ("send", "a"), ("put", "c")]
+    assert [entry[:2] for entry in world.log] == [("put", "e"), *in_order]
 
 
 def test_a_release_is_tried_three_times_under_one_key(open_settlement, url, world):

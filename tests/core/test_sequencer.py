@@ -12,6 +12,7 @@ from settlemark import Queued, Refused, current_call, effect
 from settlemark._effect import declare
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
+from settlemark._txn import Ticket
 
 PATIENCE = 20
 
@@ -20,6 +21,7 @@ EAGER = declare("act", "opaque", scope="room:/a")
 HELD = declare("send", "irreversible", scope="mail:/a")
 DECLARATIONS = {"read": READ, "eager": EAGER, "held": HELD}
 PATHS = ["a", "a/1", "b", "*"]
+ORDERS = ["turn", "scopes", "issued"]
 
 calls = st.lists(st.tuples(st.sampled_from(sorted(DECLARATIONS)), st.sampled_from(PATHS)), max_size=8)
 
@@ -44,21 +46,21 @@ def must_wait(seat, earlier, order):
         return False
     if seat.reads or earlier.reads:
         return overlap(seat, earlier)
-    return order == "turn" or overlap(seat, earlier)
+    return order != "scopes" or overlap(seat, earlier)
 
 
 # ---- the order, by properties
 
 
-@given(calls, st.sampled_from(["turn", "scopes"]))
-def test_a_call_is_held_exactly_when_it_is_declared_so_or_issued_behind_a_held_one(issued, order):
+@given(calls, st.sampled_from(ORDERS))
+def test_a_call_is_held_exactly_when_it_is_declared_so_or_overlaps_a_held_one_before_it(issued, order):
     taken = seats(Turn(order=order), issued)
     for number, seat in enumerate(taken):
-        before = [s for s in taken[:number] if s.held and (order == "turn" or overlap(s, seat))]
+        before = [s for s in taken[:number] if s.held and (order == "issued" or overlap(s, seat))]
         assert seat.held == (seat.declaration is HELD or (seat.declaration is EAGER and bool(before)))
 
 
-@given(calls, st.sampled_from(["turn", "scopes"]), st.randoms(use_true_random=False))
+@given(calls, st.sampled_from(ORDERS), st.randoms(use_true_random=False))
 def test_any_order_of_completion_externalises_in_issuance_order(issued, order, random):
     turn = Turn(order=order)
     taken = seats(turn, issued)
@@ -193,14 +195,53 @@ def test_a_read_waits_for_an_earlier_effect_it_overlaps(settlement, world, tools
     assert told == [True]
 
 
-def test_what_is_issued_behind_a_held_effect_is_held_and_leaves_in_order(settlement, world, tools):
+def test_what_is_issued_behind_a_held_effect_runs_in_its_place_and_what_is_held_leaves_last(settlement, world, tools):
     with settlement.transaction("trip") as tx, tx.turn() as turn:
+        assert isinstance(turn.call(tools.send, to="ada"), Queued)
+        answers = [turn.call(tools.book, room="b"), turn.call(tools.shout, word="x")]
+        assert isinstance(turn.call(tools.send, to="bob"), Queued)
+        assert answers == [{"confirmation": "R-b"}, "X"]
+        assert world.log == [("book", "b"), ("shout", "x")]
+    assert world.log[2:] == [("send", "ada", "hello"), ("send", "bob", "hello")]
+
+
+def test_with_order_issued_what_is_issued_behind_a_held_effect_is_held_and_leaves_in_order(settlement, world, tools):
+    with settlement.transaction("trip") as tx, tx.turn(order="issued") as turn:
         turn.call(tools.book, room="a")
         answers = [turn.call(tools.send, to="ada"), turn.call(tools.book, room="b"), turn.call(tools.shout, word="x")]
         assert all(isinstance(answer, Queued) for answer in answers)
         assert world.log == [("book", "a")]
     assert world.log == [("book", "a"), ("send", "ada", "hello"), ("book", "b"), ("shout", "x")]
     assert [answer.result() for answer in answers] == ["sent to ada", {"confirmation": "R-b"}, "X"]
+
+
+@pytest.mark.parametrize("order", ["turn", "scopes"])
+def test_what_overlaps_a_held_effect_of_its_turn_is_held_and_so_is_what_overlaps_that(settlement, world, tools, order):
+    @effect("reversible", scope="cell:/{cell}", may_touch="room:/{room}", undo=lambda: None)
+    def move(cell, room):
+        world.act("move", cell, room)
+
+    with settlement.transaction("trip") as tx, tx.turn(order=order) as turn:
+        answers = [turn.call(tools.put, cell="c", value=1), turn.call(move, cell="c", room="a")]
+        answers.append(turn.call(tools.book, room="a"))
+        assert [type(answer) for answer in answers] == [Queued] * 3
+        assert turn.call(tools.book, room="b") == {"confirmation": "R-b"}
+    assert world.log == [("book", "b"), ("put", "c", 1), ("move", "c", "a"), ("book", "a")]
+
+
+def test_an_effect_before_one_that_is_held_runs_at_once_though_it_is_called_when_that_is_queued(
+    settlement, world, tools
+):
+    @effect("reversible", scope="cell:/{cell}", undo=lambda: None)
+    def bump(cell):
+        world.act("bump", cell)
+        return "bumped"
+
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        first, second = turn.plan(bump, cell="c"), turn.plan(tools.put, cell="c", value=1)
+        assert isinstance(second.run(), Queued)
+        assert first.run() == "bumped"
+    assert world.log == [("bump", "c"), ("put", "c", 1)]
 
 
 def test_with_order_scopes_only_what_overlaps_a_held_effect_is_held(settlement, world, tools):
@@ -316,6 +357,32 @@ def test_what_is_staged_behind_a_read_waits_for_the_read(settlement):
 def test_a_read_sees_nothing_of_what_is_gated_and_waits_for_none():
     turn, (send, look) = staged_turn("send", "look")
     assert (turn.before(look), turn.before(send)) == (None, None)
+
+
+def acting_on(turn, kind, *paths):
+    return turn.take(DECLARATIONS[kind], *(Scope.parse(f"room:/{path}") for path in paths))
+
+
+@pytest.mark.parametrize("order", ["turn", "scopes"])
+def test_a_call_that_turns_out_to_act_on_what_an_earlier_one_holds_is_held_and_keeps_nobody_waiting(order):
+    turn = Turn(order=order)
+    acting_on(turn, "held", "a")
+    moved, behind = acting_on(turn, "eager", "b"), acting_on(turn, "eager", "b")
+    ticket = Ticket()
+    moved.tickets.append(ticket)
+    assert (moved.held, turn.before(behind)) == (False, moved)
+    assert turn.comes(moved, (Scope.parse("room:/a/1"), Scope.parse("room:/b"))) == [ticket]
+    assert (moved.held, turn.before(behind), turn.comes(behind, behind.scopes)) == (True, None, [])
+    assert behind.held
+    assert turn.leave(moved) == turn.leave(behind) == []
+    assert turn._index.root.children == {}
+
+
+def test_a_call_of_which_nobody_knows_what_it_acts_on_is_held_behind_a_held_one_and_holds_what_is_behind_it():
+    turn = Turn()
+    free, unknown, behind = acting_on(turn, "eager"), acting_on(turn, "held"), acting_on(turn, "eager", "b")
+    assert (free.held, unknown.held, behind.held) == (False, True, True)
+    assert acting_on(turn, "eager").held
 
 
 def test_a_staged_call_that_failed_is_waited_for_no_longer():

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from settlemark._codec import decode
 from settlemark._effect import Outcome
+from settlemark._failing import SKIPPED
+from settlemark._leaving import Held, leaving_order
+from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark.history._record import OpRecord
 
@@ -21,8 +24,8 @@ def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
     """Return one record for each transaction that committed, in the order in which they did.
 
     Its effects are cells by their scope, with the name of their tool as the value. What is held is issued to the
-    commit, and what no model issued (it has no id of a call) when it acts. When an effect acted whose outcome was
-    learned later nobody knows: it says nothing of the order.
+    commit, what cannot be undone last, and what no model issued (it has no id of a call) when it acts. When an effect
+    acted whose outcome was learned later nobody knows: it says nothing of the order.
 
     >>> from settlemark import Settlement, effect
     >>> @effect("staged", scope="cell:/{cell}")
@@ -43,7 +46,13 @@ def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
     timed = [effect for effect in acted if effect.note is None]
     # Outcomes may be recorded together, at one moment: then what is held is behind what ran at once.
     left = sorted(timed, key=lambda effect: (effect.settled_at or 0.0, effect.row.held, effect.row.position))
-    turned = iter(sorted((effect for effect in timed if _is_turned(effect)), key=_issued))
+    held = sorted((e for e in transaction.effects if _was_to_leave(e)), key=lambda effect: effect.row.position)
+    leaving = {id(effect): number for number, effect in enumerate(leaving_order(held, _held))}
+
+    def issued_as(effect: RecordedEffect) -> tuple[bool, int]:
+        return effect.row.held, leaving.get(id(effect), effect.row.position)
+
+    turned = iter(sorted((effect for effect in timed if _is_turned(effect)), key=issued_as))
     issued = [next(turned) if _is_turned(effect) else effect for effect in left]
     return OpRecord(
         agent=transaction.row.run, name=transaction.row.name, id=str(time), read_time=time - 1, write_time=time,
@@ -56,8 +65,12 @@ def _is_turned(effect: RecordedEffect) -> bool:
     return effect.row.call_id is not None
 
 
-def _issued(effect: RecordedEffect) -> tuple[bool, int]:
-    return effect.row.held, effect.row.position
+def _was_to_leave(effect: RecordedEffect) -> bool:
+    return effect.row.held and (effect.outcome is not Outcome.DROPPED or effect.note == SKIPPED)
+
+
+def _held(effect: RecordedEffect) -> Held:
+    return Held(effect.row.leaves, [Scope.parse(text) for text in decode(effect.row.scopes)])
 
 
 def _cell(effect: RecordedEffect) -> str:

@@ -56,7 +56,8 @@ class EffectRow(NamedTuple):
     """One effect's intent, recorded before it acts. Payloads are JSON texts.
 
     `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its
-    counterparty remembers the key, or None when nobody said.
+    counterparty remembers the key, or None when nobody said; `leaves` is what is asked of its place among the held ones
+    (`settlemark._leaving.Leaves`).
     """
 
     key: str
@@ -76,6 +77,7 @@ class EffectRow(NamedTuple):
     at: float
     fingerprint: str = ""
     window: float | None = None
+    leaves: int = 0
 
     @property
     def scope(self) -> str:

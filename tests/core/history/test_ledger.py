@@ -89,6 +89,6 @@ def test_what_somebody_said_of_an_outcome_later_says_nothing_of_the_order():
     first, *rest = kept.effects
     late = replace(first, note="ada has seen it", settled_at=kept.settled_at + 60)
     (record,) = of_ledger([replace(kept, effects=[late, *rest])])
-    in_order = [("cell:/x", "put"), ("page:/home", "publish"), ("cell:/y", "put")]
+    in_order = [("cell:/x", "put"), ("cell:/y", "put"), ("page:/home", "publish")]
     assert (record.io, record.co) == (in_order, in_order)
     assert list(record.write_values) == ["mail:/ada", "cell:/x", "page:/home", "cell:/y"]

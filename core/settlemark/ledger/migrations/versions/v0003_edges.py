@@ -14,6 +14,8 @@ down_revision = "0002"
 def upgrade() -> None:
     """Add what the edges of the ledger need."""
     bind = op.get_bind()
+    op.add_column("settlemark_effect", sa.Column("leaves", sa.Integer, nullable=False, server_default="0"))
+    op.execute("UPDATE settlemark_effect SET leaves = 1 WHERE kind = 'irreversible'")
     bind.execute(
         sa.text("INSERT INTO settlemark_meta (key, value) VALUES ('ledger', :ledger)"), {"ledger": secrets.token_hex(8)}
     )
