@@ -16,6 +16,7 @@ from mcp import types as protocol
 from mcp.client.stdio import stdio_client
 from pydantic import ValidationError
 
+from settlemark._wording import in_words
 from settlemark_adapters._loop import LoopThread
 
 KEY = "settlemark/key"
@@ -232,7 +233,7 @@ def _innermost(error: BaseException | None) -> str:
     inner: Any = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("Any", inner).exceptions[0]
-    return "" if error is None else f"{type(inner).__name__}: {inner}"
+    return "" if error is None else in_words(inner)
 
 
 __all__ = ["KEY", "McpLost", "McpRefused", "McpServer", "McpTimeout", "McpUnavailable"]

@@ -15,6 +15,7 @@ from settlemark._freshness import Freshening
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn, fire
+from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
 Beside = Callable[[Program, Callable[[], None]], None]
@@ -89,7 +90,7 @@ class Aborting(Asking, Freshening):
                     raise
                 except BaseException as error:
                     # An interrupt from the keyboard: the others are undone first.
-                    interrupted = interrupted or error
+                    interrupted = error if interrupted is None else interrupted
         if interrupted is not None:
             raise interrupted
 
@@ -123,7 +124,9 @@ class Aborting(Asking, Freshening):
             except GeneratorExit:
                 raise
             except BaseException as error:
-                interrupted = interrupted or error  # an interrupt from the keyboard: the rest is undone first
+                interrupted = (
+                    error if interrupted is None else interrupted
+                )  # an interrupt from the keyboard: the rest is undone first
 
         def finish(protocol: Protocol, book: Book) -> None:
             if not txn.finished:
@@ -171,7 +174,7 @@ class Aborting(Asking, Freshening):
                 raise
             except BaseException as error:
                 interrupted = error
-                effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {error!r}"
+                effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
         told = attempt.outcome(effect, self._clock())
 
         def undone(protocol: Protocol, book: Book) -> None:

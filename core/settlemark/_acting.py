@@ -14,6 +14,7 @@ from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcom
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
 from settlemark._requests import Act, Request, Sleep
 from settlemark._states import Tag
+from settlemark._wording import in_words, is_a
 
 Program = Generator[Request, Any, Any]
 
@@ -63,9 +64,10 @@ def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     Libraries have their own timeout classes that are no `TimeoutError`: those are known by name. A
     settlement inside the tool knows for itself what it left.
     """
-    if isinstance(error, SettlemarkError):
-        return isinstance(error, InDoubt | PartialCommit)
-    if not isinstance(error, Exception) or isinstance(error, (TimeoutError, ConnectionError, *declaration.unknown)):
+    if is_a(error, SettlemarkError):
+        return is_a(error, (InDoubt, PartialCommit))
+    known: tuple[type[BaseException], ...] = (TimeoutError, ConnectionError, *declaration.unknown)
+    if not is_a(error, Exception) or is_a(error, known):
         return True
     return any(c.__name__ in _UNKNOWN_NAMES or c.__name__.endswith("Timeout") for c in type(error).__mro__)
 
@@ -146,19 +148,19 @@ def _look_into(
     unknown = doubt or (declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration))
     # Known before it is asked about: who is cancelled while asking leaves it so.
     effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
-    effect.error = f"{type(error).__name__}: {error}"
+    effect.error = in_words(error)
     found = yield from inquiry.ask(
-        effect, current, retries if unknown and isinstance(error, Exception) else None, final=final
+        effect, current, retries if unknown and is_a(error, Exception) else None, final=final
     )
     if found is not UNKNOWN and found is not None:
         _confirm(effect, found)
-        if not isinstance(error, Exception):
+        if not is_a(error, Exception):
             raise error
         return None
     absent = unknown and found is None
     unknown = unknown and found is UNKNOWN
     effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
-    if not isinstance(error, Exception):
+    if not is_a(error, Exception):
         raise error
     may_retry = declaration.keyed if unknown else (tries.retry_failures or absent)
     if may_retry and inquiry.is_forgotten(effect):
@@ -283,7 +285,7 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquir
                 yield Sleep(retries.pause(failures), final=True)
                 continue
             effect.tag = Tag.UNRESOLVED
-            effect.note = f"its undo failed {failures} times: {type(error).__name__}: {error}"
+            effect.note = f"its undo failed {failures} times: {in_words(error)}"
             return False
         effect.outcome = Outcome.UNDONE
         if declaration.cost is None:

@@ -33,6 +33,7 @@ from settlemark._splitting import is_elsewhere, rest_of
 from settlemark._states import Reason, State, Tag
 from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
+from settlemark._wording import in_words, is_a, kind_of
 from settlemark.ledger._contract import HAPPENED
 
 Control = tuple[type[BaseException], ...]
@@ -303,17 +304,17 @@ class Batch:
 
         `failed` says in words how a failure was answered; `error` is what escapes the framework's handling.
         """
-        if isinstance(error, self._let_through):
-            self._control = self._control or error
+        if error is not None and is_a(error, self._let_through):
+            self._control = error if self._control is None else self._control
             if self.undoes:
                 self._driver.interrupt(self._turn, call.seat, error)
             else:
                 self._driver.leave(self._turn, call.seat, failed=False)  # as stock: it keeps back no other call
         else:
-            self._escaped = self._escaped or isinstance(error, Exception)
-            call.failed = failed if error is None else f"{type(error).__name__}: {error}"
+            self._escaped = self._escaped or (error is not None and is_a(error, Exception))
+            call.failed = failed if error is None else in_words(error)
             self._driver.leave(self._turn, call.seat, failed=call.failed is not None and not call.skipped)
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and not is_a(error, Exception):
             self._cut = True  # `abandon` follows
             self._wake()
         self._arrived(call)
@@ -459,7 +460,7 @@ class Batch:
         if self.joined or self.attempt.replay is not None:
             return
         if self.undoes:
-            cause = f"the step was stopped by {type(error).__name__}"
+            cause = f"the step was stopped by {kind_of(error)}"
             yield from self._driver.abort(self.attempt, Reason.FAILED, cause=cause)
         elif self._resumable:
             yield from self._suspend()

@@ -10,6 +10,7 @@ from settlemark._aborting import Aborting
 from settlemark._acting import Program, in_doubt, perform
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
+from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LedgerError, Refused, SettlemarkError
 from settlemark._failing import SKIPPED, Skipped, until_answered
@@ -22,6 +23,7 @@ from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import State, Tag
 from settlemark._txn import Blocked, Call, Mode, Ticket, Txn, fire
+from settlemark._wording import is_a
 from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0
@@ -340,7 +342,7 @@ class Calling(Aborting):
         except GeneratorExit:
             raise
         except BaseException as error:
-            if isinstance(error, let_through):
+            if is_a(error, let_through):
                 effect.outcome = Outcome.SUSPENDED
             yield from self._come_back(attempt, txn, effect, [])
             raise
@@ -453,7 +455,7 @@ class Calling(Aborting):
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._take_out(attempt, effect, calls, mode, unrecorded=isinstance(error, LedgerError))
+            yield from self._take_out(attempt, effect, calls, mode, unrecorded=is_a(error, LedgerError))
             raise
         if attempt.told_waiting:
             attempt.told_waiting = False
@@ -516,7 +518,7 @@ def _refined(effect: Effect) -> list[Scope]:
     refine = effect.declaration.refine
     if refine is None:
         return []
-    found = refine(effect.result)
+    found = through(refine, effect.result)
     texts = (found,) if isinstance(found, str | Scope) else tuple(found)
     return [Scope.parse(text) for text in texts]
 

@@ -18,6 +18,7 @@ from typing import Any, Unpack
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import current_call
+from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, Wounded
 from settlemark._failing import Ask
@@ -28,12 +29,13 @@ from settlemark._parking import Parking, follow
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
 from settlemark._refusals import rewound
-from settlemark._requests import Act, Ended, Together, Wait
+from settlemark._requests import Act, Together, Wait
 from settlemark._rewinding import Rewinding
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Placing, Ticket, Txn
 from settlemark._verdicts import is_rewound
+from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Fence, RecordedTransaction
 
 log = logging.getLogger("settlemark")
@@ -382,7 +384,7 @@ class Driver(Parking, Rewinding):
             except GeneratorExit:
                 raise
             except BaseException as error:
-                yield from self.discard(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+                yield from self.discard(attempt, Reason.FAILED, cause=in_words(error))
                 raise
             else:
                 return value

@@ -14,12 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
+from settlemark._door import through
 from settlemark._errors import DeclarationError, ScopeError
 from settlemark._fields import field_path
 from settlemark._leaving import Leaves
 from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
+from settlemark._wording import message_of
 
 if TYPE_CHECKING:
     from settlemark._txn import Call
@@ -211,9 +213,9 @@ class Declaration:
         if isinstance(self.scope, ScopeTemplate):
             return (self.scope.fill(arguments), *broad)
         try:
-            named = self.scope.function(**self.scope.bind(arguments, result=None, key=""))
+            named = through(self.scope.function, **self.scope.bind(arguments, result=None, key=""))
         except Exception as error:
-            raise ScopeError(f"{self.tool}: {error}", text=repr(dict(arguments))) from error
+            raise ScopeError(f"{self.tool}: {message_of(error)}", text=_codec.encode_result(dict(arguments))) from error
         found = (named,) if isinstance(named, str | Scope) else tuple(named)
         if not found:
             raise ScopeError(f"scope={self.scope.name} of {self.tool} names no scope: return one at least", text="")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from settlemark._door import through
 from settlemark._effect import EffectClass, Outcome
-from settlemark._logs import about
+from settlemark._logs import log_failure
 from settlemark._states import Reason, State, Tag
 
 if TYPE_CHECKING:
@@ -128,9 +129,10 @@ class Told:
     def tell(self, event: Event) -> None:
         """Tell it of an event."""
         try:
-            self._observer.tell(event)
-        except Exception:
-            log.exception("an observer failed at %s", type(event).__name__, extra=about(event=type(event).__name__))
+            through(self._observer.tell, event)
+        except BaseException as error:
+            kind = type(event).__name__
+            log_failure(log, f"an observer failed at {kind}", error, event=kind)
 
     def around(self, acting: Acting) -> _Around:
         """Return what is entered around an act."""
@@ -149,18 +151,21 @@ class _Around:
 
     def __enter__(self) -> None:
         try:
-            self._entered.enter_context(self._observer.around(self._acting))
-        except Exception:
-            log.exception("an observer failed around %s", self._acting.tool, extra=about(key=self._acting.key))
+            self._entered.enter_context(through(self._observer.around, self._acting))
+        except BaseException as error:
+            self._failed(error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
             self._entered.__exit__(kind, error, trace)
-        except Exception as failed:
+        except BaseException as failed:
             if failed is not error:
-                log.exception("an observer failed around %s", self._acting.tool, extra=about(key=self._acting.key))
+                self._failed(failed)
+
+    def _failed(self, error: BaseException) -> None:
+        log_failure(log, f"an observer failed around {self._acting.tool}", error, key=self._acting.key)
 
 
 __all__ = ["Acted", "Acting", "Began", "Ended", "Event", "LostLease", "Observer", "Recovery", "Told", "Waited"]

@@ -34,6 +34,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Mode, Txn
+from settlemark._wording import in_words
 from settlemark.ledger._contract import Book
 
 Control = tuple[type[BaseException], ...]
@@ -113,7 +114,7 @@ class Gating(Calling):
         except Exception as error:
             raise UsageError(
                 f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not run;"
-                f" mend it: {type(error).__name__}: {error}",
+                f" mend it: {in_words(error)}",
                 tool=tool,
             ) from error
         if not isinstance(said, bool):

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
+
+from settlemark._wording import in_words
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -40,6 +43,19 @@ def about_effect(attempt: Attempt, effect: Effect, **data: Any) -> dict[str, Any
         epoch=None if attempt.txn is None else attempt.txn.epoch,
         tool=effect.declaration.tool, scope=effect.scope_text, key=effect.key, outcome=effect.outcome.value, **data,
     )  # fmt: skip
+
+
+def log_failure(log: logging.Logger, text: str, error: BaseException, **data: Any) -> None:
+    """Log that a function of the user's failed where that is to harm nobody, with its traceback where there is one.
+
+    Its exception may be such that its traceback cannot be written.
+    """
+    said = f"{text}: {in_words(error)}"
+    with suppress(Exception):
+        try:
+            log.error("%s", said, exc_info=error, extra=about(**data))
+        except Exception:  # a traceback without end, or an exception that fails when it is looked at
+            log.error("%s", said, extra=about(**data))  # noqa: TRY400 - that is what cannot be written
 
 
 class JsonLines(logging.Formatter):
@@ -96,4 +112,4 @@ def json_logs(stream: TextIO | None = None, *, level: int | str = logging.INFO) 
     return handler
 
 
-__all__ = ["JsonLines", "about", "about_effect", "about_txn", "json_logs"]
+__all__ = ["JsonLines", "about", "about_effect", "about_txn", "json_logs", "log_failure"]

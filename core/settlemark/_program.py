@@ -13,9 +13,10 @@ from typing import Any
 from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._door import through
 from settlemark._effect import Declaration, declared_as
 from settlemark._errors import WaitTimeout
-from settlemark._logs import about, about_effect, about_txn
+from settlemark._logs import about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
@@ -247,9 +248,9 @@ class Programs(Telling):
         if self._on_residue is None:
             return
         try:
-            self._on_residue(name)
-        except Exception:  # a listener's own fault must not reach whoever settled
-            log.exception("on_residue failed for %s", name, extra=about(transaction=name))
+            through(self._on_residue, name)
+        except BaseException as error:  # a listener's own fault must not reach whoever settled
+            log_failure(log, f"on_residue failed for {name}", error, transaction=name)
 
 
 def scope_of(run: str) -> Scope:

@@ -15,6 +15,7 @@ from functools import partial
 from settlemark._aborting import Beside
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
+from settlemark._door import Ended
 from settlemark._effect import Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused
 from settlemark._events import Recovery
@@ -23,7 +24,7 @@ from settlemark._logs import about
 from settlemark._program import log
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovery import is_sealed, named, revive
-from settlemark._requests import Ended, Together, Wait
+from settlemark._requests import Together, Wait
 from settlemark._settling import Settling
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Ticket, Txn, fire
@@ -326,6 +327,8 @@ class Recovering(Gating, Settling):
             elif txn.state is State.COMMITTED:
                 self._leave(attempt, txn)
             elif txn.state is State.ABORTING:
+                # Its caller has ended with its process: a retry would hold all it held, and nobody would run it.
+                yield from self._step(lambda protocol, _book: protocol.unretry(txn))
                 yield from self._conclude(txn)
             elif txn.role == "choice" and txn.members:
                 report.waiting.append(txn.name)  # the chosen one commits when the others are undone

@@ -9,10 +9,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from settlemark._current import CurrentCall
+    from settlemark._door import Ended
     from settlemark._txn import Ticket
 
 
@@ -22,12 +25,17 @@ class Act:
 
     A `final` one is not interrupted: a cancellation that arrives meanwhile is raised when the
     program ends, so that an undo or release is never left half done.
+
+    `begun` says that the function was called: until then nothing of it can have happened. `carried` is what becomes
+    of it in a thread, whoever waits for that.
     """
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
     current: CurrentCall | None
     final: bool = False
+    begun: bool = False
+    carried: Future[Ended] | None = None
 
 
 class Pending:
@@ -127,13 +135,6 @@ class Sleep:
 
     seconds: float
     final: bool = False
-
-
-class Ended(NamedTuple):
-    """What became of a program: what it returned, or what it raised."""
-
-    value: Any
-    error: BaseException | None = None
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from settlemark._errors import UsageError
 from settlemark._logs import about
 from settlemark._protocol import Protocol
+from settlemark._wording import in_words, kind_of
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._contract import Book, Ledger
 
@@ -146,7 +147,9 @@ class Keeper:
                         return
             except Exception as error:  # the next look tries again
                 if not self._stopped.is_set():
-                    _log.warning("what is old could not be pruned: %s", error, extra=about(error=type(error).__name__))
+                    _log.warning(
+                        "what is old could not be pruned: %s", in_words(error), extra=about(error=kind_of(error))
+                    )
             del ledger
             self._stopped.wait(EVERY_SECONDS)
 

@@ -31,6 +31,7 @@ from settlemark._splitting import WAITS
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
 from settlemark._verdicts import TO_REWIND, Word, is_rewound
+from settlemark._wording import in_words
 from settlemark.ledger._contract import (
     Book,
     Change,
@@ -286,7 +287,7 @@ class Rewinding(Resolving):
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._give_up(attempt, calls, f"{type(error).__name__}: {error}")
+            yield from self._give_up(attempt, calls, in_words(error))
             raise
         if decided is None:
             yield from self._give_up(attempt, calls, "what is to be undone has changed")

@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Never
 from weakref import WeakKeyDictionary
 
 from settlemark._acting import Program
 from settlemark._current import _current
+from settlemark._door import Ended, Through, awaited_to_its_end, ended, outcome_of, through
 from settlemark._errors import WouldBlock
-from settlemark._requests import Act, Ended, Pending, Recorded, Request, Sleep, Together, Wait
+from settlemark._logs import about
+from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
+from settlemark._wording import in_words, kind_of
+
+_log = logging.getLogger("settlemark")
 
 
 def call_with_current(act: Act) -> Any:
     """Call an act's function with `current_call()` set."""
+    act.begun = True
     if act.current is None:
-        return act.function(**act.arguments)
+        return through(act.function, **act.arguments)
     token = _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
     around = act.current._around  # noqa: SLF001
     try:
         if around is None:
-            return act.function(**act.arguments)
+            return through(act.function, **act.arguments)
         with around():
-            return act.function(**act.arguments)
+            return through(act.function, **act.arguments)
     finally:
         _current.reset(token)
 
@@ -47,15 +55,63 @@ def run_sync(program: Program) -> Any:
     """
     try:
         request = next(program)
-        while True:
-            try:
-                answer = _do_sync(request)
-            except BaseException as error:
-                request = program.throw(error)
-            else:
-                request = program.send(answer)
+        return _go_on(program, request, _do_sync)
     except StopIteration as stop:
         return stop.value
+
+
+def _go_on(program: Program, request: Request, do: Callable[[Request], Any]) -> Never:
+    """Carry out what a program asks for, from this request on; the first of it is for `do`.
+
+    Raises:
+        StopIteration: the program has ended. Else what it raised.
+    """
+    while True:
+        try:
+            answer = do(request)
+        except BaseException as error:
+            request = program.throw(error)
+        else:
+            request = program.send(answer)
+        do = _do_sync
+
+
+def run_apart(program: Program) -> None:
+    """Run a program to its end in a thread, for a caller who can wait for nothing."""
+    _start_apart(lambda: run_sync(program))
+
+
+def _start_apart(run: Callable[[], object]) -> None:
+    def to_its_end() -> None:
+        try:
+            run()
+        except BaseException as error:  # nobody is there to hear of it
+            _log.warning("what was left alone has ended: %s", in_words(error), extra=about(error=kind_of(error)))
+
+    with suppress(RuntimeError):  # the interpreter ends, and with it this process: the next one takes it up
+        threading.Thread(target=_outside().run, args=(to_its_end,), name="settlemark-apart", daemon=True).start()
+
+
+def _go_on_apart(program: Program, request: Request, behind: Callable[[], Program] | None) -> None:
+    """Go on in a thread with a program whose task was thrown away; it learns that as a cancellation."""
+
+    def to_its_end() -> None:
+        try:
+            _go_on(program, request, _what_came_of)
+        except StopIteration:
+            if behind is not None:
+                run_sync(behind())
+
+    _start_apart(to_its_end)
+
+
+def _what_came_of(request: Request) -> Any:
+    """Answer what a task asked for before it was thrown away, or raise a cancellation."""
+    if type(request) is Recorded:
+        return _do_sync(request)  # the step is queued, and taken
+    if type(request) is Act and request.carried is not None:
+        return outcome_of(request.carried.result())  # a thread still is at it
+    raise asyncio.CancelledError
 
 
 def _do_sync(request: Request) -> Any:
@@ -149,29 +205,23 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     if not in_event_loop():
         return asyncio.run(coroutine)
-    box: list[Any] = []
+    box: list[Ended] = []
     context = copy_context()
-
-    def target() -> None:
-        try:
-            box.append((True, context.run(asyncio.run, coroutine)))
-        except BaseException as error:
-            box.append((False, error))
-
-    thread = threading.Thread(target=target, name="settlemark-handler")
+    thread = threading.Thread(
+        target=lambda: box.append(ended(context.run, asyncio.run, coroutine)), name="settlemark-handler"
+    )
     thread.start()
     thread.join()
-    succeeded, value = box[0]
-    if succeeded:
-        return value
-    raise value
+    return outcome_of(box[0])
 
 
-async def run_async(program: Program) -> Any:
+async def run_async(program: Program, *, behind: Callable[[], Program] | None = None) -> Any:
     """Run a program in this task and return its result.
 
     A cancellation reaches a tool where it awaits. One that arrives while something runs that must
     not be cut short (a ledger write, an undo, a release, a tool in a thread) is raised afterwards.
+    Thrown away (a task that is lost with its loop) it goes on in a thread, as if it had been cancelled;
+    `behind` is run there when it has come to its end all the same, since nobody hears of its result.
     """
     patience = Patience()
     try:
@@ -182,6 +232,9 @@ async def run_async(program: Program) -> Any:
                     patience.interrupted = False
                     raise asyncio.CancelledError  # put off until now; here nothing is cut short
                 answer = await _do_async(request, patience)
+            except GeneratorExit:
+                _go_on_apart(program, request, behind)
+                raise
             except BaseException as error:
                 request = program.throw(error)
             else:
@@ -285,31 +338,39 @@ def _task_ended(task: asyncio.Task[Any]) -> Ended:
     return Ended(task.result() if error is None else None, error)
 
 
+def _carry(carried: Future[Ended], context: Context, act: Act) -> None:
+    carried.set_result(ended(context.run, call_with_current, act))
+
+
 async def _act_async(act: Act, patience: Patience) -> Any:
     if not inspect.iscoroutinefunction(act.function):
         loop = asyncio.get_running_loop()
         context = copy_context()
-        answer = await uninterrupted(loop.run_in_executor(None, lambda: context.run(call_with_current, act)), patience)
+        act.carried = Future()
+        carrying = loop.run_in_executor(None, _carry, act.carried, context, act)
+        await uninterrupted(carrying, patience)
+        answer = outcome_of(act.carried.result())
         if not inspect.iscoroutine(answer):
             return answer
         coroutine = answer
     else:
-        coroutine = act.function(**act.arguments)
+        coroutine = through(act.function, **act.arguments)
     if act.final:
-        return await uninterrupted(asyncio.ensure_future(_with_current(act, coroutine)), patience)
+        carried = asyncio.ensure_future(awaited_to_its_end(_with_current(act, coroutine)))
+        return outcome_of(await uninterrupted(carried, patience))
     return await _with_current(act, coroutine)
 
 
 async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
     if act.current is None:
-        return await coroutine
+        return await Through(coroutine)
     token = _current.set(act.current._begun())  # noqa: SLF001
     around = act.current._around  # noqa: SLF001
     try:
         if around is None:
-            return await coroutine
+            return await Through(coroutine)
         with around():
-            return await coroutine
+            return await Through(coroutine)
     finally:
         _current.reset(token)
 

@@ -20,6 +20,7 @@ from settlemark._requests import Act
 from settlemark._splitting import Splitting
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Blocked, Call, Ticket, Txn
+from settlemark._wording import in_words, is_a, message_of
 from settlemark.ledger._contract import Book, Change
 
 _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
@@ -52,10 +53,10 @@ class Settling(Aborting, Splitting):
             yield from self._until_finished(attempt, txn)
             raise
         except BaseException as error:
-            cause = f"{type(error).__name__}: {error}"
+            cause = in_words(error)
             if txn.state in (State.OPEN, State.SEALED):
                 yield from self.abort(attempt, Reason.FAILED, cause=cause)
-            elif isinstance(error, LedgerError) and not self.ledger.immediate:
+            elif is_a(error, LedgerError) and not self.ledger.immediate:
                 yield from self._find_out(attempt, txn, cause)
             elif txn.state is State.RELEASING:
                 yield from self._stop(attempt, txn, cause)  # not durable means not decided
@@ -191,7 +192,7 @@ class Settling(Aborting, Splitting):
             elif txn.state is State.RELEASING and txn in self._attempts:  # else its end is queued
                 if isinstance(error, LedgerError):
                     raise self._put_off(attempt, error) from error
-                yield from self._stop(attempt, txn, f"{type(error).__name__}: {error}")
+                yield from self._stop(attempt, txn, in_words(error))
             raise
 
     def _put_off(self, attempt: Attempt, error: LedgerError) -> LedgerError:
@@ -259,11 +260,11 @@ class Settling(Aborting, Splitting):
         elif _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
             effect.note = f"failed for good after another had left: {effect.error}"
-        yield from self._stop(attempt, txn, f"{tool}: {error}", because=f"{tool}, before it, failed")
-        if not isinstance(error, Exception):
+        yield from self._stop(attempt, txn, f"{tool}: {message_of(error)}", because=f"{tool}, before it, failed")
+        if not is_a(error, Exception):
             raise error
         behind = [e for e in attempt.in_order() if e.tag is Tag.PARTIAL_COMMIT and e is not effect]
-        if isinstance(error, InDoubt) and not behind:
+        if is_a(error, InDoubt) and not behind:
             raise error
         raise self._stopped_midway(attempt, txn, effect) from error
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._door import Ended
 from settlemark._driver import Driver, raise_interrupt
 from settlemark._errors import UsageError
 from settlemark._nesting import Part
-from settlemark._requests import Act, Ended, Together
+from settlemark._requests import Act, Together
 from settlemark._states import State
+from settlemark._wording import in_words
 
 Body = Callable[[Part], Callable[[], Any]]
 LOST = "another branch was chosen"
@@ -97,7 +99,7 @@ class Speculation:
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._driver.discard_all(attempts, cause=f"{type(error).__name__}: {error}")
+            yield from self._driver.discard_all(attempts, cause=in_words(error))
             raise
 
     def _replay(self, attempts: list[Attempt], winner: int) -> Program:

@@ -23,6 +23,7 @@ from settlemark._acting import Program
 from settlemark._logs import about
 from settlemark._resolving import LONGEST_PAUSE
 from settlemark._runners import run_async, run_sync, running_loop
+from settlemark._wording import in_words, kind_of
 
 if TYPE_CHECKING:
     from settlemark._driver import Driver
@@ -149,8 +150,8 @@ class Tender:
         except BaseException as error:  # a handler may raise anything; the next look tries again
             if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
-                    "what was left could not be tended: %s: %s", type(error).__name__, error,
-                    extra=about(error=type(error).__name__),
+                    "what was left could not be tended: %s", in_words(error),
+                    extra=about(error=kind_of(error)),
                 )  # fmt: skip
 
     def _run(self, program: Program) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
@@ -19,10 +19,11 @@ from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
 from settlemark._nesting import Part
 from settlemark._parking import Park
-from settlemark._runners import run_async, run_sync
+from settlemark._runners import run_apart, run_async, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
 from settlemark._states import Reason, State, Tag
+from settlemark._wording import in_words
 
 if TYPE_CHECKING:
     from settlemark._settlement import Settlement
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 QUEUED = "queued: will run when this step settles"
+NEVER_ENTERED = "it was interrupted as it began"
 
 
 class Queued:
@@ -393,9 +395,14 @@ class Opening:
 
     def __enter__(self) -> Transaction:
         begun: list[Part] = []
-        run_sync(self._enter(begun))
-        self._face = Transaction(self._settlement, begun[0], self._park)
-        return self._face
+        try:
+            run_sync(self._enter(begun))
+            self._face = Transaction(self._settlement, begun[0], self._park)
+        except BaseException:
+            run_sync(self._giving_up(begun))  # an interrupt came when it had begun: nobody else would end it
+            raise
+        else:
+            return self._face
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -407,14 +414,21 @@ class Opening:
         self._settlement.remember_loop()
         begun: list[Part] = []
         try:
-            await run_async(self._enter(begun))
-        except asyncio.CancelledError:
-            for part in begun:  # it came while the beginning was recorded: nobody else would end it
-                if not part.joined:
-                    await run_async(self._settlement.driver.abort(part.attempt, Reason.ABANDONED))
+            await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
+            self._face = AsyncTransaction(self._settlement, begun[0], self._park)
+        except GeneratorExit:
+            raise  # it goes on elsewhere, and is given up there
+        except BaseException:
+            await run_async(self._giving_up(begun))  # it came while the beginning was recorded
             raise
-        self._face = AsyncTransaction(self._settlement, begun[0], self._park)
-        return self._face
+        else:
+            return self._face
+
+    def _giving_up(self, begun: list[Part]) -> Program:
+        """End what has begun, and will never be entered."""
+        for part in begun:
+            if not part.joined:
+                yield from self._settlement.driver.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
 
     def _enter(self, begun: list[Part]) -> Program:
         part: Part = yield from self._settlement.driver.enter(**self._options)
@@ -426,6 +440,9 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
+        if kind is GeneratorExit:
+            run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
+            return
         await run_async(self._leaving(self._face, error))
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program:
@@ -433,12 +450,12 @@ class Opening:
         if face.joined:
             return  # what its caller makes of an error decides, as of any failed call
         if error is not None:
-            yield from driver.abort(attempt, Reason.FAILED, cause=f"{type(error).__name__}: {error}")
+            yield from driver.abort(attempt, Reason.FAILED, cause=in_words(error))
             for effect in attempt.in_order():
                 if effect.tag not in (None, Tag.CLEAN):
-                    error.add_note(
-                        f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.note}"
-                    )
+                    left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.note}"
+                    with suppress(Exception):  # its class may have notes of its own kind
+                        BaseException.add_note(error, left)
         elif attempt.replay is not None or (
             face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
         ):

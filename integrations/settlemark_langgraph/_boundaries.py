@@ -22,6 +22,7 @@ from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
+from settlemark._wording import kind_of
 from settlemark_langgraph._identity import Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep
 
@@ -229,7 +230,7 @@ class Boundaries:
             if boundary.resumable:
                 yield from self._settlement.driver.suspend(part.attempt)
             else:
-                cause = f"its run was stopped by {type(error).__name__}"
+                cause = f"its run was stopped by {kind_of(error)}"
                 yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
         if refused is not None:
             raise refused

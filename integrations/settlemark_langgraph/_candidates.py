@@ -29,6 +29,7 @@ from settlemark._recovering import CAUSE
 from settlemark._refusals import rewound
 from settlemark._scope import Scope
 from settlemark._verdicts import is_rewound
+from settlemark._wording import kind_of
 from settlemark.ledger._contract import Book, RecordedTransaction
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep
@@ -290,7 +291,7 @@ class Candidates:
             if error is not None and found.resumable:
                 yield from found.choice.suspend()
                 continue
-            how = "ended without a choice" if error is None else f"was stopped by {type(error).__name__}"
+            how = "ended without a choice" if error is None else f"was stopped by {kind_of(error)}"
             if error is None and any(not is_undone(attempt) for attempt in found.choice.candidates.values()):
                 _log.warning("%s: its run %s, so all of its candidates are undone", found.choice.name, how)
             yield from found.choice.undo(f"its run {how}")

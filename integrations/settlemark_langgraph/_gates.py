@@ -24,6 +24,7 @@ from langgraph.types import interrupt
 from pydantic import ValidationError
 
 from settlemark import Gate, UsageError
+from settlemark._wording import in_words
 from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._superstep import begun_with_an_answer
 
@@ -110,7 +111,7 @@ def edited(
         wrong = [f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
         raise _not_taken(tool, arguments, "; ".join(wrong)) from error
     except Exception as error:
-        raise _not_taken(tool, arguments, f"{type(error).__name__}: {error}") from error
+        raise _not_taken(tool, arguments, in_words(error)) from error
 
 
 def _names(tool: BaseTool) -> tuple[set[str], set[str]]:

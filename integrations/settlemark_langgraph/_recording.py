@@ -15,6 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from settlemark import UsageError
+from settlemark._wording import message_of
 from settlemark.history import Recorder
 from settlemark.history._graphs import NODE_TAG, Graphs, Place
 from settlemark.history._touches import Said, Tools
@@ -197,7 +198,7 @@ class _Recording(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, tool_call_id: str | None = None, **_: Any) -> None:
         """Note that a tool has failed."""
         with self._planned.failed(run_id, interrupted=isinstance(error, GraphBubbleUp)):
-            self._graphs.tool_ended(run_id, str(error), call=tool_call_id, failed=True)
+            self._graphs.tool_ended(run_id, message_of(error), call=tool_call_id, failed=True)
         self._leave(run_id)
 
     # ---- who runs within whom

@@ -214,9 +214,9 @@ def test_an_observers_own_faults_are_logged_and_the_work_goes_on(url, open_settl
 
     assert world.log == [("book", "1"), ("send", "Ada", "hello")]
     said = [record.getMessage() for record in caplog.records]
-    assert "an observer failed at Began" in said
-    assert "an observer failed around book" in said
-    assert "an observer failed around send" in said
+    assert "an observer failed at Began: RuntimeError: the observer is broken" in said
+    assert "an observer failed around book: RuntimeError: after" in said
+    assert "an observer failed around send: RuntimeError: before" in said
 
 
 def test_an_observers_fault_does_not_hide_a_tools(open_settlement, world, tools, caplog):

@@ -331,7 +331,7 @@ def test_an_undo_that_was_cut_off_goes_on_and_what_it_had_left_stays_on_record(o
     assert (tx.attempt, tx.state, settlement.residue()) == (2, State.COMMITTED, before)
     assert office.log == ["book a", "fly rome", "return rome", "cancel a"]
     undone = [("book", "undone", "clean"), ("fly", "undone", "unresolved")]
-    assert stand(settlement) == [("aborted", "failed: Boom: ", undone)]
+    assert stand(settlement) == [("aborted", "failed: Boom", undone)]
     assert settlement.protocol.live == {}
 
 
@@ -392,7 +392,7 @@ def test_what_one_program_is_undoing_no_other_takes_up_or_undoes_beside_it(after
         tx.call(book_once, "a")
         raise Boom
     assert log == ["book a", "cancel a"]
-    assert stand(settlement) == [("aborted", "failed: Boom: ", [("book_once", "undone", "clean")])]
+    assert stand(settlement) == [("aborted", "failed: Boom", [("book_once", "undone", "clean")])]
 
 
 if __name__ == "__main__":

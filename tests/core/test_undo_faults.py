@@ -59,7 +59,7 @@ def test_an_undo_that_ctrl_c_interrupts_is_named_and_the_other_victims_are_undon
     assert recorded(settlement, "x") == [("aborted", [("book", "confirmed", "unresolved")])]
     assert recorded(settlement, "y") == [("aborted", [("book", "undone", "clean")])]
     assert [(r.key, r.tag, r.note) for r in settlement.residue()] == [
-        ("x#1/0", Tag.UNRESOLVED, "its undo was interrupted: KeyboardInterrupt()")
+        ("x#1/0", Tag.UNRESOLVED, "its undo was interrupted: KeyboardInterrupt")
     ]
     opening.__exit__(type(error), error, None)
     assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, TypedDict
 from urllib.parse import urljoin, urlsplit
 
+from settlemark._wording import in_words, kind_of, message_of
 from settlemark_adapters.http._answer import Answer
 from settlemark_adapters.http._errors import HttpError, HttpRefused, HttpTimedOut, HttpUnanswered, HttpUnsent
 from settlemark_adapters.http._filling import header_value
@@ -305,4 +306,4 @@ def _may_have_begun(status: int, sending: Sending) -> bool:
 
 
 def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return in_words(error) if message_of(error) else kind_of(error)

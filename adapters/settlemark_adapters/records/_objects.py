@@ -23,6 +23,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 
+from settlemark._wording import message_of
 from settlemark_adapters.records._backend import DAY, Moved
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._errors import OutcomeUnknown, StoreError
@@ -106,7 +107,7 @@ class ObjectBackend(NumberedLog):
             self.fs.pipe_file(path, data)
         except Exception as error:
             raise StoreError(
-                f"{path} could not be written ({error}): nothing was committed", store=repr(self)
+                f"{path} could not be written ({message_of(error)}): nothing was committed", store=repr(self)
             ) from error
 
     def publish(self, made: Commit) -> Commit:
@@ -126,14 +127,14 @@ class ObjectBackend(NumberedLog):
         """Return what stands where a commit was to be put, when putting it did not go well."""
         if isinstance(error, PermissionError):
             raise StoreError(
-                f"{self!r} may not be written ({error}): nothing was committed", store=repr(self)
+                f"{self!r} may not be written ({message_of(error)}): nothing was committed", store=repr(self)
             ) from error
         try:
             there = self.entry(made.number)
         except Exception:
             there = None
         if there is None and not isinstance(error, FileExistsError):
-            raise OutcomeUnknown(f"{self!r} did not say whether {made.id} is committed: {error}") from error
+            raise OutcomeUnknown(f"{self!r} did not say whether {made.id} is committed: {message_of(error)}") from error
         return there
 
     def _entry(self, number: int) -> str:
@@ -147,7 +148,9 @@ class ObjectBackend(NumberedLog):
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise StoreError(f"{path} could not be read ({error}): nothing was written", store=repr(self)) from error
+            raise StoreError(
+                f"{path} could not be read ({message_of(error)}): nothing was written", store=repr(self)
+            ) from error
         try:
             return whole(Commit(**json.loads(data)), path)
         except (ValueError, TypeError) as error:

@@ -11,6 +11,7 @@ from settlemark._current import Staged, current_call
 from settlemark._effect import UNKNOWN, EffectName
 from settlemark._scope import escape
 from settlemark._settlement import Settlement
+from settlemark._wording import in_words
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.store._blocks import BaseStore, Blocks, Json, Namespace, mentions
 from settlemark_adapters.store._edits import (
@@ -310,7 +311,7 @@ def _named(name: str) -> str:
 
 
 def _lost(path: Namespace, name: str, error: Exception) -> StoreLost:
-    return StoreLost(f"the store failed while {'/'.join((*path, name))} was written ({type(error).__name__}: {error})")
+    return StoreLost(f"the store failed while {'/'.join((*path, name))} was written ({in_words(error)})")
 
 
 def _staged(scope: str) -> list[Staged]:

@@ -11,6 +11,7 @@ import typer
 
 from settlemark._commands._options import AsJson, fail, print_json
 from settlemark._errors import UsageError
+from settlemark._wording import in_words
 from settlemark_adapters.testing._fuzz import EXAMPLES
 from settlemark_adapters.testing._fuzz import fuzz as fuzzed
 from settlemark_adapters.testing._likeness import is_mapping
@@ -66,7 +67,7 @@ def subjects(target: str) -> dict[str, Subject]:
         found: Any = importlib.import_module(module)
     except Exception as error:
         raise UsageError(
-            f"{module} cannot be imported: {type(error).__name__}: {error}; name one that can, from this folder"
+            f"{module} cannot be imported: {in_words(error)}; name one that can, from this folder"
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):

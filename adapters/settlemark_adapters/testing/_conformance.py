@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from settlemark._errors import UsageError
+from settlemark._wording import in_words
 from settlemark_adapters.testing import _crashing, _declaring, _racing, _sending, _settling, _undoing
 from settlemark_adapters.testing._report import Failed, NotApplicable, Report, Verdict, Word
 from settlemark_adapters.testing._study import POINTS, Study, Trial, shown
@@ -153,7 +154,7 @@ def _verdict(study: Study, name: str, tool: str) -> Verdict:
         except NotApplicable as why:
             unsaid = str(why)
         except Exception as error:
-            told = f"it could not be looked at: {type(error).__name__}: {error}{at}"
+            told = f"it could not be looked at: {in_words(error)}{at}"
             return Verdict(name, tool, Word.FAILED, told, "let make(), world(), look() and the example succeed")
     return Verdict(name, tool, Word.PASSED if passed else Word.NOT_APPLICABLE, passed or unsaid)
 

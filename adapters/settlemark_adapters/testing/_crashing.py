@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from settlemark._settlement import Settlement
+from settlemark._wording import in_words
 from settlemark.testing._child import Exit, Tell, can_fork, in_child
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._kill_points import KillPoint, KillPoints
@@ -203,7 +204,7 @@ def _recovered(trial: Trial, bench: Bench, url: str, name: str, *, again: bool) 
         try:
             bench.play(settlement, adapter, name=name)
         except Exception as error:
-            return "", f"it was {end}, and the same work fails when it is begun again: {error!r}", _MEND
+            return "", f"it was {end}, and the same work fails when it is begun again: {in_words(error)}", _MEND
         if not trial.study.is_all(trial.example, bench.look()):
             return "", f"it was {end}, and the same work, begun again, leaves another world than one clean run", _MEND
     return end, "", ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._effect import bear
+from settlemark._wording import in_words
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._steps import Fault, InjectedTimeout
 from settlemark_adapters.testing._bench import Bench, Tool, fresh_name, known_of, transact
@@ -47,7 +48,7 @@ def _lose(trial: Trial, bench: Bench, **options: Any) -> str:
         try:
             result = bench.play(settlement, adapter, name=name)
         except Exception as error:
-            raised = f" (it raised {type(error).__name__}: {error})"
+            raised = f" (it raised {in_words(error)})"
         end, why, mend = judged(trial, bench, settlement, name)
     if mend:
         raise Failed(f"the answer was lost, and {why}{raised}", _UNKNOWN)
@@ -81,7 +82,7 @@ def _deliver_twice(trial: Trial, bench: Bench) -> str:
         except Exception as error:
             if len(answers) == 1:
                 raise Failed(
-                    f"delivered twice under one key, the second raised {type(error).__name__}: {error}",
+                    f"delivered twice under one key, the second raised {in_words(error)}",
                     "answer a repeat under a key with the first outcome",
                 ) from error
             raise

@@ -14,6 +14,7 @@ from settlemark._effect import UNKNOWN, EffectClass, bear
 from settlemark._requests import Act
 from settlemark._runners import run_sync
 from settlemark._settlement import Settlement
+from settlemark._wording import in_words, kind_of, message_of
 from settlemark_adapters.testing._bench import Bench, Tool, account, fresh_name, known_of, tool_of, transact
 from settlemark_adapters.testing._likeness import common, fits
 from settlemark_adapters.testing._report import Failed, NotApplicable
@@ -139,8 +140,8 @@ class Raised(dict[str, str]):
     """That a read raised, as an answer: which error it was, and, for people, what it said."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(raised=type(error).__name__)
-        self.said = str(error)
+        super().__init__(raised=kind_of(error))
+        self.said = message_of(error)
 
     def __repr__(self) -> str:
         return f"{self['raised']}: {self.said}"
@@ -231,7 +232,7 @@ def _ask(trial: Trial, bench: Bench, key: str) -> Any:
             return run_sync(_acting(Act(handler.function, bound, CurrentCall(key, key, 1, 1), final=True)))
         except Exception as error:
             raise Failed(
-                f"its probe raised {type(error).__name__}: {error}",
+                f"its probe raised {in_words(error)}",
                 "answer None for absent and settlemark.UNKNOWN where nobody can tell; raise only when it cannot ask",
             ) from error
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from settlemark._effect import Declaration, EffectClass
 from settlemark._scope import Scope
+from settlemark._wording import in_words
 from settlemark_adapters.testing._bench import UNDOABLE, Worlds, known_of, made, tool_of
 from settlemark_adapters.testing._likeness import common, fits
 from settlemark_adapters.testing._lines import Moment
@@ -87,7 +88,7 @@ class Study:
         found = self._scopes[id(example)]
         if isinstance(found, Exception):
             raise Failed(
-                f"the arguments of {shown(example)} are refused: {type(found).__name__}: {found}",
+                f"the arguments of {shown(example)} are refused: {in_words(found)}",
                 "give it arguments that its scopes can be made of",
             ) from found
         return found
@@ -138,7 +139,7 @@ class Study:
                 result = bench.played(inside=look)
             except Exception as error:
                 raise Failed(
-                    f"its example {shown(example)} failed on a fresh world: {type(error).__name__}: {error}",
+                    f"its example {shown(example)} failed on a fresh world: {in_words(error)}",
                     "give arguments that succeed, and let before= make what the call needs",
                 ) from error
             return Clean(bench.nothing, between[0], bench.look(), result)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 from settlemark._errors import LedgerError
+from settlemark._wording import in_words
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import Ledger
 
@@ -113,9 +114,7 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
     try:
         found = importlib.import_module(name)
     except Exception as error:
-        fail(
-            f"--module {name} cannot be imported: {type(error).__name__}: {error}; name one that can, from this folder"
-        )
+        fail(f"--module {name} cannot be imported: {in_words(error)}; name one that can, from this folder")
     if not function:
         return lambda _settlement: None
     declare: Callable[[Any], None] | None = getattr(found, function, None)
@@ -126,7 +125,7 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
         try:
             declare(settlement)
         except Exception as error:
-            fail(f"--module {module}: {function} failed: {type(error).__name__}: {error}; it is given a settlement")
+            fail(f"--module {module}: {function} failed: {in_words(error)}; it is given a settlement")
 
     return declaring
 

@@ -11,6 +11,7 @@ from settlemark._nesting import Part
 from settlemark._once import Once
 from settlemark._settlement import Settlement
 from settlemark._states import Reason, State
+from settlemark._wording import in_words
 
 
 class Shared:
@@ -70,7 +71,7 @@ class Shared:
         if error is None:
             yield from self._settlement.driver.commit(part.attempt)
         else:
-            cause = f"its job was stopped by {type(error).__name__}: {error}"
+            cause = f"its job was stopped by {in_words(error)}"
             yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
 
 

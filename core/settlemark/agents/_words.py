@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from settlemark._errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
+from settlemark._wording import in_words, is_a, message_of
 
 TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 """What settlement says of a call, and a model is to be told; all else is its tool's own, or its framework's."""
@@ -25,15 +26,15 @@ def words(error: BaseException) -> str:
     >>> words(InDoubt("ask the counterparty, or declare probe=", tool="pay", scope="card:/7"))
     'InDoubt: the outcome of pay on card:/7 is unknown: do not repeat it; say so, or find out first whether it happened'
     """
-    if isinstance(error, InDoubt):
+    if is_a(error, InDoubt):
         tool, scope = error.data.get("tool", "this call"), error.data.get("scope")
         return (
             f"InDoubt: the outcome of {tool}{f' on {scope}' if scope else ''} is unknown: do not repeat it;"
             " say so, or find out first whether it happened"
         )
-    if isinstance(error, Undone | DoneBefore):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+    if is_a(error, (Undone, DoneBefore)):
+        return message_of(error)
+    return in_words(error)
 
 
 __all__ = ["TOLD", "DoneBefore", "Undone", "words"]

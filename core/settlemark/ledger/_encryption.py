@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from settlemark import _codec
+from settlemark._door import through
 from settlemark._errors import LedgerError, UsageError
+from settlemark._wording import kind_of
 from settlemark.ledger._unreadable import Erased
 
 if TYPE_CHECKING:
@@ -143,10 +145,10 @@ class Encryption:
 
     def _keys(self) -> _Ring | None:
         try:
-            given = self._source(self.tenant)
-        except Exception as error:
+            given = through(self._source, self.tenant)
+        except BaseException as error:
             raise LedgerError(
-                f"encrypt= raised {type(error).__name__} when it was asked for the key of {self.tenant!r}: see the"
+                f"encrypt= raised {kind_of(error)} when it was asked for the key of {self.tenant!r}: see the"
                 " cause below; nothing is recorded without its key",
                 tenant=self.tenant,
             ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from settlemark._errors import LedgerError
+from settlemark._wording import message_of
 
 _ADVICE = (
     (("does not exist",), "create it, or name another one"),
@@ -28,7 +29,7 @@ def explain(url: str, error: BaseException) -> LedgerError:
         error.data.setdefault("url", shown(url))
         return error
     cause = getattr(error, "orig", None) or error
-    text = " ".join(str(cause).split())
+    text = " ".join(message_of(cause).split())
     lowered = text.lower()
     advice = next((told for signs, told in _ADVICE if any(sign in lowered for sign in signs)), "see the cause below")
     failed = LedgerError(f"the ledger {shown(url)} failed: {text}; {advice}", url=shown(url))

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from settlemark._logs import about
+from settlemark._wording import in_words
 from settlemark.ledger._wire import Statement
 
 _log = logging.getLogger("settlemark")
@@ -43,7 +44,9 @@ class Ear:
             try:
                 self._hear()
             except Exception as error:  # polling goes on: nothing is missed
-                _log.info("no notice from the store for now: %s", error, extra=about(namespace=self._namespace))
+                _log.info(
+                    "no notice from the store for now: %s", in_words(error), extra=about(namespace=self._namespace)
+                )
                 self._stopped.wait(_PATIENCE_SECONDS)
 
     def _hear(self) -> None:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import quote, quote_plus
 
 from settlemark import _codec
+from settlemark._door import through
 from settlemark._fields import field_path
 from settlemark._logs import about
+from settlemark._wording import kind_of
 
 Rule = Callable[[str, str, Any], Any]
 Path = tuple[str, ...]
@@ -120,13 +122,13 @@ def _marked(value: Any, path: str) -> Iterator[str]:
 
 def _answer(rule: Rule, tool: str, path: str, value: Any) -> Any:
     try:
-        replacement = rule(tool, path, value)
+        replacement = through(rule, tool, path, value)
         if replacement is not value:
             _codec.check(replacement)
-    except Exception as error:
+    except BaseException as error:
         # Not with its message: that may tell the value.
         _log.warning(
-            "redact= raised %s for %s of %s: nothing of it is kept", type(error).__name__, path, tool,
+            "redact= raised %s for %s of %s: nothing of it is kept", kind_of(error), path, tool,
             extra=about(tool=tool, field=path),
         )  # fmt: skip
         return None

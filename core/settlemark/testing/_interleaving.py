@@ -8,13 +8,15 @@ from types import GeneratorType
 from typing import Any, cast
 
 from settlemark._chronicle import Chronicle
+from settlemark._door import Ended
 from settlemark._effect import Effect
 from settlemark._level import ANOMALIES
-from settlemark._requests import Act, Ended, Recorded, Sleep, Together, Wait
+from settlemark._requests import Act, Recorded, Sleep, Together, Wait
 from settlemark._runners import call_with_current
 from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._txn import Txn
+from settlemark._wording import in_words
 from settlemark.history import OpRecord, analyze
 from settlemark.ledger import Ledger, MemoryLedger
 from settlemark.testing._cells import READS, SCOPES, World, touches
@@ -116,7 +118,7 @@ class Run(Tasks):
         except Exception as error:
             if isinstance(error, ViolatedError):
                 raise
-            raise ViolatedError(f"the engine broke down: {type(error).__name__}: {error}") from error
+            raise ViolatedError(f"the engine broke down: {in_words(error)}") from error
         self._observe()
 
     def _go_on(self, task: Task) -> None:

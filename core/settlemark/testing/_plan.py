@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from settlemark._attempt import Attempt, OnFailure
+from settlemark._door import Ended
 from settlemark._driver import Driver
 from settlemark._failing import Verdict
 from settlemark._guards import ALL_ON, Guards
 from settlemark._protocol import Protocol
-from settlemark._requests import Ended
 from settlemark.testing._cells import Value
 
 if TYPE_CHECKING:

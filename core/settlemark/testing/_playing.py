@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from settlemark._settlement import Settlement
+from settlemark._wording import in_words
 from settlemark.testing._child import Exit, Tell, in_child
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._kill_points import KillPoint, KillPoints
@@ -147,7 +148,7 @@ class Stage:
                 try:
                     self.perform(injector, ledger, program)
                 except Exception as error:
-                    tell(["raised", f"{type(error).__name__}: {error}"])
+                    tell(["raised", in_words(error)])
 
         if not self.here:
             return _heard(in_child(act, timeout=self.timeout))

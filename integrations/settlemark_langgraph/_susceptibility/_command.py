@@ -16,6 +16,7 @@ import typer
 
 from settlemark import UsageError
 from settlemark._commands._options import AsJson, fail, print_json, print_table
+from settlemark._wording import in_words
 
 if TYPE_CHECKING:
     from settlemark_langgraph._susceptibility._findings import Report
@@ -94,14 +95,14 @@ def _made(function: Any, target: str) -> Any:
     try:
         return function()
     except Exception as error:
-        raise UsageError(f"{target}() failed: {type(error).__name__}: {error}", target=target) from error
+        raise UsageError(f"{target}() failed: {in_words(error)}", target=target) from error
 
 
 def _module(place: str) -> ModuleType:
     try:
         return _file(Path(place)) if place.endswith(".py") else _named(place)
     except Exception as error:
-        raise UsageError(f"{place} cannot be imported: {type(error).__name__}: {error}", target=place) from error
+        raise UsageError(f"{place} cannot be imported: {in_words(error)}", target=place) from error
 
 
 def _named(name: str) -> ModuleType:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from langgraph.graph.state import CompiledStateGraph
 
+from settlemark._wording import in_words
 from settlemark_langgraph._susceptibility._wiring import Builder, Compiled
 
 _LIMIT = 100
@@ -38,7 +39,7 @@ async def _record(graph: Builder | Compiled, given: Any) -> tuple[dict[tuple[str
                 found.setdefault((*path, node), set()).update(_keys(update))
     except Exception as error:
         # What was written before is worth as much: a fail-stop is what is looked for.
-        ended = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ended = in_words(error).partition("\n")[0]
     return {path: frozenset(keys) for path, keys in found.items()}, ended
 
 

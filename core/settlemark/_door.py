@@ -1,0 +1,126 @@
+"""The one door through which functions of the user's are called.
+
+What a function raises travels through generators and futures. Three exceptions mean something of their own there: a
+`StopIteration` ends a generator, or is lost in a future, for which its task then waits for ever; a `GeneratorExit`
+says that a program was thrown away. Raised by a user's function they mean neither: here they become what they are,
+an ordinary failure of that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from settlemark._wording import in_words
+
+_T = TypeVar("_T")
+
+STOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""What must not travel as it is."""
+
+
+class Ended(NamedTuple):
+    """What became of a call, or of a program: what it returned, or what it raised."""
+
+    value: Any
+    error: BaseException | None = None
+
+
+def through(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
+    """Call a function of the user's.
+
+    Raises:
+        RuntimeError: it raised what ends generators; that is the cause. Else what it raised.
+
+    >>> through(next, iter([]))
+    Traceback (most recent call last):
+    RuntimeError: next raised StopIteration
+    """
+    try:
+        return function(*args, **kwargs)
+    except STOPS as error:
+        raise stopped(error, function) from error
+
+
+def ended(function: Callable[..., Any], /, *args: Any) -> Ended:
+    """Return what came of a call as a value: in a future an exception may be lost, or end the loop."""
+    try:
+        return Ended(through(function, *args))
+    except BaseException as error:
+        return Ended(None, error)
+
+
+async def awaited_to_its_end(coroutine: Awaitable[Any]) -> Ended:
+    """Do as `ended`, for what is awaited."""
+    try:
+        return Ended(await coroutine)
+    except GeneratorExit:
+        raise  # it is this coroutine that is thrown away: see `Through`
+    except BaseException as error:
+        return Ended(None, error)
+
+
+def outcome_of(end: Ended) -> Any:
+    """Return what a call returned, or raise what it raised."""
+    if end.error is None:
+        return end.value
+    try:
+        raise end.error
+    finally:
+        del end  # or its traceback would keep itself
+
+
+def stopped(error: BaseException, function: object) -> RuntimeError:
+    """Return the ordinary failure that stands for what must not travel as it is."""
+    return RuntimeError(f"{_name_of(function)} raised {in_words(error)}")
+
+
+def _name_of(function: object) -> str:
+    try:
+        name = getattr(function.func if isinstance(function, partial) else function, "__name__", None)
+    except Exception:  # a class of the user's may fail at any attribute
+        name = None
+    return name if isinstance(name, str) else "a function"
+
+
+class Through:
+    """Awaits a coroutine of the user's.
+
+    Who throws a coroutine away calls its `close`; a `GeneratorExit` that comes out of a step of it is its own.
+    """
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self
+
+    def __iter__(self) -> Through:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Go on with it."""
+        try:
+            return self._coroutine.send(value)
+        except GeneratorExit as error:
+            raise stopped(error, self._coroutine) from error
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with it by an exception."""
+        try:
+            return self._coroutine.throw(*error)
+        except GeneratorExit as raised:
+            raise stopped(raised, self._coroutine) from raised
+
+    def close(self) -> None:
+        """Throw it away."""
+        self._coroutine.close()
+
+
+__all__ = ["STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]

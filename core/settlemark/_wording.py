@@ -1,0 +1,61 @@
+"""An exception put into words, whatever its own code does: the one place that asks an exception for its text."""
+
+from __future__ import annotations
+
+from typing import TypeGuard, TypeVar
+
+_E = TypeVar("_E", bound=BaseException)
+
+MOST = 4_000
+"""Characters of a message that are kept."""
+_name_of = type.__dict__["__name__"].__get__
+_length, _part = str.__len__, str.__getitem__
+
+
+def in_words(error: BaseException) -> str:
+    """Return an exception as its class and its message, both bounded; never raises.
+
+    >>> in_words(KeyError("Ada"))
+    "KeyError: 'Ada'"
+    >>> class ApiError(Exception):
+    ...     def __str__(self): return self.message
+    >>> in_words(ApiError(500))
+    'ApiError: (its own message cannot be had: AttributeError)'
+    """
+    kind, message = kind_of(error), message_of(error)
+    return f"{kind}: {message}" if message else kind
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the name of an exception's class."""
+    name: str = _name_of(type(error))
+    return _bounded(name, 200)
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's message without its class, bounded; never raises.
+
+    >>> message_of(ValueError("x" * 5000))[-30:]
+    'xxxxxxxxxxx… (5000 characters)'
+    """
+    try:
+        return _bounded(str(error), MOST)
+    except BaseException as failed:  # it is its class's code that fails here, whatever it raises
+        return f"(its own message cannot be had: {kind_of(failed)})"
+
+
+def is_a(error: BaseException | None, kinds: type[_E] | tuple[type[_E], ...]) -> TypeGuard[_E]:
+    """Whether an exception is one of these by its type: what it says of its own `__class__` is not asked.
+
+    >>> is_a(TimeoutError(), OSError)
+    True
+    """
+    return issubclass(type(error), kinds)
+
+
+def _bounded(text: str, most: int) -> str:
+    length = _length(text)  # a text of a class of its own may say what it likes
+    return _part(text, slice(None)) if length <= most else f"{_part(text, slice(most))}… ({length} characters)"
+
+
+__all__ = ["MOST", "in_words", "is_a", "kind_of", "message_of"]
