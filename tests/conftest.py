@@ -13,12 +13,26 @@ from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, re
 # Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
 # SystemError when a traceback that is logged meanwhile is parsed, too.
 import settlemark.ledger._sql  # noqa: F401
-from settlemark import _effect
+from settlemark import _effect, _keys
 from settlemark._registry import Registry
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("settlemark")
+
+
+def _readable(_ledger, namespace):
+    """Begin keys without their ledger's random id, so that a test can say which key it expects, as in "trip#1/0"."""
+    return "" if namespace == "default" else f"{namespace}:"
+
+
+_readable.whole, _keys.prefix_of = _keys.prefix_of, _readable
+
+
+@pytest.fixture
+def whole_keys(monkeypatch):
+    """Keys are what they are outside of tests: each begins with the id of its ledger."""
+    monkeypatch.setattr(_keys, "prefix_of", _readable.whole)
 
 
 def pytest_collection_modifyitems(items):

@@ -12,6 +12,7 @@ from settlemark._current import CurrentCall, Staged
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
+from settlemark._keys import fits, key_of, step_of, text_of
 from settlemark._leaving import Held, leaving_order
 from settlemark._logs import about
 from settlemark._nesting import Inside, Numbering, Path
@@ -144,7 +145,7 @@ class Attempt:
         self.txn = None
         self.number = recorded.row.attempt
         self.replay = recorded
-        self.recorded = {self._path_of(effect.row.key): effect for effect in recorded.effects}
+        self.recorded = {effect.row.decision: effect for effect in recorded.effects}
 
     def restart(self) -> None:
         """Expect its decisions anew, from the first: what was decided before is recalled."""
@@ -184,13 +185,14 @@ class Attempt:
             effect.position = self.placed
             self.placed += 1
 
+    @property
+    def step(self) -> str:
+        """What its keys have in common: no other attempt of any transaction has it."""
+        return step_of(self.prefix, self.name, self.number)
+
     def key(self, path: Path, call_id: str | None) -> str:
         """Return the idempotency key of a decision: it names the decision, not its values."""
-        key = f"{self.prefix}{self.name}#{self.number}/{'.'.join(map(str, path))}"
-        return key if call_id is None else f"{key}:{call_id}"
-
-    def _path_of(self, key: str) -> Path:
-        return path_of(key, self.prefix, self.name, self.number)
+        return key_of(self.prefix, self.name, self.number, path, call_id)
 
     def current(self, effect: Effect) -> CurrentCall:
         """Return what a tool sees as its current call."""
@@ -233,7 +235,7 @@ class Attempt:
         for recorded in earlier:
             for effect in recorded.effects:
                 if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not is_to_be_undone(effect.note):
-                    self.stays[path_of(effect.row.key, self.prefix, self.name, recorded.row.attempt)] = effect
+                    self.stays[effect.row.decision] = effect
 
     def stayed(self, effect: Effect) -> RecordedEffect | None:
         """Return what stays of this same decision from an attempt that was aborted, or None.
@@ -293,7 +295,6 @@ class Attempt:
 
     def add(self, effect: Effect) -> None:
         """Take an effect in."""
-        effect.path = effect.path or self._path_of(effect.key)
         self.effects[effect.path] = effect
         self.placed = max(self.placed, effect.position + 1)
         if effect.held:
@@ -393,6 +394,7 @@ class Attempt:
                 effect.fingerprint,
                 declaration.window,
                 effect.leaves,
+                None if fits(effect.path) else text_of(effect.path),
             )
         )
         if effect.note is not None:
@@ -449,16 +451,6 @@ class Attempt:
 
 
 _QUOTES = ("cause", "verdict")
-
-
-def path_of(key: str, prefix: str, name: str, attempt: int) -> Path:
-    """Return the name of a decision in its transaction, from its key.
-
-    >>> path_of("trip#1/0.2:call-7", "", "trip", 1)
-    (0, 2)
-    """
-    named = key.removeprefix(f"{prefix}{name}#{attempt}/").partition(":")[0]
-    return tuple(int(number) for number in named.split("."))
 
 
 def _printable(text: str | None) -> str | None:

@@ -10,7 +10,7 @@ from math import inf
 from types import TracebackType
 from typing import Any
 
-from settlemark import _codec
+from settlemark import _codec, _keys
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._door import through
@@ -57,7 +57,7 @@ class Programs(Telling):
         clock: returns seconds since 1970, for the record.
         monotonic: returns seconds, for deadlines.
         declaration: finds what was declared of a tool by its name and version.
-        prefix: of every key.
+        namespace: of the ledger whose users share its scopes, names and keys.
         on_residue: told of every transaction that left something, once.
 
     Attributes:
@@ -73,14 +73,15 @@ class Programs(Telling):
         clock: Callable[[], float],
         monotonic: Callable[[], float],
         declaration: Callable[[str, str | None], Declaration | None] = declared_as,
-        prefix: str = "",
+        namespace: str = "default",
         on_residue: Callable[[str], None] | None = None,
     ) -> None:
         self.ledger = ledger
         self.local = _Local(ledger)
         self._clock = clock
         self._monotonic = monotonic
-        self._prefix = prefix
+        self._prefix = _keys.prefix_of(ledger.id, namespace)
+        self._namespace = namespace
         self._declaration = declaration
         self._on_residue = on_residue
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each

@@ -38,6 +38,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         key=row.key,
         payload=row.arguments,
         position=row.position,
+        path=row.decision,
         held=row.held,
         outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
         result=result,

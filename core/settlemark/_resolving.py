@@ -136,7 +136,7 @@ class Resolving(Recovering):
         return recorded, next(effect for effect in recorded.effects if effect.row.key == key)
 
     def _where(self) -> str:
-        return f"the namespace {self._prefix.removesuffix(':') or 'default'!r}"
+        return f"the namespace {self._namespace!r}"
 
     def _is_undoable(self, effect: RecordedEffect) -> bool:
         declared = self._declaration(effect.row.tool, effect.row.version)

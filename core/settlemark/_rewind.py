@@ -220,14 +220,7 @@ def _place(recorded: RecordedTransaction) -> tuple[int, str, int]:
 
 def _acted(effect: RecordedEffect) -> tuple[bool, tuple[int, ...]]:
     """Sort effects as they acted: what was held left when all else was done."""
-    return effect.row.held, path_of(effect)
-
-
-def path_of(effect: RecordedEffect) -> tuple[int, ...]:
-    """Return which decision of its transaction an effect is, as its key says it."""
-    row = effect.row
-    path, _, _ = row.key.partition(f"{row.name}#{row.attempt}/")[2].partition(":")
-    return tuple(int(number) for number in path.split("."))
+    return effect.row.held, effect.row.decision
 
 
 def happened(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
@@ -276,4 +269,4 @@ def _scopes(effect: RecordedEffect) -> list[Scope]:
     return [Scope.parse(text) for text in _codec.decode(effect.row.scopes)]
 
 
-__all__ = ["Affected", "Rewind", "Sorted", "Touched", "happened", "path_of", "sort"]
+__all__ = ["Affected", "Rewind", "Sorted", "Touched", "happened", "sort"]

@@ -198,7 +198,7 @@ class Settlement(Operators):
             clock=clock,
             monotonic=monotonic,
             declaration=self._declared_as,
-            prefix="" if namespace == "default" else f"{namespace}:",
+            namespace=namespace,
             on_residue=on_residue,
         )
         self.driver.keep_open = _checked_wait(keep_open, "keep_open")

@@ -20,7 +20,7 @@ def acting_agent(name: str | None = None) -> str:
     call = current_call()
     if call is None:
         return agent
-    place = call.key.removeprefix(call.transaction).partition("/")[2]
+    place = call.key.rpartition("#")[2].partition("/")[2]
     return f"{agent}@{call.transaction}/{place}"
 
 

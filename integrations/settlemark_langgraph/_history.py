@@ -18,7 +18,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from settlemark import UsageError
 from settlemark._choosing import MARK, chosen_in
-from settlemark._rewind import path_of
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._identity import ROOT, superstep_name
 
@@ -116,7 +115,7 @@ class History:
         choice, _, candidate = name.partition(MARK)
         if not (name.endswith(_RUN) or candidate) or began is None or began not in self._ancestors():
             return
-        steps = [path_of(effect)[0] for one in recorded if one.row.name == name for effect in one.effects]
+        steps = [effect.row.decision[0] for one in recorded if one.row.name == name for effect in one.effects]
         chosen = [one.row.name for one in recorded if (chosen_in(one) or ("", ""))[1] == choice]
         if any(step > self.step for step in steps) or any(self.place(made) is Place.AFTER for made in chosen):
             how = "a candidate" if candidate else 'settle="run"'

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from settlemark._current import CurrentCall, current_call
+from settlemark._keys import step_in
 from settlemark._nesting import Inside
 from settlemark._settlement import Settlement
 from settlemark_adapters.git._faults import GitFault
-
-# As a settlement makes its keys: transaction#attempt/path, and perhaps a framework's id of the call.
-_KEY = re.compile(r"(.*?#\d+)/\d+(?:\.\d+)*(?::.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,7 @@ class Acting:
 
     Attributes:
         key: of the call; what is bare has one of its own.
-        name: of the transaction, with its attempt and its ledger's namespace.
+        name: of the transaction, with its attempt, its ledger and its namespace.
         bare: no transaction is there.
         held: it runs at the commit of its transaction, where nothing more can be enlisted.
     """
@@ -38,10 +35,8 @@ def acting(key: str) -> Acting:
     call = current_call()
     inside = None if call is None else _inside(call)
     if inside is not None:
-        attempt = inside.attempt
-        return Acting(key, f"{attempt.prefix}{attempt.name}#{attempt.number}", bare=False, held=inside.effect.held)
-    named = _KEY.fullmatch(key)
-    return Acting(key, key if named is None else named[1], bare=call is None, held=False)
+        return Acting(key, inside.attempt.step, bare=False, held=inside.effect.held)
+    return Acting(key, step_in(key) or key, bare=call is None, held=False)
 
 
 def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callable[..., Any], **arguments: Any) -> None:

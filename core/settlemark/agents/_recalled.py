@@ -14,11 +14,10 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt, is_to_be_undone
-from settlemark._attempt import path_of
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._errors import InDoubt, Refused, SettlemarkError
 from settlemark._gates import REJECTED, because_in, rejection
-from settlemark._nesting import Part, Path
+from settlemark._nesting import Part
 from settlemark._parking import follow
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
@@ -93,7 +92,7 @@ class Left:
         """Return what of these calls that turn had not begun to do, or None: they are others, or it had begun none."""
         begun: set[int] = set()
         for effect in self.effects:
-            path = _path_of(effect)
+            path = effect.row.decision
             if len(path) != 1:  # made inside another call
                 continue
             if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
@@ -247,11 +246,6 @@ def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:
         )
 
     return same
-
-
-def _path_of(effect: RecordedEffect) -> Path:
-    row = effect.row
-    return path_of(row.key, row.key.partition(f"{row.name}#")[0], row.name, row.attempt)
 
 
 def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:

@@ -179,7 +179,7 @@ class SqlBook:
     def _effect(self, row: Row) -> RecordedEffect:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
-            handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves,
+            handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path,
         ) = row  # fmt: skip
 
         def read(text: str | None, field: Field) -> str | None:
@@ -188,7 +188,7 @@ class SqlBook:
         intent = EffectRow(
             key, name, attempt, position, tool, EffectClass(kind), scopes, bool(held), call_id,
             read(arguments, "arguments") or "", read(rationale, "rationale"), handlers, version, Outcome(outcome),
-            intended, fingerprint, window, leaves,
+            intended, fingerprint, window, leaves, path,
         )  # fmt: skip
         told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
         return RecordedEffect(intent, intent.outcome, *told, settled)
@@ -365,7 +365,7 @@ def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "arguments": row.arguments, "fingerprint": row.fingerprint, "rationale": row.rationale,
         "handlers": row.handlers, "version": row.version, "outcome": row.outcome.value, "intended_at_seconds": row.at,
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
-        "window_seconds": row.window, "leaves": int(row.leaves),
+        "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path,
     }  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from settlemark import _codec
 from settlemark._effect import EffectClass, Outcome
+from settlemark._keys import parsed, path_in
+from settlemark._nesting import Path
 from settlemark._protocol import Protocol as Engine
 from settlemark._requests import Pending
 from settlemark._states import State, Tag
@@ -57,7 +59,7 @@ class EffectRow(NamedTuple):
 
     `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its
     counterparty remembers the key, or None when nobody said; `leaves` is what is asked of its place among the held ones
-    (`settlemark._leaving.Leaves`).
+    (`settlemark._leaving.Leaves`). `path` is the name of its decision where that is too long for the key.
     """
 
     key: str
@@ -78,6 +80,12 @@ class EffectRow(NamedTuple):
     fingerprint: str = ""
     window: float | None = None
     leaves: int = 0
+    path: str | None = None
+
+    @property
+    def decision(self) -> Path:
+        """The name of its decision in its transaction."""
+        return path_in(self.key, self.name, self.attempt) if self.path is None else parsed(self.path)
 
     @property
     def scope(self) -> str:
@@ -216,6 +224,7 @@ class Ledger(Protocol):
 
     Attributes:
         url: where it lives.
+        id: its own, which no other ledger has: its keys carry it.
         protocol: this process's replica. Look at it under `lock`; move it by steps alone.
         lock: short, never held across I/O; it guards what belongs to this process, too.
         worker: the name under which this process owns its transactions, or "" where there is one alone.
@@ -223,6 +232,7 @@ class Ledger(Protocol):
     """
 
     url: str
+    id: str
     immediate: bool
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
+from settlemark._keys import new_ledger_id
 from settlemark._logs import about
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
@@ -59,6 +60,7 @@ class MemoryLedger:
         self, *, retain: int = 10_000, protocol: Protocol | None = None, redaction: Redaction | None = None
     ) -> None:
         self.payloads = Payloads(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
+        self.id = new_ledger_id()
         self._protocol = protocol or Protocol()
         self._lock = threading.Lock()
         self._retain = retain

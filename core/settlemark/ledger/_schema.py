@@ -7,6 +7,7 @@ import secrets
 import sqlalchemy as sa
 
 from settlemark._errors import LedgerError
+from settlemark._keys import new_ledger_id
 from settlemark.ledger import _tables as t
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._failures import shown
@@ -28,8 +29,10 @@ _STATISTICS = (
 )
 
 
-def prepare(connection: sa.Connection, url: str, *, namespace: str, readonly: bool = False, create: bool = True) -> str:
-    """Make the tables where there are none, see that they are ours, and return the store's salt.
+def prepare(
+    connection: sa.Connection, url: str, *, namespace: str, readonly: bool = False, create: bool = True
+) -> dict[str, str]:
+    """Make the tables where there are none, see that they are ours, and return what the store says of itself.
 
     A store that is there already is looked at twice and not written to.
 
@@ -43,7 +46,7 @@ def prepare(connection: sa.Connection, url: str, *, namespace: str, readonly: bo
     check(found, url)
     if not readonly:
         _begin(connection, namespace)
-    return found.get("salt", "")
+    return found
 
 
 def described(connection: sa.Connection) -> dict[str, str]:
@@ -96,7 +99,7 @@ def lock(connection: sa.Connection) -> None:
 
 def _made(connection: sa.Connection) -> dict[str, str]:
     t.metadata.create_all(connection)
-    found = {"schema": str(SCHEMA_VERSION), "salt": secrets.token_hex(32), "ledger": secrets.token_hex(8)}
+    found = {"schema": str(SCHEMA_VERSION), "salt": secrets.token_hex(32), "ledger": new_ledger_id()}
     connection.execute(sa.insert(t.meta), [{"key": key, "value": value} for key, value in found.items()])
     connection.execute(sa.insert(t.migrations), {"version_num": REVISION})
     advise(connection)

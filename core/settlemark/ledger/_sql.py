@@ -124,8 +124,11 @@ class SqlLedger:
         self._closed = weakref.finalize(self, _stop, self._shared, stopped, thread, readonly)
         atexit.register(self._closed)
         try:
-            salt = self._open(create=create)
-            self._shared.payloads = Payloads(redaction=redaction, encryption=encryption, salt=salt, url=shown(url))
+            found = self._open(create=create)
+            self.id = found["ledger"]
+            self._shared.payloads = Payloads(
+                redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
+            )
             if not readonly:
                 self._shared.join()
                 thread.start()
@@ -133,7 +136,7 @@ class SqlLedger:
             self._closed()
             raise
 
-    def _open(self, *, create: bool) -> str:
+    def _open(self, *, create: bool) -> dict[str, str]:
         namespace = self._shared.namespace
         try:
             with self._shared.engine.connect() as connection, connection.begin():

@@ -113,6 +113,7 @@ effects = Table(
     Column("settled_at_seconds", Float),
     Column("window_seconds", Float),  # for how long the counterparty remembers the key; NULL: nobody said
     Column("leaves", Integer, nullable=False, server_default="0"),  # its place among the held ones: bits of `Leaves`
+    Column("path", Text),  # NULL where the key tells it
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],

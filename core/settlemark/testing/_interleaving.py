@@ -10,7 +10,9 @@ from typing import Any, cast
 from settlemark._chronicle import Chronicle
 from settlemark._door import Ended
 from settlemark._effect import Effect
+from settlemark._keys import ID_DIGITS
 from settlemark._level import ANOMALIES
+from settlemark._protocol import Protocol
 from settlemark._requests import Act, Recorded, Sleep, Together, Wait
 from settlemark._runners import call_with_current
 from settlemark._scope import Scope
@@ -26,7 +28,15 @@ from settlemark.testing._tasks import Tasks
 _MAX_EPOCHS = 60
 
 
-class _SlowLedger(MemoryLedger):
+class _FixedLedger(MemoryLedger):
+    """A ledger of no random id: two runs that move alike make the same keys."""
+
+    def __init__(self, *, protocol: Protocol) -> None:
+        super().__init__(protocol=protocol)
+        self.id = "0" * ID_DIGITS
+
+
+class _SlowLedger(_FixedLedger):
     """A ledger whose every step is waited for: others move before it is answered."""
 
     immediate = False
@@ -48,7 +58,7 @@ class Run(Tasks):
         self.world = World()
         self.history: list[OpRecord] = []
         self.workers = () if plan.store is None else plan.store(plan.protocol)
-        alone = _SlowLedger if plan.durable else MemoryLedger
+        alone = _SlowLedger if plan.durable else _FixedLedger
         self.ledgers: Sequence[Ledger] = self.workers or [alone(protocol=plan.protocol())]
         self.replicas = [ledger.protocol for ledger in self.ledgers]
         self.protocol = self.replicas[0]

@@ -125,7 +125,7 @@ def test_a_long_name_makes_a_key_of_its_own(settlement, api):
         with settlement.transaction(name) as tx:
             tx.call(send, to="ada")
     first, second = [key for _, key in api.events("key")]
-    assert (len(first), len(second), first == second) == (255, 255, False)
+    assert (len(first), len(second), first == second) == (78, 78, False)
 
 
 # ---- bodies

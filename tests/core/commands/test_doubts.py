@@ -62,7 +62,7 @@ def test_what_a_process_that_ended_was_doing_is_in_doubt_until_its_tools_are_dec
 
     (doubt,) = run_json("in-doubt", store)
 
-    assert (doubt["transaction"], doubt["tool"], doubt["key"]) == ("trip-7", "reserve", "trip-7#1/0")
+    assert (doubt["transaction"], doubt["tool"], doubt["key"].partition(".")[2]) == ("trip-7", "reserve", "trip-7#1/0")
     assert "declare reserve" in doubt["remedy"]
 
 
@@ -100,7 +100,8 @@ def test_what_came_too_late_is_undone_when_a_module_declares_how(store, ends_ami
     )
     run("recover", store, "--module", module)
 
-    said = run("resolve", KEY, "confirmed", store, "--by", "Bo", "--module", module)
+    (doubt,) = run_json("in-doubt", store)
+    said = run("resolve", doubt["key"], "confirmed", store, "--by", "Bo", "--module", module)
 
     assert said.exit_code == 0
     assert run_json("in-doubt", store) == []

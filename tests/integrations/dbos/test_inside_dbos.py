@@ -75,7 +75,9 @@ class Town:
         ]
 
     def keys(self, workflow):
-        return [entry["key"] for entry in self.provider.log() if entry["request"]["trip"] == workflow]
+        """Return the keys of what reached the provider, without the ledger's id that each begins with."""
+        found = [entry["key"] for entry in self.provider.log() if entry["request"]["trip"] == workflow]
+        return [key and key.partition(".")[2] for key in found]
 
     def mails(self, workflow):
         return sum(mail["subject"] == workflow for mail in self.mailbox.messages())

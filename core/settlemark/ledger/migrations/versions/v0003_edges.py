@@ -19,4 +19,5 @@ def upgrade() -> None:
     bind.execute(
         sa.text("INSERT INTO settlemark_meta (key, value) VALUES ('ledger', :ledger)"), {"ledger": secrets.token_hex(8)}
     )
+    op.add_column("settlemark_effect", sa.Column("path", sa.Text))
     op.execute("UPDATE settlemark_meta SET value = '3' WHERE key = 'schema'")
