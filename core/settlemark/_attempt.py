@@ -18,6 +18,7 @@ from settlemark._logs import about
 from settlemark._nesting import Inside, Numbering, Path
 from settlemark._scope import Scope
 from settlemark._states import State
+from settlemark._text import prose
 from settlemark._txn import DETACHED, Ticket, Txn
 from settlemark.ledger._contract import (
     HAPPENED,
@@ -363,7 +364,7 @@ class Attempt:
         effect.fingerprint = payloads.fingerprint(effect.payload, effect_key=key)
         if not payloads.plain:
             arguments = payloads.packed(effect.payload, effect_key=key, tool=tool, field="arguments") or ""
-            because = payloads.packed(effect.rationale, effect_key=key, tool=tool, field="rationale")
+            because = payloads.packed(self._prose(effect.rationale, key), effect_key=key, tool=tool, field="rationale")
             effect.packed = arguments, because
 
     def intent(self, effect: Effect, *, owner: str, at: float) -> list[Change]:
@@ -412,7 +413,7 @@ class Attempt:
         reason = txn.reason.value if txn.reason is not None else waiting
         if txn.reason is not None and txn.detail.get("cause"):
             reason = f"{reason}: {txn.detail['cause']}"
-        return StateChange(self.name, self.number, txn.state, txn.epoch, _codec.printable(reason), at)
+        return StateChange(self.name, self.number, txn.state, txn.epoch, reason, at)
 
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""
@@ -425,13 +426,17 @@ class Attempt:
             text = effect.unread[1]
         if text is not None and text.startswith('{"$repr"'):
             _tell_once(effect.declaration.tool, type(result).__name__)
-        told, note = _printable(effect.error), _printable(effect.note)
+        told, note = effect.error, effect.note
         payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
         if not payloads.plain:
             text = payloads.packed(text, effect_key=key, tool=tool, field="result")
-            told = payloads.packed(told, effect_key=key, tool=tool, field="error")
-            note = payloads.packed(note, effect_key=key, tool=tool, field="note")
+            told = payloads.packed(self._prose(told, key), effect_key=key, tool=tool, field="error")
+            note = payloads.packed(self._prose(note, key), effect_key=key, tool=tool, field="note")
         return OutcomeChange(key, effect.outcome, text, told, effect.tag, note, at, tool)
+
+    def _prose(self, text: str | None, key: str) -> str | None:
+        """Return a text as it passes the gate before it is packed; its secrets go first, so that none is cut in two."""
+        return text if text is None or isinstance(text, Unreadable) else prose(self.payloads.scrub(text, [key]))
 
     def cause(self, detail: dict[str, Any]) -> dict[str, Any]:
         """Return the detail of an abort as all processes may know it: what was taken out of payloads is not in it."""
@@ -451,7 +456,3 @@ class Attempt:
 
 
 _QUOTES = ("cause", "verdict")
-
-
-def _printable(text: str | None) -> str | None:
-    return text if isinstance(text, Unreadable) else _codec.printable(text)

@@ -22,11 +22,13 @@ from settlemark._requests import Act
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import State, Tag
+from settlemark._text import KEY, identity
 from settlemark._txn import Blocked, Call, Mode, Ticket, Txn, fire
 from settlemark._wording import is_a
 from settlemark.ledger._contract import Book, RecordedEffect
 
 TURN_SECONDS = 600.0
+_KEY = "the key of a call, made of its transaction's name and the call's id,"
 _PUT_ASIDE = (Outcome.SUSPENDED, Outcome.QUEUED)
 
 
@@ -123,7 +125,7 @@ class Calling(Aborting):
         if not reads:
             effect.payload = _codec.encode(effect.arguments)
             effect.arguments = _codec.snapshot(effect.arguments)
-            effect.key = attempt.key(effect.path, effect.call_id)
+            effect.key = identity(attempt.key(effect.path, effect.call_id), _KEY, KEY, tool=effect.declaration.tool)
             recorded = attempt.recall(effect)
             recorded = recorded or attempt.stayed(effect)
             if recorded is not None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from json import encoder
 from typing import Any, cast
 
 from settlemark._errors import PayloadError
+from settlemark._text import prose
 
 # Python itself refuses to write integers much longer than this (4300 digits by default).
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
+_MOST_BYTES = 1 << 28
+"""Of a payload's text: PostgreSQL takes a gigabyte a field, and a message that is too long ends the connection."""
 # `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
 _kind: Callable[[Any], type[Any]] = type
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
@@ -24,6 +28,10 @@ _iterencode: Any = _make(None, dict, encoder.encode_basestring, None, ":", ",", 
 _write_ascii: Any = (
     _make(None, dict, encoder.encode_basestring_ascii, None, ":", ",", False, False, False) if _make else None
 )
+
+
+_HALF = re.compile(r"[\ud800-\udfff]")
+_LONG = 1 << 20  # a text that is worth measuring
 
 
 def _text(value: Any) -> str:
@@ -38,7 +46,7 @@ def _all_plain(value: dict[Any, Any]) -> bool:
             return False
         kind = _kind(item)
         if kind is str:
-            if not item.isascii():
+            if not item.isascii() or len(item) > _LONG:
                 return False
         elif not (item is None or kind is bool or (kind is int and -_PLAIN < item < _PLAIN)):
             return False
@@ -65,11 +73,12 @@ def check(value: Any, path: str = "$") -> None:
         ) from None
 
 
-def _check(value: Any, path: str) -> None:
+def _check(value: Any, path: str, *, halves: bool = False) -> None:
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, str):
-        _check_text(value, path)
+        if not halves:
+            _check_text(value, path)
         return
     if isinstance(value, int):
         if value.bit_length() > _MOST_BITS:
@@ -83,12 +92,13 @@ def _check(value: Any, path: str) -> None:
         for key, item in cast("Any", value).items():
             if not isinstance(key, str):
                 raise PayloadError(f"{path} has the key {key!r}: JSON keys are strings", path=path)
-            _check_text(key, path)
-            _check(item, f"{path}.{key}")
+            if not halves:
+                _check_text(key, path)
+            _check(item, f"{path}.{key}", halves=halves)
         return
     if isinstance(value, list | tuple):
         for position, item in enumerate(cast("Any", value)):
-            _check(item, f"{path}[{position}]")
+            _check(item, f"{path}[{position}]", halves=halves)
         return
     kind = type(value).__name__
     advice = "pass a list instead" if isinstance(value, set | frozenset) else "pass plain data instead"
@@ -96,10 +106,10 @@ def _check(value: Any, path: str) -> None:
 
 
 def _check_text(text: str, path: str) -> None:
-    if text.isascii():
+    if str.isascii(text):  # not what a class of somebody's own says of itself
         return
     try:
-        text.encode()
+        str.encode(text)
     except UnicodeEncodeError:
         raise PayloadError(
             f"{path} has a lone surrogate in {text!r}, half a character that no store can hold: replace it", path=path
@@ -126,7 +136,14 @@ def encode(value: Any) -> str:
         return _text(value)
     check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
-    return _text(value)
+    text = _text(value)
+    if _is_too_long(text):
+        raise PayloadError(f"$ is over {_MOST_BYTES:,} bytes long as JSON: keep it elsewhere, and pass where", path="$")
+    return text
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) * 4 > _MOST_BYTES and (len(text) > _MOST_BYTES or len(text.encode()) > _MOST_BYTES)
 
 
 def snapshot(value: Any) -> Any:
@@ -152,31 +169,43 @@ def snapshot(value: Any) -> Any:
 def encode_result(value: Any) -> str:
     r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 
-    What JSON cannot hold is kept as its `repr`, so that an account of it survives:
+    Half a character is escaped, and comes back as it was. What JSON cannot hold is kept as its `repr`, so that an
+    account of it survives:
 
-    >>> encode_result({"id": 7}), encode_result(object) == '{"$repr":"<class \'object\'>"}'
-    ('{"id":7}', True)
+    >>> encode_result({"id": 7}), encode_result("\ud83d"), encode_result(object) == '{"$repr":"<class \'object\'>"}'
+    ('{"id":7}', '"\\ud83d"', True)
     """
     try:
         return encode(value)
     except Exception:  # whatever a value of somebody's own class raises when it is looked at
-        return json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
+        return _encode_halves(value) or json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
+
+
+def _encode_halves(value: Any) -> str | None:
+    """Return canonical JSON text in ASCII for what only half a character keeps from `encode`, or None."""
+    try:
+        _check(value, "$", halves=True)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
+    except Exception:  # as above
+        return None
+    return None if _is_too_long(text) else text
 
 
 def _picture(value: Any) -> str:
     try:
-        return repr(value)[:10_000]
+        return prose(repr(value), 10_000)
     except Exception as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
 
-def printable(text: str | None) -> str | None:
-    r"""Return a text that every store can hold: half a character, as from a file's name, is escaped.
+def legible(value: Any, *, indent: int | None = None) -> str:
+    r"""Return JSON text for people and pipes: its characters as they are, but half a character as an escape.
 
-    >>> printable("no \udc80 file")
-    'no \\udc80 file'
+    >>> legible({"é": "\ud83d"})
+    '{"é": "\\ud83d"}'
     """
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def decode(text: str | None) -> Any:

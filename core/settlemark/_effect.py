@@ -21,6 +21,7 @@ from settlemark._leaving import Leaves
 from settlemark._registry import Registry
 from settlemark._scope import Scope, ScopeTemplate
 from settlemark._states import Tag
+from settlemark._text import TOOL, VERSION, brief, identity, prose
 from settlemark._wording import message_of
 
 if TYPE_CHECKING:
@@ -356,7 +357,7 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
         return None
     if not callable(function):
         raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
-    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+    name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)
     handler = Handler(function, name)
     _check_callable_by_name(role, handler, tool)
     missing = [] if names is None else [n for n in handler.required() if n not in names]
@@ -420,6 +421,12 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     except ValueError:
         classes = ", ".join(EffectClass)
         raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {classes}", tool=tool) from None
+    tool = identity(tool, "a tool's name", TOOL, error=DeclarationError, tool=brief(tool))
+    known = {"version": (version,), "aliases": aliases, "versions": versions}
+    for part, texts in known.items():
+        for text in (texts,) if isinstance(texts, str) else texts:
+            most = TOOL if part == "aliases" else VERSION
+            identity(text, f"{part}= of {tool}", most, error=DeclarationError, tool=tool)
     names = _argument_names(function)
     broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
     declaration = Declaration(

@@ -13,6 +13,7 @@ from settlemark._errors import SettlemarkError
 from settlemark._protocol import Protocol, Step
 from settlemark._scope import Scope
 from settlemark._states import Reason
+from settlemark._text import CAUSE, prose
 from settlemark._txn import Call, Mode, Txn
 
 
@@ -42,7 +43,7 @@ def replay(protocol: Protocol, steps: Iterable[Any]) -> None:
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     if type(value) in _AS_THEY_ARE:
-        return value
+        return value if type(value) is not str or len(value) <= CAUSE else prose(value, CAUSE)
     if isinstance(value, Call):
         return {
             "c": [
@@ -62,7 +63,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     if isinstance(value, Reason):
         return {"r": value.value}
     if isinstance(value, str):
-        return value
+        return prose(value, CAUSE)  # a class of somebody's own
     if isinstance(value, tuple):
         return {"p": [_plain(item) for item in cast("Any", value)]}
     if isinstance(value, list):

@@ -14,6 +14,7 @@ from settlemark._resolving import Doubt
 from settlemark._rewind import Rewind
 from settlemark._rewinding import Request
 from settlemark._runners import run_async, run_sync
+from settlemark._text import DERIVED, KEY, WHO, Most, brief, identity
 from settlemark._verdicts import Verdict
 from settlemark.ledger import Ledger
 
@@ -91,10 +92,11 @@ class Operators:
         return run_async(self._confirming(key, outcome, note))
 
     def _confirming(self, key: str, outcome: Any, note: str) -> Program:
-        _checked(key, _KEY)
         if outcome is not UNKNOWN:
             _codec.check(outcome)
-        return self.driver.confirm(key, outcome, by="settlement.confirm", note=note, wait=self._wait)
+        return self.driver.confirm(
+            _checked(key, _KEY, KEY), outcome, by="settlement.confirm", note=note, wait=self._wait
+        )
 
     def resolve(
         self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
@@ -203,27 +205,31 @@ class Operators:
         undone: as of what would have come next.
         """
         names = [transactions] if isinstance(transactions, str) else list(transactions)
-        word = self.driver.word(_checked(by, "by= is who goes back, a text"), note)
+        word = self.driver.word(_checked(by, "by= is who goes back, a text", WHO), note)
         keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
-        request = Request(tuple(_checked(name, _NAMES) for name in names), word, keys, dict(barred or {}))
+        for key in keys:
+            _checked(key, _KEY, KEY)
+        for text in (*(barred or {}).keys(), *(barred or {}).values()):
+            _checked(text, _NAMES, DERIVED)
+        request = Request(tuple(_checked(name, _NAMES, DERIVED) for name in names), word, keys, dict(barred or {}))
         return self.driver.rewind(request, dry_run=dry_run, wait=self._wait)
 
     def _resolving(self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any) -> Program:
-        key = _checked(effect if isinstance(effect, str) else effect.key, _KEY)
+        key = _checked(effect if isinstance(effect, str) else effect.key, _KEY, KEY)
         if verdict not in get_args(Verdict):
             raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
         if result is not None and verdict != "confirmed":
             raise UsageError(f'result= belongs to "confirmed", not to {verdict!r}: nothing was recorded')
         _codec.check(result)
         found = (True if result is None else result) if verdict == "confirmed" else None
-        who = _checked(by, "by= is who decides, a text")
+        who = _checked(by, "by= is who decides, a text", WHO)
         return self.driver.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
 
 
-def _checked(text: object, what: str) -> str:
+def _checked(text: object, what: str, most: Most) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{what}, not {text!r}: nothing was recorded")
-    return text
+        raise UsageError(f"{what}, not {brief(text)}: nothing was recorded")
+    return identity(text, f"{what}; this one", most)
 
 
 __all__ = ["Keyed", "Operators"]

@@ -22,6 +22,7 @@ from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
 from settlemark._states import State, Tag
 from settlemark._telling import Telling
+from settlemark._text import CAUSE, prose
 from settlemark._txn import DETACHED, Blocked, Ticket, Txn, fire
 from settlemark.ledger._contract import Book, Change, Ledger, Step
 
@@ -237,7 +238,7 @@ class Programs(Telling):
         if not left:
             return
         for effect in left if self.warns else ():
-            note = attempt.payloads.scrub(_codec.printable(effect.note) or "", [effect.key])
+            note = prose(attempt.payloads.scrub(effect.note or "", [effect.key]), CAUSE)
             log.warning(
                 "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note,
                 extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),

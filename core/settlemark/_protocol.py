@@ -52,6 +52,7 @@ from settlemark._picture import picture
 from settlemark._refusals import refusal
 from settlemark._scope import Scope, escape
 from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
+from settlemark._text import CAUSE, prose
 from settlemark._txn import AT_ONCE, Binding, Blocked, Call, Hold, Mode, Role, Ticket, Txn
 from settlemark._versions import LAST, Versions
 
@@ -783,7 +784,8 @@ class Protocol:
     def _strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> _Cascade:
         self._move_state(txn, Event.ABORT)
         txn.reason = reason
-        txn.detail = detail
+        # It stands in every replica, and in its image.
+        txn.detail = {key: prose(said, CAUSE) if isinstance(said, str) else said for key, said in detail.items()}
         for follower in list(_early.dependents(self.by_id, txn)) if txn.dependents else ():
             scopes = follower.preds.get(txn.id)
             # Else it has ended with another of them, in this same step.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._calling import returned
@@ -395,7 +394,7 @@ class Rewinding(Resolving):
                 tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
                 note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
                 changes.append(_outcome(touched, tag, note, at))
-        reason = _codec.printable(f"{Reason.REWOUND}: {request.word}")
+        reason = f"{Reason.REWOUND}: {request.word}"
         for attempts in look.attempts.values():
             last = max(attempts, key=lambda recorded: recorded.row.attempt)
             if not is_rewound(last):
@@ -451,9 +450,8 @@ def _as_it_is(recorded: RecordedTransaction) -> RecordedTransaction:
 
 def _outcome(touched: Touched, tag: Tag, note: str, at: float) -> OutcomeChange:
     effect = touched.effect
-    told = _codec.printable(note)
     return OutcomeChange(
-        effect.row.key, effect.outcome, effect.result, effect.error, tag, told, at, effect.row.tool
+        effect.row.key, effect.outcome, effect.result, effect.error, tag, note, at, effect.row.tool
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from unicodedata import combining, normalize
 from uuid import UUID
 
 from settlemark._errors import ScopeError
+from settlemark._text import brief
 
 _TYPE = re.compile(r"[a-z][a-z0-9._+-]+")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -34,6 +35,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPES = re.compile(r"((?:%[0-9A-Fa-f]{2})+)|%.{0,2}")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@.+-]*")  # most names: they need no work at all
 _DRIVE = re.compile(r"[A-Za-z]:")
+_LONGEST = 1 << 14  # characters: every process that shares the ledger keeps it in mind
 _BITS = 2048  # any finite float, and far from Python's own limit on digits
 _RESERVED = frozenset("/\\%*{}") | {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))}
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -281,6 +283,8 @@ _Part: TypeAlias = str | _Field | _Composite
 @lru_cache(maxsize=8192)
 def _build(parts: tuple[str, ...]) -> Scope:
     kind, *segments = parts
+    if sum(map(len, parts)) + len(parts) > _LONGEST:
+        raise ScopeError(f"a scope may have {_LONGEST:,} characters at most: name it by a digest", text=kind)
     scope = object.__new__(Scope)
     put = object.__setattr__  # the class refuses its own
     put(scope, "type", kind)
@@ -323,6 +327,10 @@ def _stripped(text: object) -> str:
     text = text.strip()
     if not text:
         raise _bad(text, "is empty: write for example 'room:/Ada'")
+    if len(text) > _LONGEST:
+        raise ScopeError(
+            f"the scope {brief(text)} has {len(text):,} characters, and {_LONGEST:,} are the most", text=text
+        )
     if found := _SURROGATE.search(text):
         raise _bad(text, f"has {found[0]!r}, which is no valid Unicode: remove it")
     if found := _CONTROL.search(text):

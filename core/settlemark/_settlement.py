@@ -52,6 +52,7 @@ from settlemark._sequencer import Order, Turn
 from settlemark._speculation import Speculation
 from settlemark._states import Tag
 from settlemark._tending import Asker, Tender
+from settlemark._text import CALL_ID, DERIVED, NAME, NAMESPACE, TOOL, Most, brief, identity
 from settlemark._transaction import AsyncTransaction, Opening, Transaction, checked_park
 from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
@@ -67,6 +68,7 @@ _log = logging.getLogger("settlemark")
 DEFAULT_URL = "sqlite:///settlemark.db"
 _RUN = "a run is the id of its job, the name of its transactions up to the first slash"
 _TOOL = "a tool is known by its name, a text"
+_PARKED = "what is parked is known by its name, a text"
 LEAST_LEASE = 0.5
 SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
 
@@ -187,7 +189,7 @@ class Settlement(Operators):
         older_than = None if retention is None else _checked_days(retention) * DAY
         self.ledger = open_ledger(
             self.url,
-            namespace=namespace,
+            namespace=identity(namespace, "namespace=", NAMESPACE),
             retain=retain,
             lease=_checked_lease(lease),
             redaction=None if redact is None else Redaction(redact),
@@ -294,10 +296,14 @@ class Settlement(Operators):
         position: Position | None = None,
     ) -> dict[str, Any]:
         if name is not None:
-            _checked_text(name, "a transaction's name is a text, as in 'trip-42'")
+            name = _checked_text(name, "a transaction's name is a text, as in 'trip-42'")
+        if run is not None:
+            run = _checked_text(run, _RUN)
         hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
         scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
-        chosen = name or self._ids()
+        chosen = name or identity(self._ids(), "a name that ids= gave")
+        if position is not None and position[1]:
+            identity(position[1], "a position's ordinal", DERIVED)
         if name is None and run is None and current_call() is None:
             self.tell_once("unnamed", "a transaction without a name cannot be told from its own retry: name it")
         return {
@@ -475,7 +481,7 @@ class Settlement(Operators):
         self, name: str, approve: bool, arguments: Mapping[str, Any] | None, because: str | None, wait: float | None
     ) -> Program:
         return self.driver.answer(
-            name, approve=approve, arguments=arguments, because=because,
+            _checked_text(name, _PARKED, DERIVED), approve=approve, arguments=arguments, because=because,
             remake=partial(self.remade, run=name.split("/", 1)[0]),
             wait=self._wait if wait is None else _checked_wait(wait), retries=self._retries,
         )  # fmt: skip
@@ -628,7 +634,7 @@ class Settlement(Operators):
         >>> Settlement("memory:").declare("send_email", "irreversible", scope="mail:/{to}").tool
         'send_email'
         """
-        declaration = declare(_checked_text(tool, _TOOL), kind, **parts)
+        declaration = declare(_checked_text(tool, _TOOL, TOOL), kind, **parts)
         before = self._declarations.get(tool)
         self.adopt(declaration)
         if before is not None and before.signature != declaration.signature:
@@ -693,13 +699,13 @@ class Settlement(Operators):
         ...     print(error.tool)
         send_mail
         """
-        if self.declared(_checked_text(tool, _TOOL)) is None and self._declared_as(tool) is None:
+        if self.declared(_checked_text(tool, _TOOL, TOOL)) is None and self._declared_as(tool) is None:
             self.tell_once(f"revoke {tool}", f"{tool} was revoked, and nothing is declared here under that name")
         run_sync(self.driver.registering(lambda protocol: protocol.revoke(tool)))
 
     def reinstate(self, tool: str) -> None:
         """Give back a tool that was revoked."""
-        _checked_text(tool, _TOOL)
+        _checked_text(tool, _TOOL, TOOL)
         run_sync(self.driver.registering(lambda protocol: protocol.reinstate(tool)))
 
     def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
@@ -729,7 +735,10 @@ class Settlement(Operators):
 
         Raises:
             ScopeError: an argument cannot be a scope's segment; nothing was run.
+            UsageError: no store can hold the call's id; nothing was run.
         """
+        if call_id is not None:
+            call_id = identity(call_id, f"the id of a call of {declaration.tool}", CALL_ID)
         self._withhold(declaration)
         scopes = declaration.scopes(arguments)
         if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
@@ -866,10 +875,10 @@ def _checked_choice(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
     return on_failure
 
 
-def _checked_text(text: object, what: str) -> str:
+def _checked_text(text: object, what: str, most: Most = NAME) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{what}, not {text!r}")
-    return text
+        raise UsageError(f"{what}, not {brief(text)}")
+    return identity(text, f"{what}; this one", most)
 
 
 def _default_url() -> str:

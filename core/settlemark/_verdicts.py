@@ -189,7 +189,7 @@ class _Judged:
         self, outcome: Outcome, tag: Tag | None, note: str, *, result: str | None = None, error: str | None = None
     ) -> OutcomeChange:
         row = self.effect.row
-        return OutcomeChange(row.key, outcome, result, error, tag, _codec.printable(note), self.word.at, row.tool)
+        return OutcomeChange(row.key, outcome, result, error, tag, note, self.word.at, row.tool)
 
     def happened(self, *, leaving: bool) -> OutcomeChange | None:
         effect, text = self.effect, self._text()

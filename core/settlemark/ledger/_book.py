@@ -24,6 +24,7 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
+from settlemark.ledger._gate import gated
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
 from settlemark.ledger._wire import Row, Statement, Values, Wire
@@ -33,10 +34,18 @@ from settlemark.ledger._workers import is_gone
 class SqlBook:
     """Reads and writes rows of one namespace, in the open transaction of a wire.
 
-    Every payload passes here on its way in and out: nothing is stored but what `payloads` makes of it.
+    Every change passes the gate here, and every payload on its way in and out: nothing is stored but what `payloads`
+    makes of it.
+
+    Attributes:
+        worker: by whose name what is taken over is owned.
+        written: how many changes were kept.
     """
 
-    __slots__ = ("_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "worker")
+    __slots__ = (
+        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "named", "plainly", "worker",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads) -> None:
         self._connection = wire
@@ -45,6 +54,9 @@ class SqlBook:
         self._payloads = payloads
         self._blobs = Blobs(wire, namespace)
         self.worker = worker
+        self.plainly = False  # the store has refused these changes as they were
+        self.written = 0
+        self.named: dict[str, None] = {}  # the effects of which the present step has said something
         self._otherwise: list[Callable[[], object]] = []
 
     # ---- what a step does to what is its process's own
@@ -72,16 +84,26 @@ class SqlBook:
         A new row comes before all changes, since it is no change's; the changes of a row keep their order.
         """
         for statement in _IN_ORDER if self._rows else ():
-            rows = self._rows.pop(statement, None)
+            rows = self._rows.get(statement)
             if rows:
                 self._connection.execute_all(statement, rows)
+                del self._rows[statement]  # the store has them
 
     def _put(self, statement: Statement, values: Values) -> None:
         self._rows.setdefault(statement, []).append(values)
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Keep changes."""
+        """Keep changes.
+
+        Raises:
+            LedgerError: one of them could not be stored for its own sake; none is kept.
+        """
         namespace = self._namespace
+        for change in changes:
+            if isinstance(change, OutcomeChange | EffectRow):
+                self.named[change.key] = None
+        changes = gated(changes, plainly=self.plainly)
+        self.written += len(changes)
         for change in changes:
             kind = type(change)
             if kind is EffectRow:

@@ -36,6 +36,7 @@ from settlemark.ledger._contract import (
     T,
     TransactionRow,
 )
+from settlemark.ledger._gate import gated
 from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._unreadable import Outdated
@@ -110,12 +111,12 @@ class MemoryLedger:
         return pending
 
     def later(self, step: Step[Any]) -> None:
-        """Take a step; that it failed is logged."""
+        """Take a step; that it failed is logged, and is not its caller's."""
         try:
             self.now(step)
-        except LedgerError as error:
+        except Exception as error:
             told = about(ledger=self.url)
-            _log.error("an outcome could not be recorded: %s", error, extra=told)
+            _log.error("an outcome could not be recorded: %s", error, exc_info=error, extra=told)
 
     def read(self, query: Callable[[Book], T]) -> T:
         """Return what a query finds."""
@@ -141,10 +142,12 @@ class MemoryLedger:
         """Keep changes.
 
         Raises:
-            LedgerError: an effect's key is taken, or its transaction is not there; none of them is kept.
+            LedgerError: an effect's key is taken, its transaction is not there, or another store could not hold one of
+                them; none of them is kept.
         """
+        changes = gated(changes)
         self._check(changes)
-        for change in changes if self.payloads.plain else map(self._redacted, changes):
+        for change in changes if self.payloads.plain else [self._redacted(change) for change in changes]:
             kind = type(change)
             if kind is OutcomeChange:
                 self._outcome(change)  # type: ignore[arg-type]  # narrowed by the line above

@@ -12,6 +12,7 @@ from settlemark import _codec
 from settlemark._door import through
 from settlemark._fields import field_path
 from settlemark._logs import about
+from settlemark._text import prose
 from settlemark._wording import kind_of
 
 Rule = Callable[[str, str, Any], Any]
@@ -67,7 +68,7 @@ class Redaction:
                 kept = self._asked(self._rule, tool, "", value, found, ask=whole)
             else:
                 kept = _without(value, self.paths, found)
-            kept_text = text if kept is value else _codec.encode(kept)
+            kept_text = text if kept is value else _codec.encode_result(kept)
         except RecursionError:
             # Too deep to be looked through: nothing of it is known to be harmless.
             return Redacted(_codec.encode({MARKER: None}), frozenset(found))
@@ -188,7 +189,8 @@ def _secrets(value: Any) -> Iterator[str]:
 
 def _forms(secret: str) -> set[str]:
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    return {secret, repr(secret)[1:-1], quote(secret), quote(secret, safe=""), quote_plus(secret), *written}
+    in_urls = {quoted(secret, safe=safe, errors="replace") for quoted in (quote, quote_plus) for safe in ("", "/")}
+    return {secret, prose(secret), repr(secret)[1:-1], *in_urls, *written}
 
 
 __all__ = ["MARKER", "SCRUBBED", "Path", "Redacted", "Redaction", "Rule", "scrub", "withheld"]

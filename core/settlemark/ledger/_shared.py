@@ -18,14 +18,15 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._codec import encode_ascii
-from settlemark._errors import LedgerError
+from settlemark._errors import LedgerError, SettlemarkError
 from settlemark._image import Own, detach, image, load
 from settlemark._journal import replay, written
 from settlemark._logs import about
@@ -40,7 +41,7 @@ from settlemark.ledger._failures import explain, shown
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE
-from settlemark.ledger._wire import Statement, Wire, wire_to
+from settlemark.ledger._wire import Statement, Unsent, Wire, wire_to
 from settlemark.ledger._workers import worker_name
 
 _log = logging.getLogger("settlemark")
@@ -58,6 +59,10 @@ TRIES = 5
 UNREADABLE = -2
 """What has been applied to a replica that cannot be put into the state of its store."""
 IMAGE_EVERY = 1_000
+_PLAINER = 2
+"""How often a step that nobody waits for may be refused for its own sake: as it is, and with its texts made plain."""
+_NOT_BOUND = ("binding", "cannot adapt", "not supported")
+"""What drivers say of a value that is of no kind they know."""
 
 
 class _Answer(Pending):
@@ -93,14 +98,31 @@ class _Answer(Pending):
 
 
 class _Item:
-    """A step in the queue; with nobody to answer to, it is tried until it is taken."""
+    """A step in the queue; with nobody to answer to, it is tried until it is taken.
 
-    __slots__ = ("answer", "durable", "step")
+    Attributes:
+        over: it was taken, or somebody was told that it is not.
+        refused: how often it could not be taken for its own sake.
+    """
+
+    __slots__ = ("answer", "durable", "over", "refused", "step")
 
     def __init__(self, step: Step[Any], answer: _Answer | None, *, durable: bool) -> None:
         self.step = step
         self.answer = answer
         self.durable = durable
+        self.over = False
+        self.refused = 0
+
+
+class _Spoilt(Exception):
+    """A step that has moved something cannot be taken for its own sake: nothing of its transaction may stay."""
+
+    def __init__(self, item: _Item, error: Exception, named: list[str]) -> None:
+        super().__init__(error)
+        self.item = item
+        self.error = error
+        self.named = named
 
 
 class Shared:
@@ -152,7 +174,8 @@ class Shared:
         self._monotonic = monotonic
         self._notifies = engine.dialect.name == "postgresql"
         self._dbapi: Any = engine.dialect.loaded_dbapi
-        self.store_errors: tuple[type[BaseException], ...] = (SQLAlchemyError, self._dbapi.Error, LedgerError)
+        self.store_errors: tuple[type[Exception], ...] = (SQLAlchemyError, self._dbapi.Error, LedgerError)
+        self._not_a_steps: tuple[type[Exception], ...] = (SQLAlchemyError, self._dbapi.Error, Unsent)
         self._process = os.getpid()
         self._queue: deque[_Item] = deque()
         self._wire: Wire | None = None
@@ -263,7 +286,7 @@ class Shared:
                 self._take(items)
         except BaseException:
             # An interrupt from the keyboard is the leader's own: what others had queued is taken by another.
-            left = [i for i in items if i.answer is None or not (i.answer is leader or i.answer.done)]
+            left = [i for i in items if not i.over and (i.answer is None or i.answer is not leader)]
             self._queue.extendleft(reversed(left))
             self.hurry()
             raise
@@ -275,13 +298,38 @@ class Shared:
                 url=self.url,
             ))  # fmt: skip
             return
+        groups = deque([items])
+        while groups:
+            group = groups.popleft()
+            error = self._try(group)
+            if error is None:
+                continue
+            if not self._is_a_steps(error):
+                self._fail(error, [*group, *chain.from_iterable(groups)])
+                return
+            # No step may harm another: what shared its transaction is taken again without it, in the same order.
+            if not isinstance(error, _Spoilt) and len(group) > 1:
+                middle = len(group) // 2  # one of them is at fault, and only the store knows which
+                groups.extendleft([group[middle:], group[:middle]])
+                continue
+            at_fault = error.item if isinstance(error, _Spoilt) else group[0]
+            self._told_off(at_fault, error)
+            left = [item for item in group if not item.over]
+            if left:
+                groups.appendleft(left)
+
+    def _try(self, items: list[_Item]) -> Exception | None:
+        """Take steps in one transaction of the store, and return what has kept them from being taken, if anything."""
         for tries_left in reversed(range(TRIES)):
             self._written = None
             try:
                 self._in_one_transaction(items)
-            except BaseException as error:
+            except BaseException as raised:
+                error = raised.orig if isinstance(raised, Unsent) else raised
                 passing = _is_passing(error)
-                committed = self._take_back(passing=passing)
+                # A store that is only busy, or was given what it cannot hold, has lost nothing.
+                whole = passing or (isinstance(error, Exception) and self._is_a_steps(error))
+                committed = self._take_back(passing=whole)
                 if committed:
                     self._deliver(items)
                 else:
@@ -289,19 +337,51 @@ class Shared:
                 if not isinstance(error, Exception):
                     raise
                 if committed:
-                    return
+                    return None
                 if tries_left and passing:
                     continue
-                self._fail(error, items)
-                return
+                return error
             self._deliver(items)
+            return None
+        raise AssertionError  # the last try returns
+
+    def _is_a_steps(self, error: Exception) -> bool:
+        """Whether a transaction failed for what one of its steps is, and would not for the others."""
+        if isinstance(error, LedgerError) or not isinstance(error, self.store_errors):
+            return True
+        state: str | None = getattr(error, "sqlstate", None)
+        if state is not None:
+            # Bad data, a constraint, a limit (such as that of a row of an index), behind a failure of another's.
+            return state[:2] in ("22", "23", "54") or state == "25P02"
+        db = self._dbapi
+        return isinstance(error, db.IntegrityError | db.DataError) or (
+            isinstance(error, db.ProgrammingError | db.InterfaceError) and any(s in str(error) for s in _NOT_BOUND)
+        )
+
+    def _told_off(self, item: _Item, error: Exception) -> None:
+        """Refuse a step that cannot be taken for its own sake; what nobody waits for is tried with plainer texts."""
+        cause = error.error if isinstance(error, _Spoilt) else error
+        if item.answer is not None:
+            item.over = True
+            item.answer.answer(None, explain(self.url, cause))
             return
+        item.refused += 1
+        named = error.named if isinstance(error, _Spoilt) else []
+        if item.refused < _PLAINER:
+            _log.warning("a step is recorded with plainer texts: %s", cause, extra=self._about())
+            return
+        item.over = True
+        _log.critical(
+            "what became of %s could not be recorded, and is not: %s; look at it by hand",
+            ", ".join(named) or "a step", cause, exc_info=cause, extra=self._about(keys=named),
+        )  # fmt: skip
 
     def _deliver(self, items: list[_Item]) -> None:
         assert self._written is not None
         _, outcomes, woken = self._written
         answered = 0
         for item, (failure, value) in zip(items, outcomes, strict=True):
+            item.over = True
             if item.answer is not None:
                 item.answer.answer(value, failure)
                 answered += 1
@@ -332,18 +412,19 @@ class Shared:
             try:
                 for amend in self._amends:
                     amend(self.protocol)
-                outcomes = [self._one(item, book) for item in items]
+                steps = [_in_json(journal)] if journal else []
+                outcomes = [self._one(item, book, steps) for item in items]
             finally:
                 self.protocol.journal = None
             if not journal:
                 self.protocol.time = before
             elif self.protocol.time != before:
-                journal.insert(0, ("tell_time", (self.protocol.time,), {}))
-            steps = written(journal)
+                steps.insert(0, _in_json([("tell_time", (self.protocol.time,), {})]))
             woken = list(self.protocol.take_woken())
         book.flush()
         wire.execute(
-            _APPEND, {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": encode_ascii(steps)}
+            _APPEND,
+            {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": f"[{','.join(steps)}]"},
         )
         renews = began - self._renewed > self.lease / 6
         if renews:
@@ -365,13 +446,40 @@ class Shared:
             self.protocol.time = self._at
         return before
 
-    def _one(self, item: _Item, book: SqlBook) -> tuple[BaseException | None, Any]:
+    def _one(self, item: _Item, book: SqlBook, steps: list[str]) -> tuple[BaseException | None, Any]:
+        """Take one step, and have what it did encoded before any other's: all that is its own fault shows here.
+
+        A refusal is an answer, and what it has moved stays. Of what cannot be written nothing may stay: then the
+        transaction is begun anew without it.
+        """
+        journal, before = self._tried, len(self._tried)
+        kept, book.plainly, book.named = book.written, item.refused > 0, {}
+        refusal: Exception | None = None
+        value: Any = None
         try:
-            return None, item.step(self.protocol, book)
-        except self.store_errors:
-            raise  # the store's: nothing of this transaction may stay
-        except Exception as refusal:
-            return refusal, None
+            try:
+                value = item.step(self.protocol, book)
+            except LedgerError:
+                raise
+            except self._not_a_steps:
+                raise
+            except Exception as error:
+                if item.answer is None and not isinstance(error, SettlemarkError):
+                    raise  # with nobody to tell, it is tried again
+                refusal = error
+            if len(journal) > before:
+                steps.append(_in_json(journal[before:]))
+        except self._not_a_steps:
+            raise  # the store's, or another step's
+        except Exception as error:
+            spoilt = _Spoilt(item, error, list(book.named))
+            if len(journal) != before or book.written != kept:
+                raise spoilt from error
+            if item.answer is not None:
+                return explain(self.url, error) if isinstance(error, LedgerError) else error, None
+            self._told_off(item, spoilt)
+            return (None, None) if item.over else self._one(item, book, steps)
+        return refusal, value
 
     def _lock_head(self, wire: Wire) -> int:
         """Take the head of the log, and return the number of the entry that is ours to write.
@@ -486,7 +594,13 @@ class Shared:
     def _write_image(self, wire: Wire, number: int) -> None:
         """Write the state behind an entry, and drop the entries that no worker needs."""
         here = {"namespace": self.namespace, "n": number}
-        wire.execute(_WRITE_IMAGE, {**here, "state": encode_ascii(image(self.protocol))})
+        try:
+            state = encode_ascii(image(self.protocol))
+        except Exception:  # the log is all that is needed: it grows, and nobody is refused for that
+            _log.exception("no image of the protocol can be written: its log stays whole", extra=self._about())
+            self._imaged = number
+            return
+        wire.execute(_WRITE_IMAGE, {**here, "state": state})
         needed = wire.query(_NEEDED, self._me())[0][0]
         # The image's own entry stays: it tells whoever wrote it, and lost the answer, that it was committed.
         here["n"] = min(number - 1, number if needed is None else needed)
@@ -526,21 +640,16 @@ class Shared:
 
     # ---- when the store fails
 
-    def _fail(self, error: BaseException, items: list[_Item]) -> None:
-        """Tell those who wait that nothing was decided; what nobody waits for stays queued."""
-        at_fault = isinstance(error, (self._dbapi.IntegrityError, self._dbapi.DataError, LedgerError))
-        if len(items) > 1 and at_fault:
-            for item in items:  # one of them is at fault: give each its own transaction
-                self._take([item])
-            return
-        if not at_fault:
-            self.failing = True
-            self._queue.extendleft(reversed([item for item in items if item.answer is None]))
+    def _fail(self, error: Exception, items: list[_Item]) -> None:
+        """Tell those who wait that nothing was decided; what nobody waits for stays queued, in its order."""
+        self.failing = True
+        self._queue.extendleft(reversed([item for item in items if item.answer is None]))
         self._refuse(items, explain(self.url, error))
 
     def _refuse(self, items: list[_Item], error: LedgerError) -> None:
         for item in items:
             if item.answer is not None:
+                item.over = True
                 item.answer.answer(None, error)
         if all(item.answer is None for item in items):
             _log.error("what was to be recorded is not yet: %s", error, extra=self._about())
@@ -575,7 +684,7 @@ class Shared:
             self.applied = UNREADABLE
             self._let_go()
             return False
-        if amends and not passing:  # a store that is only busy has lost nothing
+        if amends and not passing:
             self._amends += amends
             self.later(lambda _protocol, _book: None)
         fire(woken)
@@ -602,6 +711,11 @@ class Shared:
             self._ear.stop()
         self._let_go()
         self.engine.dispose()
+
+
+def _in_json(steps: Iterable[Any]) -> str:
+    """Return steps of the protocol as the inside of a JSON list."""
+    return encode_ascii(written(steps))[1:-1]
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -33,6 +33,18 @@ watchers: list[Callable[[Moment, str], None]] = []
 """Called with ("before" | "after", statement) around every statement: where tests kill a process."""
 
 
+class Unsent(Exception):
+    """A row that was written before could not be sent: it may be another's than who asked for what comes behind it.
+
+    Attributes:
+        orig: why.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.orig = error
+
+
 class Statement:
     """A statement of Core, or a text with `:named` values, as each dialect says it.
 
@@ -162,10 +174,15 @@ class SqliteWire(Wire):
         """Run a statement for each of several rows, in one call of the driver: each call lets other threads in."""
         text, names = statement.said(self.dialect)
         bound = [_in_order(values, names) for values in rows]
-        if watchers:
-            watched(text, lambda: self._driver.executemany(text, bound))
-        else:
-            self._driver.executemany(text, bound)
+        try:
+            if watchers:
+                watched(text, lambda: self._driver.executemany(text, bound))
+            else:
+                self._driver.executemany(text, bound)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # a value that the driver cannot write
+            raise Unsent(error) from error
 
     def commit(self) -> None:
         """Commit."""
@@ -193,6 +210,7 @@ class PostgresWire(Wire):
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
         self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._errors: type[Exception] = cast("Any", engine.dialect.loaded_dbapi).Error
         self._durable = True
 
     def begin(self, *, durable: bool) -> None:
@@ -228,14 +246,22 @@ class PostgresWire(Wire):
         waiting, self._waiting = self._waiting, []
         if watchers:
             for before, bound in waiting:
-                watched(before, lambda before=before, bound=bound: self._driver.execute(before, bound))  # type: ignore[misc]
+                watched(before, lambda before=before, bound=bound: self._before(before, bound))  # type: ignore[misc]
             return watched(text, lambda: self._driver.execute(text, values))
         if not waiting:
             return self._driver.execute(text, values)
         with self._driver.pipeline():
             for before, bound in waiting:
-                self._driver.execute(before, bound)
+                self._before(before, bound)
             return self._driver.execute(text, values)
+
+    def _before(self, text: str, values: dict[str, Any]) -> None:
+        try:
+            self._driver.execute(text, values)
+        except self._errors:
+            raise
+        except Exception as error:  # a value that the driver cannot write
+            raise Unsent(error) from error
 
 
 def watched(text: str, run: Callable[[], Any]) -> Any:
@@ -259,4 +285,4 @@ def saying(text: str) -> Statement:
     return Statement(text)
 
 
-__all__ = ["Row", "Statement", "Values", "Wire", "saying", "watchers", "wire_to"]
+__all__ = ["Row", "Statement", "Unsent", "Values", "Wire", "saying", "watchers", "wire_to"]

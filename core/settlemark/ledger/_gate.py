@@ -1,0 +1,161 @@
+"""The gate before a record: no row joins others that its store would refuse for its own sake.
+
+What reaches it was checked where it came in; this is where nothing passes by, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from settlemark import _codec
+from settlemark._effect import Outcome
+from settlemark._errors import LedgerError
+from settlemark._text import CALL_ID, CAUSE, DERIVED, KEY, PROSE, TOOL, VERSION, Most, brief, prose, wrong_with
+from settlemark.ledger._contract import Change, EffectRow, Fence, OutcomeChange, StateChange, TransactionRow
+from settlemark.ledger._payloads import Packed
+from settlemark.ledger._unreadable import Unreadable
+
+_ORDINAL = Most(512, 2_048)
+_OWNER = Most(255, 1_020)
+_FINGERPRINT = Most(64, 256)
+_INTEGER, _BIG = 1 << 31, 1 << 63
+SHORT = 1_000
+"""Characters of a text in a record that was refused as it was."""
+
+
+def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
+    r"""Return changes as every store can hold them; with `plainly`, their texts are short and in ASCII.
+
+    Raises:
+        LedgerError: the name of something in one of them cannot be stored as it is; none of them is to be kept.
+
+    >>> from settlemark._states import State
+    >>> gated([StateChange("trip", 1, State.ABORTED, 1, "failed: \ud83d", 0.0)])[0].reason
+    'failed: \\ud83d'
+    """
+    return [_gated(change, plainly) for change in changes]
+
+
+def _gated(change: Change, plainly: bool) -> Change:
+    if isinstance(change, OutcomeChange):
+        _named("key", change.key, KEY)
+        _timed(change.at)
+        if plainly:
+            return _plain(change)
+        result, error, note = _told(change.result), _prose(change.error), _prose(change.note)
+        if result is not change.result or error is not change.error or note is not change.note:
+            change = change._replace(result=result, error=error, note=note)
+        return change
+    if isinstance(change, StateChange):
+        _named("name", change.name, DERIVED)
+        _counted(change.attempt, _INTEGER)
+        _counted(change.epoch, _BIG)
+        _timed(change.at)
+        reason = change.reason if change.reason is None else prose(change.reason, SHORT if plainly else CAUSE)
+        return change if reason is change.reason else change._replace(reason=reason)
+    if isinstance(change, EffectRow):
+        return _intent(change)
+    if isinstance(change, TransactionRow):
+        _named("name", change.name, DERIVED)
+        _named("run", change.run, DERIVED)
+        if change.ordinal:
+            _named("ordinal", change.ordinal, _ORDINAL)
+        if change.owner:
+            _named("owner", change.owner, _OWNER)
+        _counted(change.attempt, _INTEGER)
+        _counted(change.epoch, _BIG)
+        _timed(change.at)
+        return change
+    if isinstance(change, Fence):
+        _named("run", change.run, DERIVED)
+        _timed(change.at)
+    return change
+
+
+def _intent(row: EffectRow) -> EffectRow:
+    _named("key", row.key, KEY)
+    _named("name", row.name, DERIVED)
+    _named("tool", row.tool, TOOL)
+    _named("version", row.version, VERSION)
+    if row.call_id is not None:
+        _named("call id", row.call_id, CALL_ID)
+    if row.fingerprint:
+        _named("fingerprint", row.fingerprint, _FINGERPRINT)
+    for what, text in (("arguments", row.arguments), ("scopes", row.scopes), ("handlers", row.handlers)):
+        if not text.isascii() or "\0" in text:
+            _whole(what, text)
+    _counted(row.attempt, _INTEGER)
+    _counted(row.position, _INTEGER)
+    _timed(row.at)
+    if row.window is not None:
+        _timed(row.window)
+    rationale = _prose(row.rationale)
+    return row if rationale is row.rationale else row._replace(rationale=rationale)
+
+
+def _plain(change: OutcomeChange) -> OutcomeChange:
+    """Return what no store can refuse of an outcome: that it is one, and how its texts begin."""
+    result = change.result
+    if result is not None and change.outcome is Outcome.CONFIRMED:
+        result = '{"$repr":"its store refused its result"}'
+    return change._replace(result=result, error=_short(change.error), note=_short(change.note))
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else prose(ascii(str(text)[:SHORT])[1:-1], SHORT)
+
+
+def _prose(text: str | None) -> str | None:
+    if text is None or isinstance(text, Packed | Unreadable):  # these were made of a text that had passed
+        return text
+    return prose(text, PROSE)
+
+
+def _told(result: str | None) -> str | None:
+    """Return a result as it is, or an account of one that no store can hold: its outcome must not be lost for it."""
+    if result is None or (result.isascii() and "\0" not in result) or isinstance(result, Packed | Unreadable):
+        return result
+    try:
+        result.encode()
+    except UnicodeEncodeError:
+        return _codec.encode({"$repr": prose(result, 10 * SHORT)})
+    return result if "\0" not in result else _codec.encode({"$repr": prose(result, 10 * SHORT)})
+
+
+def _named(what: str, text: Any, most: Most) -> None:
+    if type(text) is str and text.isascii() and 0 < len(text) <= most.characters and "\0" not in text:
+        return
+    wrong = wrong_with(text, most)
+    if wrong is not None and wrong != "is empty: give one":
+        raise LedgerError(f"the {what} {brief(text)} {wrong}; nothing was recorded", field=what)
+
+
+def _whole(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LedgerError(f"the {what} cannot be stored: {error}; nothing was recorded", field=what) from None
+    if "\0" in text:
+        raise LedgerError(f"the {what} cannot be stored: a NUL is in them; nothing was recorded", field=what)
+
+
+def _counted(number: Any, most: int) -> None:
+    if not -most <= number < most:
+        raise LedgerError(f"the number {brief(number)} does not fit into its column; nothing was recorded")
+
+
+def _is_time(seconds: Any) -> bool:
+    return isinstance(seconds, int | float) and math.isfinite(seconds)
+
+
+def _timed(seconds: Any) -> None:
+    if not _is_time(seconds):
+        raise LedgerError(
+            f"the clock says {brief(seconds)}, which is no time: give clock= a function that returns seconds since"
+            " 1970; nothing was recorded"
+        )
+
+
+__all__ = ["SHORT", "gated"]
