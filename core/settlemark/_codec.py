@@ -198,13 +198,13 @@ def _picture(value: Any) -> str:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
 
-def legible(value: Any, *, indent: int | None = None) -> str:
+def legible(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
     r"""Return JSON text for people and pipes: its characters as they are, but half a character as an escape.
 
     >>> legible({"é": "\ud83d"})
     '{"é": "\\ud83d"}'
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, default=str)
     return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -5,13 +5,13 @@ The data has names, scopes, keys and outcomes: never arguments or results.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from settlemark._codec import legible
 from settlemark._wording import in_words
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class JsonLines(logging.Formatter):
             line = {**data, **line}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return legible(line)
 
 
 def json_logs(stream: TextIO | None = None, *, level: int | str = logging.INFO) -> logging.Handler:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -55,7 +54,7 @@ def export(
     try:
         with reading(ledger, namespace=namespace) as opened:
             for line in lines(opened, run=run, since=start):
-                sys.stdout.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+                sys.stdout.write(_codec.legible(line, separators=(",", ":")) + "\n")
                 counted += 1
                 if told and counted % BATCH == 0:
                     sys.stderr.write(f"\r{counted} lines")

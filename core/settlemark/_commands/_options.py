@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -12,6 +11,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from settlemark._codec import legible
 from settlemark._errors import LedgerError
 from settlemark._wording import in_words
 from settlemark.ledger import open_ledger
@@ -44,7 +44,7 @@ def fail(text: object) -> NoReturn:
 
 def print_json(values: Any) -> None:
     """Print JSON for people and programs."""
-    typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    typer.echo(legible(values, indent=2))
 
 
 def print_table(table: Any) -> None:

@@ -15,6 +15,7 @@ from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._txn import Mode
 from settlemark.history import HistoryError, Level, analyze, read
+from settlemark.history._files import HistoryFile
 
 
 @pytest.fixture
@@ -235,13 +236,27 @@ def test_a_file_that_is_no_history_is_refused_and_nothing_changed(path):
     assert path.read_text() == '{"name": "ada"}\n'
 
 
-def test_a_name_that_no_file_takes_ends_the_history_and_nothing_else(path, caplog):
+def test_a_name_that_no_file_takes_is_refused_and_its_history_goes_on(path):
     with Settlement("memory:", history=path, wait=60) as settlement:
+        with pytest.raises(UsageError, match="half a character that no store can hold"):
+            settlement.transaction("ada\ud800/1")
+        with settlement.transaction("bob/1") as tx:
+            tx.call(sync(announce), cell="x")
+        assert [t.row.name for t in settlement.transactions()] == ["bob/1"]
+    assert [record.name for record in read(path)] == ["bob/1"]
+
+
+def test_a_record_that_no_file_takes_ends_the_history_and_nothing_else(path, caplog, monkeypatch):
+    def full(*_args):
+        raise OSError("no space left on device")
+
+    with Settlement("memory:", history=path, wait=60) as settlement:
+        monkeypatch.setattr(HistoryFile, "write", full)
         with caplog.at_level(logging.ERROR, "settlemark"):
-            for name in ("ada\ud800/1", "bob/1"):
+            for name in ("ada/1", "bob/1"):
                 with settlement.transaction(name) as tx:
                     tx.call(sync(announce), cell="x")
-        assert [t.state.value for t in settlement.transactions()] in ([], ["committed"] * 2)
+        assert [t.state.value for t in settlement.transactions()] == ["committed"] * 2
     assert [r.message.partition(": ")[0] for r in caplog.records] == [
         f"the history {path} ends here, it cannot be written"
     ]
