@@ -64,6 +64,7 @@ class JsonLines(logging.Formatter):
     Fields: `at` (UTC), `level`, `logger`, `message`; what the record is about, such as `transaction`, `run`,
     `epoch`, `scope`, `tool`, `key`, `worker`; and `exception` with its traceback.
 
+    >>> import json
     >>> record = logging.LogRecord("settlemark", logging.INFO, "", 0, "%s waits", ("trip-42",), None)
     >>> record.settlemark = {"transaction": "trip-42"}
     >>> json.loads(JsonLines().format(record))["transaction"]
@@ -92,7 +93,7 @@ def json_logs(stream: TextIO | None = None, *, level: int | str = logging.INFO) 
     It goes to `stream`, by default to the standard error. A second call replaces what the first one set up;
     `logging.getLogger("settlemark").removeHandler(handler)` takes it away.
 
-    >>> import io
+    >>> import io, json
     >>> out = io.StringIO()
     >>> handler = json_logs(out, level="WARNING")
     >>> logging.getLogger("settlemark").warning("all rooms are taken")

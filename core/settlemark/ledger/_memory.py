@@ -16,6 +16,7 @@ from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
 from settlemark._keys import new_ledger_id
 from settlemark._logs import about
+from settlemark._logs import log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import FINISHED
@@ -115,8 +116,7 @@ class MemoryLedger:
         try:
             self.now(step)
         except Exception as error:
-            told = about(ledger=self.url)
-            _log.error("an outcome could not be recorded: %s", error, exc_info=error, extra=told)
+            log_failure(_log, "an outcome could not be recorded", error, ledger=self.url)
 
     def read(self, query: Callable[[Book], T]) -> T:
         """Return what a query finds."""

@@ -34,6 +34,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
+from settlemark._wording import in_words
 from settlemark.ledger import _tables as t
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
@@ -368,12 +369,12 @@ class Shared:
         item.refused += 1
         named = error.named if isinstance(error, _Spoilt) else []
         if item.refused < _PLAINER:
-            _log.warning("a step is recorded with plainer texts: %s", cause, extra=self._about())
+            _log.warning("a step is recorded with plainer texts: %s", in_words(cause), extra=self._about())
             return
         item.over = True
         _log.critical(
             "what became of %s could not be recorded, and is not: %s; look at it by hand",
-            ", ".join(named) or "a step", cause, exc_info=cause, extra=self._about(keys=named),
+            ", ".join(named) or "a step", in_words(cause), extra=self._about(keys=named),
         )  # fmt: skip
 
     def _deliver(self, items: list[_Item]) -> None:
