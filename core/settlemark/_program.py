@@ -10,7 +10,7 @@ from math import inf
 from types import TracebackType
 from typing import Any
 
-from settlemark import _codec, _keys
+from settlemark import _keys
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._door import through

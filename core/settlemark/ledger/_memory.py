@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
 from settlemark._keys import new_ledger_id
-from settlemark._logs import about
 from settlemark._logs import log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
