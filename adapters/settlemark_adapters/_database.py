@@ -18,6 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
 
+from settlemark.ledger._failures import discreet, shown
+
 LOCK_SECONDS = 30
 CONNECT_SECONDS = 10
 _INSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
@@ -83,7 +85,7 @@ class Database:
     @property
     def shown(self) -> str:
         """Where it is, for people: without its password."""
-        return str(self._file) if self._file else self.engine.url.render_as_string(hide_password=True)
+        return str(self._file) if self._file else shown(self.engine.url.render_as_string(hide_password=False))
 
     def prepare(self, tables: sa.MetaData) -> None:
         """Make these tables, unless they are there.
@@ -239,7 +241,7 @@ def _said(error: BaseException) -> str:
 
 def _postgres(url: sa.URL) -> sa.Engine:
     asked = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
-    return sa.create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=asked)
+    return discreet(sa.create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=asked))
 
 
 def _sqlite(url: sa.URL) -> sa.Engine:

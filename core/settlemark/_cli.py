@@ -22,6 +22,7 @@ from settlemark._commands._prune import prune
 from settlemark._commands._recover import recover
 from settlemark._commands._show import residue, show
 from settlemark._commands._waiting import waiting
+from settlemark._terminal import PlainGroup, say
 
 GROUP = "settlemark.commands"
 COMMANDS = (show, waiting, residue, in_doubt, resolve, recover, export, doctor, migrate, prune, check, lint, adopt)
@@ -33,7 +34,7 @@ def _version(asked: bool) -> None:
             number = importlib.metadata.version("settlemark")
         except importlib.metadata.PackageNotFoundError:
             number = "(a source tree, not installed)"
-        typer.echo(f"settlemark {number}")
+        say(f"settlemark {number}")
         raise typer.Exit
 
 
@@ -65,9 +66,11 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
             command = command_of(entry)
         except ImportError as error:
             advice = "" if "pip install" in str(error) else f'; pip install "settlemark[{entry.name}]"'
-            typer.echo(f"settlemark {entry.name}: {error}{advice}", err=True)
+            say(f"settlemark {entry.name}: {error}{advice}", err=True)
             raise typer.Exit(2) from None
-        command(args=list(context.args), prog_name=f"settlemark {entry.name}")
+        # Whatever is wrong with its arguments is told here, by a group that shows it as it is.
+        code = command(args=list(context.args), prog_name=f"settlemark {entry.name}", standalone_mode=False)
+        raise typer.Exit(code if isinstance(code, int) else 0)
 
     # Its own options, --help among them, are for the command itself to read.
     app.command(
@@ -80,7 +83,7 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
 
 def build() -> typer.Typer:
     """Return the whole command, with what other packages add to it."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_options)
     for command in COMMANDS:
         app.command(command.__name__.replace("_", "-"))(command)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from json import encoder
 from typing import Any, cast
@@ -30,7 +29,6 @@ _write_ascii: Any = (
 )
 
 
-_HALF = re.compile(r"[\ud800-\udfff]")
 _LONG = 1 << 20  # a text that is worth measuring
 
 
@@ -196,16 +194,6 @@ def _picture(value: Any) -> str:
         return prose(repr(value), 10_000)
     except Exception as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
-
-
-def legible(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
-    r"""Return JSON text for people and pipes: its characters as they are, but half a character as an escape.
-
-    >>> legible({"é": "\ud83d"})
-    '{"é": "\\ud83d"}'
-    """
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, default=str)
-    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def decode(text: str | None) -> Any:

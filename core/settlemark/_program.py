@@ -16,7 +16,7 @@ from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Declaration, declared_as
 from settlemark._errors import WaitTimeout
-from settlemark._logs import about_effect, about_txn, log_failure
+from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
@@ -240,7 +240,7 @@ class Programs(Telling):
         for effect in left if self.warns else ():
             note = prose(attempt.payloads.scrub(effect.note or "", [effect.key]), CAUSE)
             log.warning(
-                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, note,
+                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
                 extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),
             )  # fmt: skip
         self._tell_listener(attempt.name)

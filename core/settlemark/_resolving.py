@@ -23,7 +23,7 @@ from settlemark._calling import returned
 from settlemark._current import CurrentCall
 from settlemark._effect import UNKNOWN, Declaration, Effect, Outcome
 from settlemark._errors import Refused, UsageError, WouldBlock
-from settlemark._logs import about, about_effect
+from settlemark._logs import Quote, about, about_effect
 from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered, Recovering
@@ -123,7 +123,7 @@ class Resolving(Recovering):
     def _tell(change: OutcomeChange) -> None:
         level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
         data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
-        log.log(level, "%s is %s: %s", change.key, change.outcome, change.note, extra=data)
+        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(change.note or ""), extra=data)
 
     def _recorded_as(self, book: Book, key: str) -> Found:
         recorded = book.find(key)

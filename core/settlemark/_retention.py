@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from settlemark._errors import UsageError
-from settlemark._logs import about
+from settlemark._logs import about, quote_of
 from settlemark._protocol import Protocol
-from settlemark._wording import in_words, kind_of
+from settlemark._wording import kind_of
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._contract import Book, Ledger
 
@@ -148,7 +148,7 @@ class Keeper:
             except Exception as error:  # the next look tries again
                 if not self._stopped.is_set():
                     _log.warning(
-                        "what is old could not be pruned: %s", in_words(error), extra=about(error=kind_of(error))
+                        "what is old could not be pruned: %s", quote_of(error), extra=about(error=kind_of(error))
                     )
             del ledger
             self._stopped.wait(EVERY_SECONDS)

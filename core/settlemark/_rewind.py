@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from settlemark import _codec
 from settlemark._effect import EffectClass, Outcome
+from settlemark._plain import joined, plain
 from settlemark._scope import Scope
 from settlemark._show import add_row, new_table, short
 from settlemark._states import FINISHED, State, Tag
@@ -48,7 +49,7 @@ class Affected:
 
     def __str__(self) -> str:
         """Say which one it is, and why it stays."""
-        return f"{short(self.transaction)}: {self.tool} on {self.scope}{f': {self.why}' if self.why else ''}"
+        return plain(f"{short(self.transaction)}: {self.tool} on {self.scope}{f': {self.why}' if self.why else ''}")
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -85,7 +86,7 @@ class Rewind:
 
     def __str__(self) -> str:
         """Tell it in sentences."""
-        return "\n".join(self._lines())
+        return joined(self._lines())
 
     def _lines(self) -> Iterator[str]:
         count = len(self.transactions)

@@ -24,9 +24,9 @@ from settlemark._acting import Program
 from settlemark._current import _current
 from settlemark._door import Ended, Through, awaited_to_its_end, ended, outcome_of, through
 from settlemark._errors import WouldBlock
-from settlemark._logs import about
+from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
-from settlemark._wording import in_words, kind_of
+from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
 
@@ -86,7 +86,7 @@ def _start_apart(run: Callable[[], object]) -> None:
         try:
             run()
         except BaseException as error:  # nobody is there to hear of it
-            _log.warning("what was left alone has ended: %s", in_words(error), extra=about(error=kind_of(error)))
+            _log.warning("what was left alone has ended: %s", quote_of(error), extra=about(error=kind_of(error)))
 
     with suppress(RuntimeError):  # the interpreter ends, and with it this process: the next one takes it up
         threading.Thread(target=_outside().run, args=(to_its_end,), name="settlemark-apart", daemon=True).start()

@@ -38,7 +38,7 @@ from settlemark._guards import Reads, Tools, guards_for
 from settlemark._holding import Hold
 from settlemark._index import Position
 from settlemark._level import Level
-from settlemark._logs import about
+from settlemark._logs import about, keep_from_logs, let_into_logs
 from settlemark._nesting import Part
 from settlemark._operators import Operators
 from settlemark._parking import Park, Parked
@@ -207,6 +207,8 @@ class Settlement(Operators):
         if observe is not None:
             told = self.driver.observer = Told(observe)
             self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
+        if encrypt is not None:
+            keep_from_logs(self)
         self._historian = None if history is None else self._recording(history)
         self._tender: Tender | None = None
         if not self.ledger.immediate:
@@ -823,6 +825,7 @@ class Settlement(Operators):
         self.ledger.close()
         if self._historian is not None:
             self._historian.close()
+        let_into_logs(self)
 
     def _recording(self, path: str | os.PathLike[str]) -> Historian:
         from settlemark.history._engine import Historian

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from settlemark import _codec
 from settlemark._effect import Outcome
 from settlemark._gates import is_gates
+from settlemark._plain import joined, plain
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
@@ -74,7 +75,7 @@ def left_account(transactions: Sequence[RecordedTransaction]) -> str:
             if _is_left(effect):
                 lines.append(f"{_name(recorded)}, call {number}: {_line(effect)}")
                 lines.append(f"  key: {effect.row.key}")
-    return "\n".join(lines) or NOTHING_LEFT
+    return joined(lines) or NOTHING_LEFT
 
 
 def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
@@ -108,7 +109,7 @@ def _paragraph(recorded: RecordedTransaction) -> str:
             rationale = effect.row.rationale
             lines.append(f"  because: {_one_line(rationale)}")
         lines.append(f"  {number}. {_line(effect)}")
-    return "\n".join(lines)
+    return joined(lines)
 
 
 def _line(effect: RecordedEffect) -> str:
@@ -130,6 +131,7 @@ def short(name: str) -> str:
     >>> short("trip-42/book"), short(f"trip-42/root:{'0' * 60}:abcdef")
     ('trip-42/book', 'trip-42/…00000:abcdef')
     """
+    name = plain(name)
     if len(name) <= _LONG:
         return name
     run, slash, _ = name.partition("/")
@@ -309,9 +311,9 @@ def new_table(title: str, *columns: str) -> Table:
     return table
 
 
-def add_row(table: Table, *cells: str) -> None:
-    """Add cells to a table, each as it is."""
+def add_row(table: Table, *cells: str | Sequence[str]) -> None:
+    """Add cells to a table, each a line, or several."""
     # As Text, since scopes and errors may contain what rich would take for its markup.
     from rich.text import Text
 
-    table.add_row(*(Text(str(cell)) for cell in cells))
+    table.add_row(*(Text(plain(cell) if isinstance(cell, str) else joined(cell)) for cell in cells))

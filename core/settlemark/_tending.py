@@ -20,10 +20,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from settlemark._acting import Program
-from settlemark._logs import about
+from settlemark._logs import about, quote_of
 from settlemark._resolving import LONGEST_PAUSE
 from settlemark._runners import run_async, run_sync, running_loop
-from settlemark._wording import in_words, kind_of
+from settlemark._wording import kind_of
 
 if TYPE_CHECKING:
     from settlemark._driver import Driver
@@ -150,7 +150,7 @@ class Tender:
         except BaseException as error:  # a handler may raise anything; the next look tries again
             if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
-                    "what was left could not be tended: %s", in_words(error),
+                    "what was left could not be tended: %s", quote_of(error),
                     extra=about(error=kind_of(error)),
                 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from settlemark._entangled import siblings
 from settlemark._errors import Entangled
+from settlemark._plain import joined
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._show import short
 from settlemark._states import State
@@ -162,7 +163,7 @@ def told(stand: list[Standing], now: float) -> str:
     >>> told([], 0.0)
     'Nothing is unfinished.'
     """
-    return "\n".join(line for one in stand for line in _lines(one, now)) or NOBODY_WAITS
+    return joined(line for one in stand for line in _lines(one, now)) or NOBODY_WAITS
 
 
 def _lines(one: Standing, now: float) -> list[str]:

@@ -26,8 +26,8 @@ def in_words(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def kind_of(error: BaseException) -> str:
-    """Return the name of an exception's class."""
+def kind_of(error: object) -> str:
+    """Return the name of an exception's class, or of another object's."""
     name: str = _name_of(type(error))
     return _bounded(name, 200)
 

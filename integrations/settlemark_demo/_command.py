@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from settlemark._terminal import say, say_json
 from settlemark_demo._limits import CALLS, TURNS, Limits
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ def demo(
 
     Needs no key and no network, unless --model names a live one. Exits with 1 when the settled side is not clean.
     """
-    from rich.console import Console
-
     from settlemark import LedgerError, Settlement
+    from settlemark._terminal import console as new_console
+    from settlemark._terminal import unmarked
+    from settlemark.ledger._failures import shown
     from settlemark_demo._live import ModelFailed
     from settlemark_demo._scenarios import scenarios, settled_side, stock_side
     from settlemark_demo._trials import draw
@@ -98,9 +99,10 @@ def demo(
     live = _live(model, turns, calls, repeats=faults is not None or trials is not None)
     folder = Path(tempfile.mkdtemp(prefix="settlemark-demo-"))
     url, tag = _ledger(ledger, folder)
+    told_url = shown(url)
     rate = RATE if faults is None else faults
     count = 0 if faults is None and trials is None else trials or TRIALS
-    console = Console(quiet=as_json)
+    console = new_console(quiet=as_json)
     with ExitStack() as stack:
         try:
             settlement = stack.enter_context(Settlement(url, on_failure="retry"))
@@ -126,15 +128,15 @@ def demo(
         from settlemark_demo._plot import save
 
         save(plot, sides, played)
-        console.print(f"The timelines: {plot}", soft_wrap=True)
-    console.print(f"The ledger: {url} (settlemark show {url})", soft_wrap=True, highlight=False)
-    console.print(f"The counterparties' logs: {folder}", soft_wrap=True, highlight=False)
+        console.print(unmarked(f"The timelines: {plot}"), soft_wrap=True)
+    console.print(unmarked(f"The ledger: {told_url} (settlemark show {told_url})"), soft_wrap=True, highlight=False)
+    console.print(unmarked(f"The counterparties' logs: {folder}"), soft_wrap=True, highlight=False)
     good = _is_good(played, tallies)
     if as_json:
         values = _values(played, tallies) | {
-            "model": model, "ledger": url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
+            "model": model, "ledger": told_url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
         }  # fmt: skip
-        typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+        say_json(values)
     raise typer.Exit(0 if good else 1)
 
 
@@ -147,7 +149,7 @@ def _check_plot(path: Path) -> None:
 
 
 def _refuse(because: str) -> NoReturn:
-    typer.echo(f"settlemark demo: {because}", err=True)
+    say(f"settlemark demo: {because}", err=True)
     raise typer.Exit(2)
 
 

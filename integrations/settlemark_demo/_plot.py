@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from settlemark._private import make_private
 from settlemark_demo._evidence import HAPPENED, Evidence
 from settlemark_demo._report import Pair
 from settlemark_demo._scenarios import Scenario, Side
@@ -40,6 +41,7 @@ def save(path: Path, sides: Sequence[Side], played: Sequence[tuple[Scenario, Pai
             if row == len(played) - 1:
                 axes.set_xlabel("ms since the first log entry")
     figure.legend(handles=_legend(), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    make_private(path)
     figure.savefig(path, dpi=120)
 
 

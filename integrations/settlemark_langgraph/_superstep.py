@@ -24,10 +24,10 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from settlemark._acting import Program
+from settlemark._logs import quote_of
 from settlemark._requests import Act, Wait
 from settlemark._runners import in_event_loop, run_async, run_sync
 from settlemark._txn import Ticket, fire
-from settlemark._wording import in_words
 
 _log = logging.getLogger("settlemark")
 _SCHEDULE = "__pregel_call"
@@ -327,7 +327,7 @@ class _Ending:
         if failed and self._error is None:
             raise failed[0]
         for error in failed:  # what ended the run is raised by LangGraph
-            _log.warning("the end of a run could not be tended: %s", in_words(error))
+            _log.warning("the end of a run could not be tended: %s", quote_of(error))
 
     async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._error = error or self._too_many_steps()

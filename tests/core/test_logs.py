@@ -92,7 +92,7 @@ def test_a_ledgers_password_is_in_no_line(printed, monkeypatch, tmp_path):
     assert "secret" not in json.dumps(printed())
 
 
-def test_an_exception_is_printed_with_its_traceback_in_one_line(printed):
+def test_an_exception_is_printed_with_its_traceback_and_its_message_in_one_line(printed):
     try:
         raise LookupError("no\nroom")
     except LookupError:
@@ -102,7 +102,7 @@ def test_an_exception_is_printed_with_its_traceback_in_one_line(printed):
     assert line["message"] == "it failed"
     assert line["tool"] == "reserve"
     assert line["exception"].startswith("Traceback")
-    assert line["exception"].endswith("LookupError: no\nroom")
+    assert line["exception"].endswith("\nLookupError: no\\nroom")
 
 
 def test_a_second_call_replaces_what_the_first_one_set_up():

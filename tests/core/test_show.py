@@ -12,6 +12,7 @@ from rich.console import Console
 
 from settlemark import EffectClass, Outcome, PartialCommit, Settlement, State, Tag, effect
 from settlemark import _show as show
+from settlemark._plain import plain
 from settlemark._states import Reason
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 
@@ -252,7 +253,7 @@ def test_a_long_name_is_the_same_in_its_heading_where_others_wait_for_it_and_in_
 
 @given(st.text(min_size=1, max_size=150))
 def test_a_shortened_name_fits_a_line_begins_and_ends_as_the_name_and_stays_when_shortened_again(name):
-    short = show.short(name)
+    short, name = show.short(name), plain(name)
     head, _, tail = short.rpartition("…")
 
     assert len(short) <= 60

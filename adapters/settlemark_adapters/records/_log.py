@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import exc
 
+from settlemark.ledger._failures import shown
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._errors import StoreError
 from settlemark_adapters.records._projection import Projection, View, apply_all
@@ -61,7 +62,7 @@ class LogBackend(ABC):
         try:
             yield
         except exc.DBAPIError as error:
-            url = self._projection.engine.url.render_as_string(hide_password=True)
+            url = shown(self._projection.engine.url.render_as_string(hide_password=False))
             raise StoreError(
                 f"queries are answered from {url}, which failed: {error.orig}; nothing was committed; when"
                 " it is removed, it is made anew from the log",

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
+from settlemark.ledger._failures import discreet
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._entity import mark, read, split
 from settlemark_adapters.records._errors import StoreError
@@ -308,7 +309,7 @@ def _engine(url: str) -> sa.Engine:
         if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
             return sa.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
         waiting = {"timeout": 30} if parsed.get_backend_name() == "sqlite" else {}
-        return sa.create_engine(url, connect_args=waiting)
+        return discreet(sa.create_engine(url, connect_args=waiting, hide_parameters=True))
     except (exc.ArgumentError, exc.NoSuchModuleError) as error:
         raise StoreError(f"no database can be opened there: {error}; write for example 'sqlite:///books.db'") from None
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from settlemark.ledger._failures import shown
 from settlemark_adapters.records._backend import DAY, Moved
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._errors import OutcomeUnknown, StoreError
@@ -39,7 +40,7 @@ class SqlBackend:
 
     @property
     def _where(self) -> str:
-        return self._projection.engine.url.render_as_string(hide_password=True)
+        return shown(self._projection.engine.url.render_as_string(hide_password=False))
 
     @contextmanager
     def view(self, *, fresh: bool = True) -> Generator[View]:

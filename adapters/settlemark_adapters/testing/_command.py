@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from settlemark._commands._options import AsJson, fail, print_json
+from settlemark._commands._options import AsJson
 from settlemark._errors import UsageError
+from settlemark._terminal import console, fail, say_json, say_text, unmarked
 from settlemark._wording import in_words
 from settlemark_adapters.testing._fuzz import EXAMPLES
 from settlemark_adapters.testing._fuzz import fuzz as fuzzed
@@ -46,9 +47,9 @@ def fuzz(
     except (ImportError, UsageError) as error:
         fail(error)
     if as_json:
-        print_json([report.as_dict() for report in reports.values()])
+        say_json([report.as_dict() for report in reports.values()])
     else:
-        typer.echo("\n\n".join(map(str, reports.values())))
+        say_text("\n\n".join(map(str, reports.values())))
     raise typer.Exit(0 if all(report.ok for report in reports.values()) else 1)
 
 
@@ -82,16 +83,15 @@ def subjects(target: str) -> dict[str, Subject]:
 
 
 def _run(name: str, subject: Subject, examples: int, seed: int, only: list[str] | None, *, quiet: bool) -> FuzzReport:
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+    shown_to = console(stderr=True)
+    with Progress(console=shown_to, transient=True, disable=quiet or not shown_to.is_terminal) as progress:
         # How many calls it takes to shorten an example nobody knows before.
-        bar = progress.add_task(f"fuzzing {name}", total=None)
+        bar = progress.add_task(unmarked(f"fuzzing {name}"), total=None)
 
         def told(tool: str) -> None:
-            progress.update(bar, advance=1, description=f"fuzzing {name}: {tool}")
+            progress.update(bar, advance=1, description=unmarked(f"fuzzing {name}: {tool}"))
 
         return fuzzed(subject, examples=examples, seed=seed, only=only or None, progress=told)
 

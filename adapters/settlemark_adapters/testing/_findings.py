@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from settlemark._plain import joined
+
 
 class Kind(StrEnum):
     """What is wrong with a scope. The last two are hints: they cost time, and nothing is lost."""
@@ -48,7 +50,9 @@ class Finding:
         return self.kind in _HINTS
 
     def __str__(self) -> str:
-        return f"{self.tool}: {self.kind}: {self.why}\n  example: {'; '.join(self.calls)}\n  mend: {self.mend}"
+        return joined([
+            f"{self.tool}: {self.kind}: {self.why}", f"  example: {'; '.join(self.calls)}", f"  mend: {self.mend}",
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

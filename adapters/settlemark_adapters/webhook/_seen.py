@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Table, create_engine, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from settlemark.ledger._failures import discreet
+
 DAY = 86_400.0
 _LONGEST = 255
 
@@ -53,7 +55,7 @@ class Seen:
         table: str = "settlemark_webhooks_seen",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._engine = create_engine(engine) if isinstance(engine, str) else engine
+        self._engine = discreet(create_engine(engine, hide_parameters=True)) if isinstance(engine, str) else engine
         self._own = isinstance(engine, str)
         self._window = window
         self._clock = clock

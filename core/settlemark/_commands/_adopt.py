@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from settlemark._commands._lint import Targets
-from settlemark._commands._options import AsJson, fail, print_json
+from settlemark._commands._options import AsJson
 from settlemark._errors import UsageError
+from settlemark._terminal import fail, say, say_json, say_text
 
 if TYPE_CHECKING:
     from settlemark.lint import Adopted
@@ -55,13 +56,13 @@ def adopt(
     if not to_screen and found.text != existing and (found.guesses or existing is None):
         _write(place, found.text)
     if as_json:
-        print_json(_values(found, None if to_screen else output))
+        say_json(_values(found, None if to_screen else output))
     elif to_screen:
-        typer.echo(found.text, nl=False)
+        say_text(found.text.removesuffix("\n"))
     else:
         _tell(found, output)
     for unreadable in found.unreadable:
-        typer.echo(f"settlemark: left out: {unreadable}", err=True)
+        say(f"settlemark: left out: {unreadable}", err=True)
 
 
 def _write(place: Path, text: str) -> None:
@@ -85,16 +86,16 @@ def _values(found: Adopted, output: str | None) -> dict[str, object]:
 
 def _tell(found: Adopted, output: str) -> None:
     for each in found.guesses:
-        typer.echo(f"{each.file}:{each.at}: {each.tool}: {each.kind}{f' on {each.scope}' if each.scope else ''}")
-        typer.echo(f"    {each.reasons[0]}")
+        say(f"{each.file}:{each.at}: {each.tool}: {each.kind}{f' on {each.scope}' if each.scope else ''}")
+        say(f"    {each.reasons[0]}")
     if found.gone:
-        typer.echo(f"{output} declares {', '.join(found.gone)}, which are not here any more: delete them there")
+        say(f"{output} declares {', '.join(found.gone)}, which are not here any more: delete them there")
     kept = f"; {len(found.kept)} that stood there stay as they are" if found.kept else ""
     if found.guesses:
         count = len(found.guesses)
-        typer.echo(f"{output}: {count} guess{'' if count == 1 else 'es'} to decide{kept}")
+        say(f"{output}: {count} guess{'' if count == 1 else 'es'} to decide{kept}")
     else:
-        typer.echo(f"{output}: no tool is new{kept}")
+        say(f"{output}: no tool is new{kept}")
 
 
 __all__ = ["adopt"]

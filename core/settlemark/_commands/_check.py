@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from settlemark._commands._options import AsJson, Module, Namespace, declared_in, fail, print_table, seen
+from settlemark._commands._options import AsJson, Module, Namespace, declared_in, seen
 from settlemark._commands._show import every
 from settlemark._errors import ScopeError, UsageError
+from settlemark._plain import plain
+from settlemark._terminal import fail, say, say_json, say_table, say_text
+from settlemark.ledger._failures import shown
 
 if TYPE_CHECKING:
     from settlemark._effect import Declaration
@@ -103,8 +106,8 @@ def check(
 
         draw({name: checked.verdicts for name, checked in found.items()}, plot)
     if as_json:
-        told = [{"file": name, **checked.as_dict()} for name, checked in found.items()]
-        _echo(json.dumps(told, indent=2, ensure_ascii=False))
+        told = [{"file": _named(name), **checked.as_dict()} for name, checked in found.items()]
+        say_json(told)
     else:
         for name, checked in found.items():
             _tell(name, checked)
@@ -227,8 +230,8 @@ def _is_ledger(name: str) -> bool:
 
 
 def _tell(name: str, checked: _Checked) -> None:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     from settlemark.history import hasse
 
@@ -237,37 +240,32 @@ def _tell(name: str, checked: _Checked) -> None:
     if analysis is not None:
         level += f", level {analysis.level.name}"
     total = checked.parsed if analysis is None else analysis.records
-    table = Table(title=f"{escape(_printable(name))}: {total:,} {level}", title_justify="left")
+    table = Table(title=Text(plain(f"{_named(name)}: {total:,} {level}")), title_justify="left")
     for column in ("", "anomaly", "found"):
         table.add_column(column, justify="right" if column == "found" else "left")
     for verdict in checked.verdicts:
         table.add_row(verdict.anomaly, verdict.title, f"{verdict.count:,}" if verdict.count else "none")
-    print_table(table)
-    _echo(f"{checked.parsed:,} of {checked.total:,} parsed as {checked.format}")
+    say_table(table)
+    say(f"{checked.parsed:,} of {checked.total:,} parsed as {checked.format}")
     for line, why in checked.skipped[:_SHOWN]:
-        _echo(f"not parsed, line {line}: {why}")
+        say(f"not parsed, line {line}: {why}")
     if len(checked.skipped) > _SHOWN:
-        _echo(f"not parsed: {len(checked.skipped) - _SHOWN:,} more; --json has them all")
+        say(f"not parsed: {len(checked.skipped) - _SHOWN:,} more; --json has them all")
     if checked.tools:
-        _echo("by their names: " + ", ".join(f"{tool} {does}s" for tool, does in checked.tools.items()))
+        say("by their names: " + ", ".join(f"{tool} {does}s" for tool, does in checked.tools.items()))
     for note in checked.notes:
-        _echo(f"note: {note}")
+        say(f"note: {note}")
     for verdict in checked.verdicts:
         for witness in verdict.witnesses[:1]:
             places = ", ".join(map(str, witness.records))
             unit = _UNITS.get(checked.format, "operation")
-            _echo(f"{verdict.anomaly} ({unit} {places}): {witness.sentence}")
+            say(f"{verdict.anomaly} ({unit} {places}): {witness.sentence}")
     if analysis is not None:
-        _echo(f"\n{hasse(analysis.point)}\n")
+        say_text(f"\n{hasse(analysis.point)}\n")
 
 
-def _echo(text: str) -> None:
-    typer.echo(_printable(text))
-
-
-def _printable(text: str) -> str:
-    """Return a text with halves of characters, which no output takes, as JSON escapes them."""
-    return text.encode(errors="backslashreplace").decode()
+def _named(name: str) -> str:
+    return shown(name) if "://" in name else name
 
 
 def _require_drawable(path: Path) -> None:

@@ -6,18 +6,9 @@ from dataclasses import asdict
 
 import typer
 
-from settlemark._commands._options import (
-    AsJson,
-    AsTable,
-    LedgerName,
-    Namespace,
-    fail,
-    ledger_url,
-    print_json,
-    print_table,
-    reading,
-)
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, ledger_url, reading
 from settlemark._errors import LedgerError
+from settlemark._terminal import fail, say, say_json, say_table
 
 _MARK = {"ok": "ok", "note": "note", "attention": "ATTENTION", "danger": "DANGER"}
 
@@ -37,19 +28,19 @@ def doctor(
     except LedgerError as error:
         fail(error)
     if as_json:
-        print_json([asdict(finding) for finding in found])
+        say_json([asdict(finding) for finding in found])
     elif as_table:
         from settlemark._show import add_row, new_table
 
         table = new_table("Doctor", "", "check", "found", "what to do")
         for finding in found:
             add_row(table, _MARK[finding.severity], finding.check, finding.found, finding.advice)
-        print_table(table)
+        say_table(table)
     else:
         for finding in found:
-            typer.echo(f"{_MARK[finding.severity]:<9}  {finding.check}: {finding.found}")
+            say(f"{_MARK[finding.severity]:<9}  {finding.check}: {finding.found}")
             if finding.advice:
-                typer.echo(f"{'':<9}  -> {finding.advice}")
+                say(f"{'':<9}  -> {finding.advice}")
     raise typer.Exit(1 if any(finding.severity is Severity.DANGER for finding in found) else 0)
 
 

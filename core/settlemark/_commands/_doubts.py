@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from settlemark._commands._options import (
-    AsJson,
-    AsTable,
-    LedgerName,
-    Module,
-    Namespace,
-    declared_in,
-    fail,
-    ledger_url,
-    print_json,
-    print_table,
-    seen,
-)
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._errors import LedgerError, SettlemarkError
+from settlemark._terminal import fail, say, say_json, say_table
 
 if TYPE_CHECKING:
     from settlemark._resolving import Doubt
@@ -54,16 +43,16 @@ def in_doubt(
     declared_in(module)
     doubts = seen(ledger, namespace, doubts_in)
     if as_json:
-        print_json([asdict(doubt) for doubt in doubts])
+        say_json([asdict(doubt) for doubt in doubts])
     elif not doubts:
-        typer.echo(NO_DOUBT)
+        say(NO_DOUBT)
     elif as_table:
-        print_table(_table(doubts))
+        say_table(_table(doubts))
     else:
-        typer.echo("\n".join(line for doubt in doubts for line in _lines(doubt)))
-        typer.echo(
-            "To have settlemark ask and undo by itself: settlemark recover --module YOURAPP.TOOLS\n"
-            "To say what you know: settlemark resolve KEY confirmed|absent|give-up --by NAME --note TEXT"
+        say(*(line for doubt in doubts for line in _lines(doubt)))
+        say(
+            "To have settlemark ask and undo by itself: settlemark recover --module YOURAPP.TOOLS",
+            "To say what you know: settlemark resolve KEY confirmed|absent|give-up --by NAME --note TEXT",
         )
     raise typer.Exit(1 if doubts else 0)
 
@@ -146,12 +135,12 @@ def resolve(
     except LedgerError as error:
         fail(error)
     except SettlemarkError as error:
-        typer.echo(f"settlemark: {error}", err=True)
+        say(f"settlemark: {error}", err=True)
         raise typer.Exit(1) from None
     if as_json:
-        print_json({"key": key, "outcome": str(outcome)})
+        say_json({"key": key, "outcome": str(outcome)})
     else:
-        typer.echo(f"{key} is {outcome}, by {by}{f': {note}' if note else ''}.")
+        say(f"{key} is {outcome}, by {by}{f': {note}' if note else ''}.")
 
 
 __all__ = ["Said", "doubts_in", "in_doubt", "resolve"]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 
 from settlemark import _codec
-from settlemark._commands._options import LedgerName, Namespace, fail, reading
+from settlemark._commands._options import LedgerName, Namespace, reading
 from settlemark._errors import LedgerError
+from settlemark._private import private
+from settlemark._terminal import fail, json_line
 from settlemark.ledger._contract import Ledger
 from settlemark.ledger._looking import Place, decisions, effects, looking
 
@@ -35,6 +39,16 @@ def export(
             show_default=False,
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it to this file, which nobody else may read.",
+            show_default=False,
+        ),
+    ] = None,
     _as_json: Annotated[bool, typer.Option("--json", help="JSON Lines is what it prints anyway.")] = False,
     namespace: Namespace = "default",
 ) -> None:
@@ -52,13 +66,12 @@ def export(
     counted = 0
     told = sys.stderr.isatty()
     try:
-        with reading(ledger, namespace=namespace) as opened:
+        with reading(ledger, namespace=namespace) as opened, _written(output) as out:
             for line in lines(opened, run=run, since=start):
-                sys.stdout.write(_codec.legible(line, separators=(",", ":")) + "\n")
+                out.write(json_line(line))
                 counted += 1
                 if told and counted % BATCH == 0:
                     sys.stderr.write(f"\r{counted} lines")
-        sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read it has had enough. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,6 +80,20 @@ def export(
         fail(error)
     if told:
         sys.stderr.write(f"\r{counted} lines\n")
+
+
+@contextmanager
+def _written(output: Path | None) -> Generator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    try:
+        file = open(output, "w", encoding="utf-8", opener=private)  # noqa: SIM115 - a Path has no opener
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}; name another file with --output")
+    with file:
+        yield file
 
 
 def lines(

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from settlemark._commands._options import AsJson, fail, print_json
+from settlemark._commands._options import AsJson
 from settlemark._errors import UsageError
+from settlemark._terminal import fail, say, say_json, say_text
 
 Targets = Annotated[
     list[str] | None,
@@ -42,7 +43,7 @@ def lint(
 
     if rules:
         for rule in RULES.values():
-            typer.echo(f"{rule.code}  {rule.name:<28} {rule.severity:<8} {rule.about}")
+            say(f"{rule.code}  {rule.name:<28} {rule.severity:<8} {rule.about}")
         return
     if not targets:
         fail("name what to look at: settlemark lint yourapp.tools, or path/to/tools.py")
@@ -51,12 +52,12 @@ def lint(
     except UsageError as error:
         fail(error)
     if as_json:
-        print_json([asdict(finding) for finding in found])
+        say_json([asdict(finding) for finding in found])
     else:
         for finding in found:
-            typer.echo(str(finding))
+            say_text(str(finding))
         count = len(found)
-        typer.echo("nothing found" if not count else f"{count} finding{'' if count == 1 else 's'}")
+        say("nothing found" if not count else f"{count} finding{'' if count == 1 else 's'}")
     raise typer.Exit(1 if found else 0)
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from settlemark._commands._options import AsJson, LedgerName, fail, named_url, print_json
+from settlemark._commands._options import AsJson, LedgerName, named_url
 from settlemark._errors import LedgerError
+from settlemark._terminal import fail, say, say_json
 
 _HELP = "Count as aborted what an older release has not finished; `settlemark residue` names it."
 
@@ -27,13 +28,13 @@ def migrate(
     except LedgerError as error:
         fail(error)
     if as_json:
-        print_json(done._asdict())
+        say_json(done._asdict())
     elif done.before == done.after:
-        typer.echo(f"{done.ledger} has schema version {done.after} already.")
+        say(f"{done.ledger} has schema version {done.after} already.")
     elif dry_run:
-        typer.echo(f"{done.ledger} can be migrated from schema version {done.before} to {done.after}.")
+        say(f"{done.ledger} can be migrated from schema version {done.before} to {done.after}.")
     else:
-        typer.echo(f"{done.ledger} was migrated from schema version {done.before} to {done.after}.")
+        say(f"{done.ledger} was migrated from schema version {done.before} to {done.after}.")
 
 
 __all__ = ["migrate"]

@@ -1,4 +1,4 @@
-"""What the commands share: which ledger is meant, how it is opened, how things are printed, whose handlers to load."""
+"""What the commands share: which ledger is meant, how it is opened, whose handlers to load."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from settlemark._codec import legible
 from settlemark._errors import LedgerError
+from settlemark._terminal import fail
 from settlemark._wording import in_words
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import Ledger
@@ -34,24 +34,6 @@ Module = Annotated[
         show_default=False,
     ),
 ]
-
-
-def fail(text: object) -> NoReturn:
-    """Say what is wrong, and exit with 2."""
-    typer.echo(f"settlemark: {text}", err=True)
-    raise typer.Exit(2)
-
-
-def print_json(values: Any) -> None:
-    """Print JSON for people and programs."""
-    typer.echo(legible(values, indent=2))
-
-
-def print_table(table: Any) -> None:
-    """Print what rich can render."""
-    from rich.console import Console
-
-    Console().print(table)
 
 
 def ledger_url(given: str | None) -> str:
@@ -131,7 +113,6 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
 
 
 __all__ = [
-    "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "fail", "ledger_url", "named_url",
-    "print_json",
-    "print_table", "reading", "seen",
+    "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url", "reading",
+    "seen",
 ]  # fmt: skip

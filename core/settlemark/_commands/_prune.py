@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from settlemark._commands._options import AsJson, LedgerName, Namespace, fail, named_url, print_json, reading
+from settlemark._commands._options import AsJson, LedgerName, Namespace, named_url, reading
 from settlemark._errors import LedgerError, UsageError
 from settlemark._retention import KEYS_DAYS, PAUSE_SECONDS, Pruned, age_of, duration
 from settlemark._retention import prune as prune_ledger
+from settlemark._terminal import console, fail, say, say_json, unmarked
 from settlemark.ledger import open_ledger
 from settlemark.ledger._age import Swept
 from settlemark.ledger._contract import Ledger
+from settlemark.ledger._failures import shown
 
 NOTHING = "Nothing is old enough to go."
 
@@ -49,19 +51,18 @@ def prune(
     except (LedgerError, UsageError) as error:
         fail(error)
     if as_json:
-        print_json({**done._asdict(), "dry_run": dry_run})
+        say_json({**done._asdict(), "dry_run": dry_run})
     else:
-        typer.echo(_told(done, "would go" if dry_run else "went"))
+        say(_told(done, "would go" if dry_run else "went"))
 
 
 def _shown(ledger: Ledger, steps: Iterator[Pruned], found: Swept, *, shows: bool) -> Pruned:
-    from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    shown_to = console(stderr=True)
     done = Pruned()
-    with Progress(console=console, transient=True, disable=not (shows and console.is_terminal)) as progress:
-        bar = progress.add_task(f"pruning {ledger.url}", total=found.payloads + found.keys)
+    with Progress(console=shown_to, transient=True, disable=not (shows and shown_to.is_terminal)) as progress:
+        bar = progress.add_task(unmarked(f"pruning {shown(ledger.url)}"), total=found.payloads + found.keys)
         for step in steps:
             done = Pruned(*map(sum, zip(done, step, strict=True)))
             progress.update(bar, completed=done.payloads + done.keys)

@@ -10,21 +10,12 @@ from typing import Annotated
 
 import typer
 
-from settlemark._commands._options import (
-    AsJson,
-    LedgerName,
-    Module,
-    Namespace,
-    declared_in,
-    fail,
-    ledger_url,
-    print_json,
-    seen,
-)
+from settlemark._commands._options import AsJson, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._errors import LedgerError
 from settlemark._events import Acting, Event, Recovery
 from settlemark._recovering import Recovered
 from settlemark._show import short
+from settlemark._terminal import fail, say, say_json
 
 _PAUSE_SECONDS = 0.2
 NOTHING = "Nothing was left to recover."
@@ -95,9 +86,9 @@ def recover(
         fail(error)
     report = collector.all_with(report)
     if as_json:
-        print_json(asdict(report))
+        say_json(asdict(report))
     else:
-        typer.echo("\n".join(_lines(report)) or NOTHING)
+        say(*_lines(report) or [NOTHING])
     raise typer.Exit(1 if report.stuck or report.left else 0)
 
 

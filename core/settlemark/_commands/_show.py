@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, print_json, print_table, seen
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, seen
+from settlemark._terminal import say, say_json, say_table, say_text
 from settlemark.ledger import RecordedTransaction
 from settlemark.ledger._contract import Ledger
 
@@ -35,13 +36,13 @@ def show(
     if last is not None:
         found = found[-last:]
     if as_json:
-        print_json([_show.as_values(recorded) for recorded in found])
+        say_json([_show.as_values(recorded) for recorded in found])
     elif as_table:
-        print_table(_show.tables(found))
+        say_table(_show.tables(found))
     elif run is not None and not found:
-        typer.echo(f"Nothing of the run {run} is on record.")
+        say(f"Nothing of the run {run} is on record.")
     else:
-        typer.echo(_show.account(found))
+        say_text(_show.account(found))
 
 
 def residue(
@@ -53,11 +54,11 @@ def residue(
     found = seen(ledger, namespace, every)
     values = _show.residue_values(found)
     if as_json:
-        print_json(values)
+        say_json(values)
     elif as_table:
-        print_table(_show.residue_table(found))
+        say_table(_show.residue_table(found))
     else:
-        typer.echo(_show.left_account(found))
+        say_text(_show.left_account(found))
     raise typer.Exit(1 if values else 0)
 
 

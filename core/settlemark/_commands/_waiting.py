@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, print_json, print_table, seen
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, seen
+from settlemark._terminal import say_json, say_table, say_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,11 +21,11 @@ def waiting(
 
     stand, now = seen(ledger, namespace, _waiting.standing)
     if as_json:
-        print_json([one.values() for one in stand])
+        say_json([one.values() for one in stand])
     elif as_table and stand:
-        print_table(_table(stand, now))
+        say_table(_table(stand, now))
     else:
-        typer.echo(_waiting.told(stand, now))
+        say_text(_waiting.told(stand, now))
 
 
 def _table(stand: list[Standing], now: float) -> RenderableType:
@@ -44,8 +43,8 @@ def _table(stand: list[Standing], now: float) -> RenderableType:
         lease = "" if one.lease_left is None else f"{one.lease_left:.0f} s" if one.alive else "gone"
         add_row(
             shown, name_of(one), state, since(one.since), process(one.worker) if one.worker else "nobody", lease,
-            "\n".join(one.scopes), "\n".join(short(w.holder) for w in one.waits),
-            "\n".join(w.scope for w in one.waits), "\n".join(since(w.since) for w in one.waits),
+            one.scopes, [short(w.holder) for w in one.waits],
+            [w.scope for w in one.waits], [since(w.since) for w in one.waits],
         )  # fmt: skip
     return shown
 

@@ -22,8 +22,8 @@ def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] 
     Raises:
         LedgerError: there is no ledger, or it cannot be read.
     """
-    sqlite = sa.make_url(url).get_backend_name() == "sqlite"
     found: list[Finding] = []
+    sqlite = False
 
     def look_at(look: Look) -> None:
         found.extend(_files.store(look) if sqlite else _server.store(look))
@@ -37,6 +37,7 @@ def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] 
             raise
         told = f"schema version {version}, and this settlemark writes {SCHEMA_VERSION}: nothing can be settled"
         return [Finding("schema", Severity.ATTENTION, told, str(error))]
+    sqlite = sa.make_url(url).get_backend_name() == "sqlite"
     try:
         looking(ledger, look_at)
     finally:

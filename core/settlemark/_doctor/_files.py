@@ -13,8 +13,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from settlemark._doctor._finding import Finding, Severity
+from settlemark._private import others_may_read
 from settlemark.ledger._looking import Look
-from settlemark.ledger._sqlite import writing_engine
+from settlemark.ledger._sqlite import BESIDE, writing_engine
 from settlemark.ledger._wire import saying, wire_to
 
 MOUNTS = Path("/proc/mounts")
@@ -143,13 +144,17 @@ def _permissions(path: Path) -> Iterator[Finding]:
             "permissions", Severity.ATTENTION, f"everybody on this host may change or remove it: {shown}",
             f"chmod o-rwx {path} {path.parent}",
         )  # fmt: skip
-    elif file & stat.S_IROTH and folder & stat.S_IXOTH:
+    elif (open_to_others := _open_to_others(path)) and folder & (stat.S_IXGRP | stat.S_IXOTH):
         yield Finding(
-            "permissions", Severity.NOTE, f"everybody on this host may read what your tools were asked: {shown}",
-            f"chmod o-rwx {path}",
+            "permissions", Severity.ATTENTION, f"others on this host may read what your tools were asked: {shown}",
+            f"chmod go-rwx {' '.join(map(str, open_to_others))}; a file that settlemark makes is its owner's alone",
         )  # fmt: skip
     else:
         yield Finding("permissions", Severity.OK, shown)
+
+
+def _open_to_others(path: Path) -> list[Path]:
+    return [file for file in (path, *(path.with_name(f"{path.name}{end}") for end in BESIDE)) if others_may_read(file)]
 
 
 def _room(path: Path) -> Finding:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from settlemark._chronicle import Chronicle, Record
-from settlemark._logs import about
-from settlemark._wording import in_words
+from settlemark._logs import about, quote_of
 from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
 from settlemark.history._so_far import so_far
@@ -84,7 +83,7 @@ class Historian:
         except Exception as error:  # the protocol is in the midst of a step: nothing of a history may end it
             self.close()
             _log.error(
-                "the history %s ends here, it cannot be written: %s", self._path, in_words(error),
+                "the history %s ends here, it cannot be written: %s", self._path, quote_of(error),
                 extra=about(history=str(self._path)),
             )  # fmt: skip
 

@@ -15,6 +15,7 @@ from typing import IO, Any, ClassVar, Self
 import msgspec
 
 from settlemark._errors import UsageError
+from settlemark._private import private
 from settlemark.history._record import OpRecord
 
 if sys.platform != "win32":
@@ -95,7 +96,9 @@ class LineFile:
     def __init__(self, path: str | Path) -> None:
         self._encoder = msgspec.json.Encoder()
         self._lock = threading.Lock()
-        self._file: IO[bytes] = Path(path).open("ab+", buffering=0)  # noqa: SIM115 - open until it is closed
+        self._file: IO[bytes] = open(  # noqa: SIM115 - open until it is closed, and a Path has no opener
+            path, "ab+", buffering=0, opener=private
+        )
         try:
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 self._claim(path)

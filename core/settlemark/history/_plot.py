@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from settlemark._private import make_private
 from settlemark.history._verdict import Verdict
 
 _INCHES = (9.0, 2.2)
@@ -36,6 +37,7 @@ def draw(found: Mapping[str, Sequence[Verdict]], path: str | Path) -> None:
     if not rows:
         axes[0, 0].text(0.5, 0.5, "no anomaly", ha="center", va="center")
         axes[0, 0].set_axis_off()
+    make_private(path)
     figure.savefig(path, dpi=120)
 
 

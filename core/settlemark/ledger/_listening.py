@@ -8,8 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark._logs import about
-from settlemark._wording import in_words
+from settlemark._logs import about, quote_of
 from settlemark.ledger._wire import Statement
 
 _log = logging.getLogger("settlemark")
@@ -45,7 +44,7 @@ class Ear:
                 self._hear()
             except Exception as error:  # polling goes on: nothing is missed
                 _log.info(
-                    "no notice from the store for now: %s", in_words(error), extra=about(namespace=self._namespace)
+                    "no notice from the store for now: %s", quote_of(error), extra=about(namespace=self._namespace)
                 )
                 self._stopped.wait(_PATIENCE_SECONDS)
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark.ledger._contract import SCHEMA_VERSION
-from settlemark.ledger._failures import explain, shown
+from settlemark.ledger._failures import discreet, explain, shown, withhold
 from settlemark.ledger._schema import advise, check, described, lock, version_of
 from settlemark.ledger._sqlite import check_file, writing_engine
 
@@ -69,12 +69,13 @@ def _closing(engine: sa.Engine) -> Generator[sa.Engine]:
 def _engine(url: str) -> sa.Engine:
     try:
         parsed = sa.make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
+        withhold(url, error)
         raise LedgerError(
             f"{shown(url)!r} is no ledger: name a file, or postgresql+psycopg://USER@HOST/DATABASE", url=shown(url)
         ) from error
     if parsed.get_backend_name() != "sqlite":
-        return sa.create_engine(parsed)
+        return discreet(sa.create_engine(parsed, hide_parameters=True))
     check_file(parsed)
     return writing_engine(parsed)
 

@@ -29,12 +29,11 @@ from settlemark._codec import encode_ascii
 from settlemark._errors import LedgerError, SettlemarkError
 from settlemark._image import Own, detach, image, load
 from settlemark._journal import replay, written
-from settlemark._logs import about
+from settlemark._logs import about, quote_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
-from settlemark._wording import in_words
 from settlemark.ledger import _tables as t
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
@@ -295,8 +294,9 @@ class Shared:
     def _take(self, items: list[_Item]) -> None:
         if os.getpid() != self._process:
             self._refuse(items, LedgerError(
-                f"the ledger {self.url} was opened before this process was forked: make a new Settlement in the child",
-                url=self.url,
+                f"the ledger {shown(self.url)} was opened before this process was forked: make a new Settlement in the"
+                " child",
+                url=shown(self.url),
             ))  # fmt: skip
             return
         groups = deque([items])
@@ -369,12 +369,12 @@ class Shared:
         item.refused += 1
         named = error.named if isinstance(error, _Spoilt) else []
         if item.refused < _PLAINER:
-            _log.warning("a step is recorded with plainer texts: %s", in_words(cause), extra=self._about())
+            _log.warning("a step is recorded with plainer texts: %s", quote_of(cause), extra=self._about())
             return
         item.over = True
         _log.critical(
             "what became of %s could not be recorded, and is not: %s; look at it by hand",
-            ", ".join(named) or "a step", in_words(cause), extra=self._about(keys=named),
+            ", ".join(named) or "a step", quote_of(cause), extra=self._about(keys=named),
         )  # fmt: skip
 
     def _deliver(self, items: list[_Item]) -> None:

@@ -22,7 +22,7 @@ from settlemark._protocol import Protocol
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._encryption import Encryption
-from settlemark.ledger._failures import explain, shown
+from settlemark.ledger._failures import discreet, explain, shown, withhold
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._schema import prepare
@@ -36,7 +36,9 @@ LEASE_SECONDS = 30.0
 def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
     """Return an engine for a store, with the settings under which what it acknowledges lasts."""
     if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=1)
+        return discreet(
+            sa.create_engine(url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=1, hide_parameters=True)
+        )
     if not create:
         check_file(url)
     return reading_engine(url) if readonly else writing_engine(url)
@@ -109,11 +111,14 @@ class SqlLedger:
         self._readonly = readonly
         try:
             engine = engine_to(sa.make_url(url), readonly=readonly, create=create)
-        except (ArgumentError, NoSuchModuleError) as error:
+        except (ArgumentError, NoSuchModuleError, ValueError) as error:
+            withhold(url, error)
             raise LedgerError(
                 f"{shown(url)!r} is no ledger: use memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE",
                 url=shown(url),
             ) from error
+        except OSError as error:
+            raise explain(url, error) from error
         except ModuleNotFoundError as error:
             raise LedgerError(
                 f'{shown(url)!r} needs {error.name}: pip install "settlemark[postgres]"', url=shown(url)

@@ -7,20 +7,35 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import event
 
 from settlemark._errors import LedgerError
+from settlemark._private import make_private
+from settlemark.ledger._failures import shown
 
 BUSY_SECONDS = 30
+BESIDE = ("-wal", "-shm", "-journal")
+"""What the names of the files end in that SQLite puts beside one."""
 BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def writing_engine(url: sa.URL) -> sa.Engine:
-    """Return an engine that creates the file when it is missing, in WAL mode with full sync."""
-    engine = sa.create_engine(url, connect_args={"check_same_thread": False})  # one thread at a time leads
+    """Return an engine that creates the file when it is missing, in WAL mode with full sync.
+
+    Nobody but its owner may read a file that is made here, nor what SQLite puts beside it: that has the file's mode.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = file_of(url)
+    if path is not None:
+        make_private(path)
+    # One thread at a time leads.
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True)
     _begin_with(engine, "BEGIN IMMEDIATE")
 
     @event.listens_for(engine, "connect")
@@ -33,6 +48,20 @@ def writing_engine(url: sa.URL) -> sa.Engine:
         cursor.close()
 
     return engine
+
+
+def file_of(url: sa.URL) -> Path | None:
+    """Return the file that a URL of SQLite names; None for a database in memory.
+
+    >>> str(file_of(sa.make_url("sqlite:///trip.db"))), file_of(sa.make_url("sqlite://"))
+    ('trip.db', None)
+    """
+    named = url.database or ""
+    if named.startswith("file:") and url.query.get("uri"):
+        if "memory" in url.query.get("mode", ""):
+            return None
+        named = unquote(urlsplit(named).path)
+    return None if named in ("", ":memory:") else Path(named)
 
 
 def reading_engine(url: sa.URL) -> sa.Engine:
@@ -61,7 +90,8 @@ def check_file(url: sa.URL) -> Path:
     path = Path(url.database or "")
     if not path.is_file():
         raise LedgerError(
-            f"there is no ledger at {path}: name its file or URL, or set $SETTLEMARK_URL", url=f"sqlite:///{path}"
+            f"there is no ledger at {shown(str(path))}: name its file or URL, or set $SETTLEMARK_URL",
+            url=f"sqlite:///{shown(str(path))}",
         )
     return path
 
@@ -99,4 +129,4 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{uri}&immutable=1", uri=True)
 
 
-__all__ = ["BASE_CODE", "BUSY_SECONDS", "check_file", "reading_engine", "writing_engine"]
+__all__ = ["BASE_CODE", "BESIDE", "BUSY_SECONDS", "check_file", "file_of", "reading_engine", "writing_engine"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from settlemark._plain import joined
+
 
 class Severity(StrEnum):
     """What follows when nothing is done about it.
@@ -56,8 +58,8 @@ class Finding:
     mend: str
 
     def __str__(self) -> str:
-        written = f"\n    write: {self.mend}" if self.mend else ""
-        return f"{self.file}:{self.line}: {self.rule} {self.name} ({self.severity}): {self.what}{written}"
+        found = f"{self.file}:{self.line}: {self.rule} {self.name} ({self.severity}): {self.what}"
+        return joined([found, f"    write: {self.mend}"] if self.mend else [found])
 
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from settlemark import UsageError
-from settlemark._commands._options import AsJson, fail, print_json, print_table
+from settlemark._commands._options import AsJson
+from settlemark._terminal import fail, say, say_json, say_table
 from settlemark._wording import in_words
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ def analyze(
 
     given = {} if run is None else {"run": _input(run)}
     try:
-        report = look(load_graph(target), limit=limit, tell=lambda text: typer.echo(text, err=True), **given)
+        report = look(load_graph(target), limit=limit, tell=lambda text: say(text, err=True), **given)
     except UsageError as error:
         fail(error)
     if as_json:
-        print_json(report.to_json())
+        say_json(report.to_json())
     else:
         _print(report)
     raise typer.Exit(0 if report.clean else 1)
@@ -151,17 +152,17 @@ def _print(report: Report) -> None:
             what = found.channel if found.channel is not None else found.tool or ""
             nodes, superstep = ", ".join(found.nodes), ", ".join(found.superstep)
             add_row(table, str(number), found.kind.value, what, nodes, superstep, found.suggestion)
-        print_table(table)
+        say_table(table)
         # A sentence would not fit in a column.
         for number, found in enumerate(report.findings, 1):
-            typer.echo(f"{number}. {found.why}")
+            say(f"{number}. {found.why}")
     for note in report.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     count = len(report.findings)
     many = len(report.supersteps)
     looked = f"{many} superstep{'' if many == 1 else 's'}{'' if report.complete else ', and not all'}"
     told = "nothing found" if not count else f"{count} finding{'' if count == 1 else 's'}"
-    typer.echo(f"{told} ({looked})")
+    say(f"{told} ({looked})")
 
 
 __all__ = ["analyze", "load_graph"]

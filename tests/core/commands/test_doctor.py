@@ -135,7 +135,8 @@ def test_the_nearest_mount_point_counts_also_one_with_a_blank_in_its_name(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("mode", "severity"), [(0o600, Severity.OK), (0o644, Severity.NOTE), (0o666, Severity.ATTENTION)]
+    ("mode", "severity"),
+    [(0o600, Severity.OK), (0o644, Severity.ATTENTION), (0o640, Severity.ATTENTION), (0o666, Severity.ATTENTION)],
 )
 def test_a_file_that_everybody_may_read_or_change_is_told(ledger, mode, severity):
     ledger.chmod(mode)
