@@ -104,7 +104,8 @@ def perform(
             return effect.result
     while True:
         try:
-            result = yield Act(run, {}, current, final)
+            act = Act(run, {}, current, final)
+            result = yield act
         except GeneratorExit:
             raise
         except let_through:
@@ -112,7 +113,8 @@ def perform(
         except BaseException as error:
             failures += 1
             tries = _Tries(failures, retries, retry_failures)
-            doubt = yield from _look_into(error, effect, current, tries, inquiry, doubt=doubt, final=final)
+            acted = act.begun or is_a(error, Exception)
+            doubt = yield from _look_into(error, effect, current, tries, inquiry, doubt=doubt, acted=acted, final=final)
             if doubt is None:
                 return effect.result
         else:
@@ -137,6 +139,7 @@ def _look_into(
     inquiry: Inquiry,
     *,
     doubt: bool,
+    acted: bool,
     final: bool,
 ) -> Program:
     """Find out what a call that raised has done; return None when it happened after all.
@@ -144,8 +147,8 @@ def _look_into(
     When it is to be tried again, pause, and return whether an earlier try may have happened. Else raise.
     """
     declaration, retries = effect.declaration, tries.retries
-    # A read leaves nothing in the world that could be in doubt.
-    unknown = doubt or (declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration))
+    # A read leaves nothing in the world that could be in doubt, nor does what an interrupt came before.
+    unknown = doubt or (acted and declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration))
     # Known before it is asked about: who is cancelled while asking leaves it so.
     effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
     effect.error = in_words(error)

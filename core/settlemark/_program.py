@@ -20,6 +20,7 @@ from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
+from settlemark._shield import closed
 from settlemark._states import State, Tag
 from settlemark._telling import Telling
 from settlemark._text import CAUSE, prose
@@ -37,10 +38,12 @@ class _Local:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
+    @closed
     def __enter__(self) -> Protocol:
         self._ledger.lock.acquire()
         return self._ledger.protocol
 
+    @closed
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

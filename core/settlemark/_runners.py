@@ -26,6 +26,7 @@ from settlemark._door import Ended, Through, awaited_to_its_end, ended, outcome_
 from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
+from settlemark._shield import closed, lifted, lower_shield, raise_shield, refuse_too_deep, shielded, strike
 from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
@@ -47,6 +48,14 @@ def call_with_current(act: Act) -> Any:
         _current.reset(token)
 
 
+@lifted
+def _call_here(act: Act) -> Any:
+    """Call an act's function where a signal may strike; what was put off until now strikes before it."""
+    strike()
+    return call_with_current(act)
+
+
+@shielded
 def run_sync(program: Program) -> Any:
     """Run a program in this thread and return its result.
 
@@ -116,7 +125,7 @@ def _what_came_of(request: Request) -> Any:
 
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
-        answer = call_with_current(request)
+        answer = call_with_current(request) if request.final else _call_here(request)
         return _run_coroutine(_with_current(request, answer)) if inspect.iscoroutine(answer) else answer
     if type(request) is Recorded:
         request.pending.lead()
@@ -126,8 +135,14 @@ def _do_sync(request: Request) -> Any:
     if type(request) is Together:
         return _together_sync(request)
     assert type(request) is Sleep
-    time.sleep(request.seconds)
+    (time.sleep if request.final else _sleep)(request.seconds)
     return None
+
+
+@lifted
+def _sleep(seconds: float) -> None:
+    strike()
+    time.sleep(seconds)
 
 
 def _together_sync(request: Together) -> list[Ended]:
@@ -171,7 +186,9 @@ def _outside() -> Context:
     return context
 
 
+@lifted
 def _wait_sync(request: Wait) -> bool:
+    strike()
     ticket = request.ticket
     if ticket.fired:
         return True
@@ -215,6 +232,7 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return outcome_of(box[0])
 
 
+@closed
 async def run_async(program: Program, *, behind: Callable[[], Program] | None = None) -> Any:
     """Run a program in this task and return its result.
 
@@ -223,7 +241,9 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
     Thrown away (a task that is lost with its loop) it goes on in a thread, as if it had been cancelled;
     `behind` is run there when it has come to its end all the same, since nobody hears of its result.
     """
+    refuse_too_deep()
     patience = Patience()
+    up = raise_shield()
     try:
         request = next(program)
         while True:
@@ -247,6 +267,9 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
         if patience.interrupted:
             raise asyncio.CancelledError from error
         raise
+    finally:
+        if up:
+            lower_shield()
 
 
 class Patience:
@@ -354,10 +377,17 @@ async def _act_async(act: Act, patience: Patience) -> Any:
             return answer
         coroutine = answer
     else:
+        act.begun = True
         coroutine = through(act.function, **act.arguments)
     if act.final:
         carried = asyncio.ensure_future(awaited_to_its_end(_with_current(act, coroutine)))
         return outcome_of(await uninterrupted(carried, patience))
+    return await _awaited_here(act, coroutine)
+
+
+@lifted
+async def _awaited_here(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Await a tool where a signal may strike."""
     return await _with_current(act, coroutine)
 
 

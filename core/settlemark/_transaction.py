@@ -22,6 +22,7 @@ from settlemark._parking import Park
 from settlemark._runners import run_apart, run_async, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Order, Seat, Turn
+from settlemark._shield import closed, lower_shield, raise_shield, strike
 from settlemark._states import Reason, State, Tag
 from settlemark._wording import in_words
 
@@ -387,39 +388,65 @@ class Opening:
         self._options = options
         self._park: Park = park
         self._face: Transaction | AsyncTransaction | None = None
+        self._shielded = False  # signals are met here until its end
 
     def _under(self, hold: int) -> Self:
         """Have it begin at the place of a hold."""
         self._options |= {"group": hold, "independent": True}
         return self
 
+    @closed
     def __enter__(self) -> Transaction:
         begun: list[Part] = []
+        up = raise_shield()
         try:
             run_sync(self._enter(begun))
             self._face = Transaction(self._settlement, begun[0], self._park)
+            self._shielded = up
+            strike()  # from here on its end is sure to come
         except BaseException:
-            run_sync(self._giving_up(begun))  # an interrupt came when it had begun: nobody else would end it
+            self._shielded = False
+            try:
+                run_sync(self._giving_up(begun))  # an interrupt came when it had begun: nobody else would end it
+            finally:
+                if up:
+                    lower_shield()
             raise
         else:
             return self._face
 
+    @closed
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, Transaction)
-        run_sync(self._leaving(self._face, error))
+        try:
+            run_sync(self._leaving(self._face, error))
+        finally:
+            if self._shielded:
+                lower_shield()
 
+    @closed
     async def __aenter__(self) -> AsyncTransaction:
         self._settlement.remember_loop()
         begun: list[Part] = []
+        up = raise_shield()
         try:
             await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
             self._face = AsyncTransaction(self._settlement, begun[0], self._park)
+            self._shielded = up
+            strike()
         except GeneratorExit:
+            if up:
+                lower_shield()
             raise  # it goes on elsewhere, and is given up there
         except BaseException:
-            await run_async(self._giving_up(begun))  # it came while the beginning was recorded
+            self._shielded = False
+            try:
+                await run_async(self._giving_up(begun))  # it came while the beginning was recorded
+            finally:
+                if up:
+                    lower_shield()
             raise
         else:
             return self._face
@@ -436,14 +463,19 @@ class Opening:
             part.attempt.parks = self._park
         begun.append(part)
 
+    @closed
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
-        if kind is GeneratorExit:
-            run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
-            return
-        await run_async(self._leaving(self._face, error))
+        try:
+            if kind is GeneratorExit:
+                run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
+            else:
+                await run_async(self._leaving(self._face, error))
+        finally:
+            if self._shielded:
+                lower_shield()
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program:
         driver, attempt = self._settlement.driver, face._attempt  # noqa: SLF001 - the same module's pair
