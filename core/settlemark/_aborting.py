@@ -7,16 +7,18 @@ from contextlib import suppress
 from typing import Any
 
 from settlemark._acting import NOBODY_KNOWS, TO_UNDO, Program, no_undo, undo
-from settlemark._asking import Asking, told_of
+from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import LedgerError
 from settlemark._freshness import Freshening
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import DETACHED, Txn, fire
+from settlemark._txn import DETACHED, Call, Txn, fire
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
+
+UNDER_WAY = f"{TO_UNDO}: a worker that fell silent may be undoing it now"
 
 Beside = Callable[[Program, Callable[[], None]], None]
 """Runs a program beside the one that gives it; calls the function when it will not be begun any more."""
@@ -167,28 +169,39 @@ class Aborting(Asking, Freshening):
         clean = effect.tag is Tag.CLEAN
         unsure = effect.outcome in (Outcome.UNKNOWN, Outcome.FAILED)
         interrupted: BaseException | None = None
-        if effect.tag is None:
-            try:
-                clean = yield from self._take_back(attempt, effect)
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                interrupted = error
-                effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
+        with self._acting(attempt):
+            if effect.tag is None:
+                try:
+                    clean = yield from self._take_back(attempt, effect)
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    interrupted = error
+                    effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
+            yield from self._tell_undone(attempt, effect, calls, clean=clean, acted=acted, unsure=unsure)
+        if interrupted is not None:
+            raise interrupted
+
+    def _tell_undone(
+        self, attempt: Attempt, effect: Effect, calls: list[Call], *, clean: bool, acted: bool, unsure: bool
+    ) -> Program:
+        """Note what an abort has made of an effect, and whether nothing of it stays."""
+        under_way = (effect.note or "").startswith(UNDER_WAY)
         told = attempt.outcome(effect, self._clock())
 
         def undone(protocol: Protocol, book: Book) -> None:
+            change = self._told_meanwhile(book, effect, told) if unsure else told
+            if under_way and (undone := _undone_by_sender(book, effect)) is not None:
+                change = undone
             for call in () if effect.held else calls:
                 protocol.undone(call, clean=clean)
-            attempt.put(book, [self._told_meanwhile(book, effect, told) if unsure else told])
+            attempt.put(book, [change])
 
         if acted:
             # On disk before the next is undone: a crash repeats one undo, not many.
             yield from self._surely(undone, durable=True)
         else:
             self.ledger.later(undone)
-        if interrupted is not None:
-            raise interrupted
 
     def _recorded(self, attempt: Attempt) -> Program:
         """Have it on disk that a transaction aborts, with all that was queued before."""
@@ -217,11 +230,30 @@ class Aborting(Asking, Freshening):
             effect.tag = Tag.LEAKED
             effect.note = "it had left, or may have, before the abort: ask the counterparty"
             return False
+        if effect.sender is not None and effect.outcome is Outcome.CONFIRMED:
+            silent, undone = yield from self._undone_elsewhere(effect)
+            if undone:
+                return effect.tag is Tag.CLEAN
+            if silent:
+                effect.tag, effect.note = Tag.UNRESOLVED, UNDER_WAY
+                return False
         current = attempt.current(effect)
         undoing = undo(effect, current, attempt.retries, self)
         if self.observer is not None:
             undoing = self._observed(attempt, effect, "undo", current, undoing)
         return (yield from undoing)
+
+    def _undone_elsewhere(self, effect: Effect) -> Program:
+        """Return whether a worker that fell silent may be undoing an effect now, and whether it said that it has."""
+        sender = effect.sender or ""
+
+        def look(_protocol: Protocol, book: Book) -> tuple[bool, bool]:
+            return sender in book.ghosts(), _undone_by_sender(book, effect) is not None
+
+        try:
+            return (yield from self._step(look))
+        except LedgerError:
+            return True, False
 
     @staticmethod
     def _told_meanwhile(book: Book, effect: Effect, change: OutcomeChange) -> OutcomeChange:
@@ -258,6 +290,18 @@ class Aborting(Asking, Freshening):
             else:
                 effect.outcome, effect.tag, effect.note = known.outcome, known.tag, known.note
         return [attempt.outcome(e, self._clock()) for e in found if e.outcome is Outcome.UNKNOWN]
+
+
+def _undone_by_sender(book: Book, effect: Effect) -> OutcomeChange | None:
+    """Return the record of an effect that was undone meanwhile by who had been at it, and take it over, or None."""
+    found = effect_of_key(book, effect.key)
+    if found is None or found.outcome is not Outcome.UNDONE:
+        return None
+    effect.outcome, effect.tag, effect.note = found.outcome, found.tag or Tag.CLEAN, found.note
+    at = found.settled_at or 0.0
+    return OutcomeChange(
+        effect.key, found.outcome, found.result, found.error, effect.tag, found.note, at, found.row.tool
+    )
 
 
 def _nothing() -> None:

@@ -23,6 +23,7 @@ _NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
 
 CUT_OFF = "its process ended before the answer was recorded"
+SILENT = "its worker fell silent before the answer was recorded, and may still be sending it"
 TO_UNDO = "it happened after its transaction was undone, and is to be undone"
 """How the note of such an effect begins, until that is done."""
 NOBODY_KNOWS = "nobody can tell whether it happened: ask the counterparty"
@@ -55,6 +56,10 @@ class Inquiry(Protocol):
 
     def is_forgotten(self, effect: Effect) -> bool:
         """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""
+        ...
+
+    def sends_again(self, effect: Effect) -> Program:
+        """Have it on record that this worker sends what another, which was buried, may have been sending."""
         ...
 
 
@@ -194,6 +199,8 @@ def _ask_first(effect: Effect, current: CurrentCall, retries: Retries, inquiry: 
         raise in_doubt(effect)
     if forgotten:
         raise _too_late(effect, current)
+    if effect.sender is not None:
+        yield from inquiry.sends_again(effect)
     return doubt
 
 

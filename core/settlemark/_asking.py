@@ -19,6 +19,7 @@ from settlemark._requests import Sleep
 from settlemark.ledger._contract import Book, Change, OutcomeChange, RecordedEffect
 
 _TOLD = (Outcome.CONFIRMED, Outcome.FAILED)
+SLACK_SECONDS = 1.0
 
 
 class Asking(Programs):
@@ -42,9 +43,12 @@ class Asking(Programs):
                 told = yield from self._told(effect)
                 if told is not UNKNOWN:
                     return told
+            silent, told = yield from self._of_sender(effect)
+            if told is not UNKNOWN:
+                return told
             found = yield from probe(effect, current)
-            if found is None and effect.declaration.asks_by_key and self.is_forgotten(effect):
-                found = UNKNOWN  # what is forgotten is not found, whether it happened or not
+            if found is None and (silent or (effect.declaration.asks_by_key and self.is_forgotten(effect))):
+                found = UNKNOWN  # what is forgotten, or may still be sent, is not found, whether it happens or not
             asked += 1
             over = retries is None or effect.declaration.probe is None or asked >= retries.tries
             if found is not UNKNOWN or over:
@@ -55,7 +59,33 @@ class Asking(Programs):
     def is_forgotten(self, effect: Effect) -> bool:
         """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""
         window = effect.declaration.window
-        return window is not None and self._clock() - effect.at >= window
+        # A key that was sent after now: somebody has set the store's clock back, and nobody can tell how old it is.
+        return window is not None and not -SLACK_SECONDS <= self.ledger.time() - effect.at < window
+
+    def sends_again(self, effect: Effect) -> Program:
+        """Have it on record that this worker sends what another, which was buried, may have been sending.
+
+        Should that one come back and say that it did, it happened twice.
+        """
+        key, worker = effect.key, self.ledger.worker
+        yield from self._step(lambda _protocol, book: book.may_come([key], worker), durable=True)
+        effect.sender = None
+
+    def _of_sender(self, effect: Effect) -> Program:
+        """Return whether its sender may still be sending it, and what that one said of it, if so, or `UNKNOWN`.
+
+        To be asked before its counterparty is: what is absent then may come later.
+        """
+        sender = effect.sender
+        if sender is None:
+            return False, UNKNOWN
+        try:
+            silent, told = yield from self._step(
+                lambda _protocol, book: (sender in book.ghosts(), told_of(book, effect.key))
+            )
+        except LedgerError:
+            return True, UNKNOWN
+        return silent, UNKNOWN if told is None else answer_in(told)
 
     def _told(self, effect: Effect) -> Program:
         """Return what the record was told of an effect that is in doubt here, or `UNKNOWN`."""

@@ -20,6 +20,7 @@ from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._text import prose
 from settlemark._txn import DETACHED, Ticket, Txn
+from settlemark._verdicts import first_hand
 from settlemark.ledger._contract import (
     HAPPENED,
     Book,
@@ -69,7 +70,7 @@ class Attempt:
         "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks",
         "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
         "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "stays", "suspended",
-        "told_waiting", "txn", "wait", "waiters", "written",
+        "told_waiting", "txn", "wait", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +110,7 @@ class Attempt:
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
         self.placed = 0
+        self.worker = ""  # the name under which this process acts, or last acted, for it
         self.written = False
         self.suspended = False
         self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
@@ -350,9 +352,23 @@ class Attempt:
     # ---- what the ledger is told
 
     def put(self, book: Book, changes: list[Change]) -> None:
-        """Write what is this attempt's to say: nothing once another worker has its transaction."""
+        """Write what is this attempt's to say.
+
+        Once another worker has its transaction that is what came of its own acts, which nobody else can know.
+        """
         if self.txn is None or self.txn.id != DETACHED:
             book.write(changes)
+            return
+        effects = {effect.key: effect for effect in self.effects.values()}
+        for change in changes:
+            effect = effects.get(change.key) if isinstance(change, OutcomeChange) else None
+            recorded = None if effect is None or not self.worker else book.find(effect.key)
+            if effect is None or recorded is None:
+                continue
+            found = next(each for each in recorded.effects if each.row.key == effect.key)
+            told = first_hand(recorded, found, effect, change.at, worker=self.worker)
+            if told is not None:
+                book.write([told])
 
     def prepare(self, effect: Effect) -> None:
         """Make of an effect's payloads what is recorded of them, before the step that records it.
@@ -367,12 +383,15 @@ class Attempt:
             because = payloads.packed(self._prose(effect.rationale, key), effect_key=key, tool=tool, field="rationale")
             effect.packed = arguments, because
 
-    def intent(self, effect: Effect, *, owner: str, at: float) -> list[Change]:
-        """Return the changes that record an effect before it acts, with its transaction's row at the first."""
+    def intent(self, effect: Effect, *, owner: str, at: float, sent: float) -> list[Change]:
+        """Return the changes that record an effect before it acts, with its transaction's row at the first.
+
+        `sent` is the store's time, by which the age of its key is told.
+        """
         changes: list[Change] = []
         if not self.written:
             changes.append(self.opening(owner=owner, at=at))
-        effect.at = at
+        effect.at = sent
         declaration = effect.declaration
         arguments, rationale = effect.packed or (effect.payload, effect.rationale)
         changes.append(
@@ -391,7 +410,7 @@ class Attempt:
                 declaration.handlers,
                 declaration.version,
                 effect.outcome,
-                at,
+                sent,
                 effect.fingerprint,
                 declaration.window,
                 effect.leaves,

@@ -12,7 +12,7 @@ from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._errors import LedgerError, Refused, SettlemarkError
+from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError
 from settlemark._failing import SKIPPED, Skipped, until_answered
 from settlemark._gates import REJECTED, because_in, is_asked, rejection
 from settlemark._leaving import Leaves
@@ -23,7 +23,7 @@ from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._states import State, Tag
 from settlemark._text import KEY, identity
-from settlemark._txn import Blocked, Call, Mode, Ticket, Txn, fire
+from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
 from settlemark._wording import is_a
 from settlemark.ledger._contract import Book, RecordedEffect
 
@@ -337,7 +337,23 @@ class Calling(Aborting):
             yield from self._admit(attempt, txn, effect, mode, intends=True)
         else:
             yield from self._intend_again(attempt, txn, effect, mode)
-        yield from self._still_ours(txn)
+        with self._acting(attempt):
+            result = yield from self._send(attempt, txn, effect, let_through)
+        if txn.state is not State.OPEN and txn.state in (State.ABORTING, State.ABORTED):
+            raise self._protocol.refusal(txn)
+        return result
+
+    def _send(
+        self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
+    ) -> Program:
+        """Have an effect act whose intent is on disk, and note what came of it."""
+        try:
+            yield from self._still_ours(txn)
+        except LeaseLost:
+            if effect.outcome is Outcome.INTENDED:  # nothing of it was sent, and nothing will be
+                effect.outcome = Outcome.DROPPED
+                self._note(attempt, [attempt.outcome(effect, self._clock())])
+            raise
         try:
             result = yield from self._perform(attempt, effect, let_through)
             refined = _refined(effect)
@@ -350,8 +366,6 @@ class Calling(Aborting):
             raise
         self._after_writing(attempt, effect)
         yield from self._come_back(attempt, txn, effect, refined)
-        if txn.state is not State.OPEN and txn.state in (State.ABORTING, State.ABORTED):
-            raise self._protocol.refusal(txn)
         return result
 
     def _intend_again(self, attempt: Attempt, txn: Txn, effect: Effect, mode: Mode) -> Program:
@@ -364,8 +378,8 @@ class Calling(Aborting):
         if effect.outcome is Outcome.UNKNOWN:
             return  # the counterparty is asked before anything acts
         before, effect.outcome = effect.outcome, Outcome.INTENDED
-        effect.at = self._clock()  # nothing of it is out there: its key is as good as new
-        told = attempt.outcome(effect, effect.at)
+        effect.at = self.ledger.time()  # nothing of it is out there: its key is as good as new
+        told = attempt.outcome(effect, self._clock())
 
         def intend(protocol: Protocol, book: Book) -> None:
             if txn.state is not State.OPEN:
@@ -389,6 +403,8 @@ class Calling(Aborting):
         told = attempt.outcome(effect, self._clock())
 
         def back(protocol: Protocol, book: Book) -> None:
+            if txn.id == DETACHED:
+                self._doubt()  # it may have come too late
             returned(protocol, calls, happened=happened)
             attempt.put(book, [told] if told.outcome is not Outcome.UNKNOWN else unless_told(book, [told]))
 
@@ -437,7 +453,7 @@ class Calling(Aborting):
                     raise protocol.refusal(txn)
                 effect.calls = calls
                 attempt.add(effect)
-                attempt.put(book, attempt.intent(effect, owner=self.ledger.worker, at=self._clock()))
+                attempt.put(book, self._intent(attempt, effect))
             return None
 
         try:

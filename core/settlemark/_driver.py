@@ -280,7 +280,8 @@ class Driver(Parking, Rewinding):
         if part.joined:
             return (yield Act(body(part), {}, None))
         part.attempt.parks = "keep"
-        return (yield from self._trying(part.attempt, body, self.conclude, tries))
+        with self.ledger.acts.under_way():
+            return (yield from self._trying(part.attempt, body, self.conclude, tries))
 
     def branch(self, attempt: Attempt, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program:
         """Do as `run` in a transaction that has begun, but for the commit: it stays open, with all it has done.

@@ -284,7 +284,8 @@ class Effect:
     where that is not as they are; `unread` is a result that could not be read, and its recorded text. `bound` is how
     many changes of tools there had been when this call was planned; None: it calls no tool that anybody
     registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
-    among the held ones (`Leaves`).
+    among the held ones (`Leaves`). `sender` is who may still be sending it, or undoing it, for all that this process
+    knows: a worker that was buried meanwhile.
     """
 
     declaration: Declaration
@@ -319,6 +320,7 @@ class Effect:
     bound: int | None = None
     turned: bool = False
     leaves: int = 0
+    sender: str | None = None
 
     def __post_init__(self) -> None:
         """Have it leave last if it cannot be undone."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from types import TracebackType
@@ -14,7 +15,7 @@ from settlemark import _keys
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._door import through
-from settlemark._effect import Declaration, declared_as
+from settlemark._effect import Declaration, Effect, declared_as
 from settlemark._errors import WaitTimeout
 from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
@@ -109,6 +110,7 @@ class Programs(Telling):
     def _seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
         """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
         self._attempts[txn] = attempt
+        attempt.worker = self.ledger.worker
         book.otherwise(lambda: self._attempts.pop(txn, None))
 
     def _call_tender(self) -> None:
@@ -120,6 +122,15 @@ class Programs(Telling):
         """Have it, within a step, that what was put aside is gone on with; not so if the step fails."""
         attempt.suspended = False
         book.otherwise(partial(setattr, attempt, "suspended", True))
+
+    @contextmanager
+    def _acting(self, attempt: Attempt) -> Generator[None]:
+        """Have it that an act of an attempt is out, from before the last look at its lease until it is told of."""
+        worker = self.ledger.worker
+        if attempt.txn is not None and attempt.txn.id != DETACHED:
+            attempt.worker = worker
+        with self.ledger.acts.out(worker):
+            yield
 
     # ---- steps
 
@@ -137,6 +148,10 @@ class Programs(Telling):
     def flush(self) -> Program:
         """Have all on disk that was given before."""
         yield from self._step(lambda _protocol, _book: None, durable=True)
+
+    def _intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
+        """Return the changes that record an effect of this worker before it acts."""
+        return attempt.intent(effect, owner=self.ledger.worker, at=self._clock(), sent=self.ledger.time())
 
     def _note(self, attempt: Attempt, changes: list[Change]) -> None:
         """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""

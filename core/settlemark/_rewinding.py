@@ -345,7 +345,7 @@ class Rewinding(Resolving):
             for key, mirror in mirrors.items():
                 if key in chosen:
                     attempt.add(mirror)
-                    attempt.put(book, attempt.intent(mirror, owner=self.ledger.worker, at=self._clock()))
+                    attempt.put(book, self._intent(attempt, mirror))
                     attempt.written = True
             protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
             if attempt.written:

@@ -57,6 +57,7 @@ from settlemark._transaction import AsyncTransaction, Opening, Transaction, chec
 from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
 from settlemark.ledger._failures import shown
+from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._recoverable import objections
 from settlemark.ledger._redaction import Redaction, Rule
 
@@ -97,6 +98,8 @@ class Settlement(Operators):
         namespace: keeps several users of one store apart.
         wait: how long a call or a commit may wait for another, in seconds.
         lease: seconds after which a process that does not move is thought dead, and others end what it began.
+        quarantine: seconds for which a process of another host that was thought dead may still be sending: until
+            then what a probe calls absent is not sent again. A process of this host may until it has ended.
         keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
             to enter its name again and go on; then it is undone.
         ask: called with a `Failure` where `on_failure="ask"`, and says what to do about it: `"retry"`, `"skip"` (the
@@ -130,7 +133,7 @@ class Settlement(Operators):
         tools: a planned call whose tool is revoked, or declared otherwise in its process, before it settles is undone.
             `"pinned"`, it is called as it was planned, unless the tool was revoked.
         history: a file to which a record of each transaction is appended: see `settlemark.history`.
-        clock, monotonic, ids: injected time and identity, for tests.
+        clock, monotonic, store_clock, ids: injected time and identity, for tests. `window=` goes by the store's clock.
 
     Raises:
         LedgerError: the ledger cannot be opened; the message says what to do.
@@ -153,6 +156,7 @@ class Settlement(Operators):
         namespace: str = "default",
         wait: float = 30.0,
         lease: float = 30.0,
+        quarantine: float = QUARANTINE_SECONDS,
         keep_open: float = 30.0,
         on_failure: OnFailure = "abort",
         ask: Ask | None = None,
@@ -171,6 +175,7 @@ class Settlement(Operators):
         history: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        store_clock: Callable[[], float] | None = None,
         ids: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self.url = url or _default_url()
@@ -194,6 +199,9 @@ class Settlement(Operators):
             lease=_checked_lease(lease),
             redaction=None if redact is None else Redaction(redact),
             encryption=encryption_of(encrypt, namespace=namespace, tenant=tenant),
+            quarantine=_checked_wait(quarantine, "quarantine"),
+            monotonic=monotonic,
+            store_clock=store_clock or (clock if self.url == "memory:" else None),
         )
         self.driver = Driver(
             self.ledger,
@@ -816,7 +824,12 @@ class Settlement(Operators):
         return total(prune(self.ledger, age_of(self._clock(), older_than=kept, keys=longer)))
 
     def close(self) -> None:
-        """Write what is queued and let go of the ledger."""
+        """Wait for what is under way, as long as for another (`wait=`), write what is queued, let go of the ledger.
+
+        A call that is still out then, or that cannot come back while its own thread or event loop is here, is handed
+        over: its transaction is in doubt and others', and what came of it is told and undone when it is back.
+        """
+        self.ledger.acts.wait(self._wait)
         self._asker.stop()
         if self._keeper is not None:
             self._keeper.stop()

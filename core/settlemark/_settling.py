@@ -11,10 +11,11 @@ from settlemark._aborting import Aborting
 from settlemark._acting import Program, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
-from settlemark._effect import Effect, Outcome
+from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
-from settlemark._program import scope_of
+from settlemark._logs import about_txn
+from settlemark._program import log, scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._splitting import Splitting
@@ -42,6 +43,10 @@ class Settling(Aborting, Splitting):
         if txn is None:
             _tell_again(attempt)
             return
+        with self.ledger.acts.under_way():
+            yield from self._commit(attempt, txn, sealed=sealed)
+
+    def _commit(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program:
         try:
             yield from self._decide(attempt, txn, sealed=sealed)
         except (StateError, GeneratorExit):
@@ -189,6 +194,8 @@ class Settling(Aborting, Splitting):
         except BaseException as error:
             if txn.id == DETACHED:
                 yield from self._until_concluded(attempt, txn)
+            elif attempt.adrift:
+                log.info("%s: %s", attempt.name, error, extra=about_txn(txn, state=txn.state.value))
             elif txn.state is State.RELEASING and txn in self._attempts:  # else its end is queued
                 if isinstance(error, LedgerError):
                     raise self._put_off(attempt, error) from error
@@ -221,24 +228,47 @@ class Settling(Aborting, Splitting):
             if attempt.run in self._protocol.fenced:
                 yield from self._stop(attempt, txn, "the run was cancelled", Reason.CANCELLED)
                 raise self._stopped_midway(attempt, txn)
-            yield from self._still_ours(txn)
-            if not _has_left(attempt):
-                wrong = yield from self._verify(self._live_reads(attempt))
-                if wrong is not None:
-                    yield from self._revert(attempt, txn, Reason.STALE, wrong)
-                    raise self._protocol.refusal(txn)
             try:
                 # What has left is on disk before the next leaves: a crash leaves one in doubt, not many.
-                yield from self._release(attempt, effect, last=number == len(held) - 1)
+                with self._acting(attempt):
+                    yield from self._let_one_leave(attempt, txn, effect, last=number == len(held) - 1)
             except GeneratorExit:
                 raise
             except Skipped:
                 yield from self._leave_out(attempt, effect)
-            except BaseException as error:
-                if effect.outcome is Outcome.CONFIRMED:
-                    raise  # it has left, and that could not be recorded
-                yield from self._refused(attempt, txn, effect, error)
         yield from self._finish(attempt, txn, held[-1:])
+        if txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+
+    def _let_one_leave(self, attempt: Attempt, txn: Txn, effect: Effect, *, last: bool) -> Program:
+        yield from self._still_ours(txn)
+        if not _has_left(attempt):
+            wrong = yield from self._verify(self._live_reads(attempt))
+            if wrong is not None:
+                yield from self._revert(attempt, txn, Reason.STALE, wrong)
+                raise self._protocol.refusal(txn)
+        try:
+            yield from self._release(attempt, effect, last=last)
+        except (GeneratorExit, Skipped):
+            raise
+        except BaseException as error:
+            if effect.outcome is Outcome.CONFIRMED or txn.id == DETACHED:
+                raise  # it has left, and that could not be recorded; or another goes on with it
+            yield from self._wait_for_sender(attempt, effect, error)
+            yield from self._refused(attempt, txn, effect, error)
+
+    def _wait_for_sender(self, attempt: Attempt, effect: Effect, error: BaseException) -> Program:
+        """Return, unless an answer is to be expected to what nobody knows of an effect: from who may be sending it.
+
+        Raises:
+            InDoubt: it is; its transaction is gone on with when that is known.
+        """
+        if effect.outcome is not Outcome.UNKNOWN or effect.declaration.probe is None:
+            return
+        silent, told = yield from self._of_sender(effect)
+        if silent or told is not UNKNOWN:
+            attempt.adrift = True
+            raise error
 
     def _leave_out(self, attempt: Attempt, effect: Effect) -> Program:
         """Go on without a held effect that failed: it never leaves."""
@@ -317,7 +347,7 @@ class Settling(Aborting, Splitting):
                 return handler.function(**arguments)
 
         if effect.outcome is Outcome.QUEUED and effect.declaration.window is not None:
-            effect.at = self._clock()  # it may have waited long for this, its first sending
+            effect.at = self.ledger.time()  # it may have waited long for this, its first sending
         try:
             current = attempt.current(effect)
 
@@ -332,6 +362,10 @@ class Settling(Aborting, Splitting):
         finally:
             if effect.executed:
                 self.ledger.later(partial(_left, effect.calls))
+            if attempt.live.id == DETACHED or not self.ledger.is_fresh():
+                # Whoever goes on with it waits for this: it is told before this act is no longer out.
+                told = attempt.outcome(effect, self._clock())
+                self.ledger.later(lambda _protocol, book: attempt.put(book, [told]))
         if not last:
             told = attempt.outcome(effect, self._clock())
             yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)

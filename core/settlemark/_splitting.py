@@ -96,7 +96,7 @@ class Splitting(Freshening):
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
             attempt.put(book, [attempt.outcome(_gone(e, part.name, BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:
-                part.put(book, part.intent(effect, owner=NOBODY, at=at))
+                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self.ledger.time()))
                 part.written = True
         return None
 

@@ -9,13 +9,13 @@ that contradict each other the first stays, the second is named beside it, and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from settlemark import _codec
 from settlemark._acting import TO_UNDO
-from settlemark._effect import Outcome
+from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction
@@ -24,6 +24,7 @@ from settlemark.ledger._unreadable import Unreadable
 
 Verdict = Literal["confirmed", "absent", "give_up"]
 
+BACK = "its own worker, which had fallen silent"
 HAPPENED = "told that it happened"
 ABSENT = "told that it did not happen"
 BY_HAND = "seen to by hand"
@@ -143,6 +144,34 @@ def resolve(
     return judged.affirmed()
 
 
+def first_hand(
+    recorded: RecordedTransaction, found: RecordedEffect, effect: Effect, at: float, *, worker: str
+) -> OutcomeChange | None:
+    """Return what to record of an effect on the word of who sent it, and was thought dead meanwhile, or None.
+
+    Nobody knows better what came of it, so that goes before what a probe was answered. Where another has sent it
+    again since, both have happened.
+    """
+    declaration = effect.declaration
+    result = effect.plain_result() if effect.outcome is Outcome.CONFIRMED else None
+    word = Word(True if result is None else result, BACK, at)
+    judged = _Judged(recorded, found, word, declaration.undo is not None)
+    match effect.outcome:
+        case Outcome.CONFIRMED if found.sender not in (None, worker):
+            return None if declaration.keyed else judged.twice()
+        case Outcome.CONFIRMED if found.outcome is Outcome.FAILED:
+            return judged.happened_after_all()
+        case Outcome.CONFIRMED if found.outcome in (*_MAY_HAVE, Outcome.QUEUED):
+            return judged.happened(leaving=found.outcome is Outcome.QUEUED)
+        case Outcome.UNDONE if found.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN):
+            note = f"undone ({word})" if effect.note is None else effect.note
+            return judged.change(Outcome.UNDONE, effect.tag, note, result=found.result, error=found.error)
+        case Outcome.FAILED | Outcome.DROPPED if found.outcome in _MAY_HAVE:
+            return _Judged(recorded, found, replace(word, found=None), judged.undoable).absent(leaving=False)
+        case _:
+            return None
+
+
 def _give_up(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) -> OutcomeChange:
     if recorded.state not in FINISHED:
         raise UsageError(
@@ -205,6 +234,17 @@ class _Judged:
                 note = effect.note or f"{HAPPENED} ({self.word})"
                 return self.change(effect.outcome, effect.tag, note, result=text, error=effect.error)
         return self._contradicted("that it happened" if text is None else f"that it happened, with {text}")
+
+    def happened_after_all(self) -> OutcomeChange:
+        """Return what to record when what was called absent has come."""
+        return self._late(self._text()) if self.undone else self._after_all(self._text())
+
+    def twice(self) -> OutcomeChange:
+        """Return what to record when it was sent again, and the first sending has come, too."""
+        effect = self.effect
+        said = f"it happened twice: sent again when nobody could find it, then told that it had happened ({self.word})"
+        note = f"{effect.note}; {said}" if effect.note else f"{said}; take one of them back by hand"
+        return self.change(effect.outcome, Tag.UNRESOLVED, note, result=effect.result, error=effect.error)
 
     def absent(self, *, leaving: bool) -> OutcomeChange | None:
         effect = self.effect

@@ -34,7 +34,7 @@ def _skew(look: Look, clock: Callable[[], float]) -> Finding:
     if abs(skew) - (after - before) / 2 > SKEW_SECONDS:
         return Finding(
             "clock", Severity.ATTENTION, told,
-            "set both by NTP: leases go by the store's clock alone, but times on record are those of each host",
+            "set both by NTP: windows go by the store's clock, and times on record are those of each host",
         )  # fmt: skip
     return Finding("clock", Severity.OK, told)
 
@@ -48,9 +48,15 @@ def _workers(look: Look) -> Iterator[Finding]:
     for worker in workers:
         if worker.alive:
             continue
-        why = "its process has ended" if worker.ended else f"its lease ran out {lasting(-worker.lease_left)} ago"
+        silent = f"for {lasting(-worker.lease_left)} longer than its lease" if worker.lease_left < 0 else ""
+        if worker.ended:
+            told = "is gone: its process has ended"
+        elif worker.buried:
+            told = "was silent, its work is others' now, and it may still be sending"
+        else:
+            told = f"is silent {silent}"
         yield Finding(
-            "workers", Severity.ATTENTION, f"{process(worker.name)} is gone: {why}",
+            "workers", Severity.ATTENTION, f"{process(worker.name)} {told}",
             "any process that settles here takes its work up; or settlemark recover --module YOURAPP.TOOLS",
         )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from settlemark.ledger._contract import (
@@ -15,6 +17,7 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
+from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._memory import MemoryLedger
 from settlemark.ledger._redaction import Redaction
 
@@ -32,6 +35,9 @@ def open_ledger(
     lease: float = 30.0,
     redaction: Redaction | None = None,
     encryption: Encryption | None = None,
+    quarantine: float = QUARANTINE_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+    store_clock: Callable[[], float] | None = None,
 ) -> Ledger:
     """Return the ledger at a URL: `memory:`, or any store SQLAlchemy knows, loaded when asked for.
 
@@ -45,12 +51,12 @@ def open_ledger(
     'memory:'
     """
     if url == "memory:":
-        return MemoryLedger(retain=retain, redaction=redaction)
+        return MemoryLedger(retain=retain, redaction=redaction, clock=store_clock or time.time)
     from settlemark.ledger._sql import SqlLedger
 
     return SqlLedger(
         url, namespace=namespace, readonly=readonly, create=create, lease=lease, redaction=redaction,
-        encryption=encryption,
+        encryption=encryption, quarantine=quarantine, monotonic=monotonic, store_clock=store_clock,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from settlemark.ledger._contract import (
     TransactionRow,
 )
 from settlemark.ledger._gate import gated
+from settlemark.ledger._lease import Row as Worker
+from settlemark.ledger._lease import Watch
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
 from settlemark.ledger._wire import Row, Statement, Values, Wire
@@ -43,20 +46,23 @@ class SqlBook:
     """
 
     __slots__ = (
-        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "named", "plainly", "worker",
-        "written",
+        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "_watch", "looked", "named",
+        "plainly", "worker", "written",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads) -> None:
+    def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads, watch: Watch | None = None) -> None:
         self._connection = wire
         self._rows: dict[Statement, list[Values]] = {}
         self._namespace = namespace
         self._payloads = payloads
         self._blobs = Blobs(wire, namespace)
+        self._watch = watch or Watch(time.monotonic)
         self.worker = worker
         self.plainly = False  # the store has refused these changes as they were
         self.written = 0
         self.named: dict[str, None] = {}  # the effects of which the present step has said something
+        self.looked: list[Worker] | None = None
+        """What was seen of the other workers: it counts when this transaction is committed."""
         self._otherwise: list[Callable[[], object]] = []
 
     # ---- what a step does to what is its process's own
@@ -201,7 +207,7 @@ class SqlBook:
     def _effect(self, row: Row) -> RecordedEffect:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
-            handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path,
+            handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path, sender,
         ) = row  # fmt: skip
 
         def read(text: str | None, field: Field) -> str | None:
@@ -213,7 +219,7 @@ class SqlBook:
             intended, fingerprint, window, leaves, path,
         )  # fmt: skip
         told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
-        return RecordedEffect(intent, intent.outcome, *told, settled)
+        return RecordedEffect(intent, intent.outcome, *told, settled, sender)
 
     # ---- what is old
 
@@ -238,11 +244,37 @@ class SqlBook:
     # ---- workers
 
     def gone(self) -> list[str]:
-        """Return the workers that are gone, and strike them off: their lease ran out, or their process ended."""
-        rows = self._wire.query(_COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
-        gone = [worker for worker, expired in rows if expired or is_gone(worker)]
-        self.strike_off(gone)
+        """Return the workers that are gone: one whose process ended is struck off, one that is silent a ghost now."""
+        gone: list[str] = []
+        for row in self.workers():
+            if self._watch.is_to_bury(row):
+                gone.append(row.worker)
+                if is_gone(row.worker):
+                    self.strike_off([row.worker])
+                else:
+                    self.haunt(row.worker)
+            elif self._watch.is_laid(row):
+                self.strike_off([row.worker])
         return gone
+
+    def workers(self) -> list[Worker]:
+        """Return the others that work here, or were buried and may still be sending."""
+        rows = self._wire.query(_COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
+        self.looked = [Worker(name, beat, lease, bool(buried)) for name, beat, lease, buried in rows]
+        return self.looked
+
+    def ghosts(self) -> frozenset[str]:
+        """Return the workers that were buried and may still be sending."""
+        return frozenset(name for (name,) in self._wire.query(_GHOSTS, {"namespace": self._namespace}))
+
+    def haunt(self, worker: str) -> None:
+        """Have it that a worker has no lease any more, and may still be sending."""
+        self._wire.execute(_HAUNT, {"namespace": self._namespace, "worker": worker})
+
+    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+        """Have it on record who may still be sending these effects."""
+        for key in keys:
+            self._wire.execute(_MAY_COME, {"namespace": self._namespace, "key": key, "sender": sender})
 
     def strike_off(self, workers: Iterable[str]) -> None:
         """Take workers off the list."""
@@ -266,9 +298,16 @@ _OLD_FENCES = Statement(
 )
 _STRIKE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
 _COLLEAGUES = Statement(
-    "SELECT id, lease_until_seconds < {clock} FROM settlemark_worker"
+    "SELECT id, beat, lease_seconds, buried_at_seconds IS NOT NULL FROM settlemark_worker"
     " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
 )
+_GHOSTS = Statement(
+    "SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL ORDER BY id"
+)
+_HAUNT = Statement(
+    "UPDATE settlemark_worker SET buried_at_seconds = {clock} WHERE namespace = :namespace AND id = :worker"
+)
+_MAY_COME = Statement("UPDATE settlemark_effect SET sender = :sender WHERE namespace = :namespace AND key = :key")
 _STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
 _UPDATE_TRANSACTION = Statement(
     sa.update(t.transactions)
@@ -387,7 +426,7 @@ def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "arguments": row.arguments, "fingerprint": row.fingerprint, "rationale": row.rationale,
         "handlers": row.handlers, "version": row.version, "outcome": row.outcome.value, "intended_at_seconds": row.at,
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
-        "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path,
+        "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path, "sender": None,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from settlemark._nesting import Path
 from settlemark._protocol import Protocol as Engine
 from settlemark._requests import Pending
 from settlemark._states import State, Tag
+from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads import Payloads
 
@@ -127,6 +128,8 @@ class RecordedEffect:
     tag: Tag | None = None
     note: str | None = None
     settled_at: float | None = None
+    sender: str | None = None
+    """A worker that was buried while it may have been sending it, or who has sent it again since."""
 
 
 @dataclass(slots=True)
@@ -207,7 +210,22 @@ class Book(Protocol):
         ...
 
     def gone(self) -> list[str]:
-        """Return the workers that are gone since the last look: their lease ran out, or their process ended."""
+        """Return the workers that are gone since the last look, to be buried in this step: see `_lease.bury`.
+
+        One whose process ended is off the list. One that is only silent stays on it as a ghost.
+        """
+        ...
+
+    def haunt(self, worker: str) -> None:
+        """Have it that a worker has no lease any more, and may still be sending: it stays on the list as a ghost."""
+        ...
+
+    def ghosts(self) -> frozenset[str]:
+        """Return the workers that were buried and may still be sending what they had begun."""
+        ...
+
+    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+        """Have it on record who may still be sending these effects, or with None that nobody is."""
         ...
 
     def strike_off(self, workers: Iterable[str]) -> None:
@@ -271,6 +289,15 @@ class Ledger(Protocol):
         """Return what a query finds, after all that was given before. Blocks."""
         ...
 
+    def time(self) -> float:
+        """Return what time it is where the record lives, in seconds since 1970; it never goes back."""
+        ...
+
+    @property
+    def acts(self) -> Acts:
+        """What of this process is out in the world."""
+        ...
+
     def is_fresh(self) -> bool:
         """Whether this worker surely has its lease for long enough to begin an act."""
         ...
@@ -288,5 +315,8 @@ class Ledger(Protocol):
         ...
 
     def close(self) -> None:
-        """Take what is queued and let go of the store."""
+        """Take what is queued and let go of the store.
+
+        While acts are out their transactions are handed over, in doubt, and the store is let go of when they are back.
+        """
         ...

@@ -34,20 +34,22 @@ class Worker:
 
     Attributes:
         name: which host, process and start it is.
-        lease_left: seconds until its lease runs out, on the store's clock; negative when it has.
+        lease_left: seconds until its lease should have been renewed, on the store's clock; nothing goes by it.
         since: since when it is there, in seconds since 1970.
         ended: its process surely runs no more: on its own host one need not wait for the lease.
+        buried: others have taken its work, and it may still be sending.
     """
 
     name: str
     lease_left: float
     since: float
     ended: bool
+    buried: bool = False
 
     @property
     def alive(self) -> bool:
         """Whether others must leave alone what it has begun."""
-        return not self.ended and self.lease_left > 0
+        return not self.ended and not self.buried and self.lease_left > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,10 @@ class Look:
     def workers(self) -> list[Worker]:
         """Return who works on the store, or did and was not struck off, in the order of their names."""
         found = self.ask(
-            "SELECT id, lease_until_seconds - {clock}, since_seconds"
+            "SELECT id, lease_until_seconds - {clock}, since_seconds, buried_at_seconds IS NOT NULL"
             " FROM settlemark_worker WHERE namespace = :namespace ORDER BY id"
         )
-        return [Worker(name, left, since, is_gone(name)) for name, left, since in found]
+        return [Worker(name, left, since, is_gone(name), bool(buried)) for name, left, since, buried in found]
 
     def sizes(self) -> Sizes:
         """Return the size of the log and of the image."""

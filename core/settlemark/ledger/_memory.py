@@ -6,6 +6,7 @@ import logging
 import secrets
 import sys
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import FINISHED
 from settlemark._txn import fire
+from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
 from settlemark.ledger._contract import (
     HAPPENED,
@@ -58,10 +60,17 @@ class MemoryLedger:
     immediate = True
 
     def __init__(
-        self, *, retain: int = 10_000, protocol: Protocol | None = None, redaction: Redaction | None = None
+        self,
+        *,
+        retain: int = 10_000,
+        protocol: Protocol | None = None,
+        redaction: Redaction | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.payloads = Payloads(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
         self.id = new_ledger_id()
+        self.acts = Acts()
+        self.time = clock
         self._protocol = protocol or Protocol()
         self._lock = threading.Lock()
         self._retain = retain
@@ -326,6 +335,16 @@ class MemoryLedger:
     def gone(self) -> list[str]:
         """Return nothing: there is no other worker."""
         return []
+
+    def ghosts(self) -> frozenset[str]:
+        """Return nothing: who sends is in this process."""
+        return frozenset()
+
+    def haunt(self, worker: str) -> None:
+        """Do nothing."""
+
+    def may_come(self, keys: Iterable[str], sender: str | None) -> None:
+        """Do nothing."""
 
     def strike_off(self, workers: Iterable[str]) -> None:
         """Do nothing."""

@@ -35,9 +35,11 @@ from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
 from settlemark.ledger import _tables as t
+from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
 from settlemark.ledger._failures import explain, shown
+from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch, bury
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE
@@ -133,13 +135,25 @@ class Shared:
         payloads: how payloads are recorded.
         leading: held by the one thread that takes steps.
         worker: this process's name in the store; a new one after its lease was lost.
-        alive_until: on the monotonic clock: before it, nobody else can have buried this worker.
+        own: this worker's lease.
+        watch: what is known of the others'.
+        acts: what of this process is out in the world.
+        time: the store's time.
     """
 
     tells_time = True
+    enrols = True
 
     def __init__(
-        self, engine: sa.Engine, *, url: str, namespace: str, lease: float, monotonic: Callable[[], float]
+        self,
+        engine: sa.Engine,
+        *,
+        url: str,
+        namespace: str,
+        lease: float,
+        monotonic: Callable[[], float],
+        quarantine: float = QUARANTINE_SECONDS,
+        store_clock: Callable[[], float] | None = None,
     ) -> None:
         self.engine = engine
         self.url = url
@@ -152,7 +166,12 @@ class Shared:
         self.leading = threading.Lock()
         self.wake = threading.Event()
         self.worker = worker_name()
-        self.alive_until = 0.0
+        self.own = Lease(lease, monotonic)
+        self.watch = Watch(monotonic, quarantine=quarantine)
+        self.acts = Acts()
+        self.acts.on_back = self._lay
+        self._told_time = StoreTime(self.own)
+        self.time = store_clock or self._told_time
         self.others = 0
         self.listeners = 0
         self.waiting: deque[_Answer] = deque()
@@ -171,7 +190,6 @@ class Shared:
         self._book: SqlBook | None = None  # of the transaction that is open, or has failed
         self._tried: list[Any] = []  # the steps of that transaction
         self._amends: list[Callable[[Protocol], None]] = []
-        self._monotonic = monotonic
         self._notifies = engine.dialect.name == "postgresql"
         self._dbapi: Any = engine.dialect.loaded_dbapi
         self.store_errors: tuple[type[Exception], ...] = (SQLAlchemyError, self._dbapi.Error, LedgerError)
@@ -181,7 +199,6 @@ class Shared:
         self._wire: Wire | None = None
         self._ear: Ear | None = None
         self._imaged = 0
-        self._renewed = 0.0
 
     def listen(self, change: int) -> None:
         """Count those who wait for what other processes do; the first one has them listened to."""
@@ -261,11 +278,11 @@ class Shared:
 
     def is_fresh(self) -> bool:
         """Whether the lease surely lasts for a third of it yet: an act that begins now is over before it ends."""
-        return self._monotonic() < self.alive_until - self.lease / 3
+        return self.own.is_fresh()
 
     def is_due(self) -> bool:
-        """Whether the lease must be renewed."""
-        return self._monotonic() - self._renewed > self.lease / 3
+        """Whether the lease must be renewed, or the others be looked at."""
+        return self.own.is_older(1 / 3) or self.watch.is_due()
 
     # ---- taking steps; `leading` is held
 
@@ -398,11 +415,11 @@ class Shared:
 
     def _in_one_transaction(self, items: list[_Item]) -> None:
         wire = self._connected()
-        began = self._monotonic()
+        began = self.own.now()
         wire.begin(durable=any(item.durable for item in items))
         number = self._lock_head(wire)
         with self.lock:
-            book = SqlBook(wire, self.namespace, self.worker, self.payloads)
+            book = SqlBook(wire, self.namespace, self.worker, self.payloads, self.watch)
             if number != self.applied + 1:
                 self._catch_up(wire, number - 1)
                 book.worker = self.worker
@@ -427,9 +444,9 @@ class Shared:
             _APPEND,
             {"namespace": self.namespace, "n": number, "worker": self.worker, "steps": f"[{','.join(steps)}]"},
         )
-        renews = began - self._renewed > self.lease / 6
+        renews = self.enrols and (self.own.is_older(1 / 6) or self.watch.is_due())
         if renews:
-            self._renew(wire)
+            self._renew(wire, book)
         if number - self._imaged > IMAGE_EVERY + 2 * len(self.protocol.live):
             self._write_image(wire, number)
         if self.others and steps and self._notifies:
@@ -438,7 +455,9 @@ class Shared:
         wire.commit()
         self.applied = number
         if renews:
-            self._renewed, self.alive_until = began, began + self.lease
+            self.own.renewed(began)
+        if book.looked is not None:
+            self.watch.look(book.looked)
 
     def _tell_time(self) -> int:
         """Tell the replica the store's time, and return the one it had."""
@@ -488,6 +507,7 @@ class Shared:
         One statement that locks and bumps; what it guards is read by later statements, never by this one.
         """
         number, at = wire.query(_BUMP, {"namespace": self.namespace})[0]
+        self._told_time.told(float(at))
         self._at = int(at)
         return int(number)
 
@@ -512,18 +532,19 @@ class Shared:
         replay(self.protocol, steps)
         self.applied = number
 
-    def _lose_lease(self) -> None:
+    def _lose_lease(self, why: str | None = None) -> None:
         """Let go of everything: others, who thought this worker dead, bring its transactions to their end."""
         mine = [txn for txn in self.protocol.by_id.values() if txn.owner == self.worker]
         _log.error(
-            "%s lost its lease: it did not move for %g s; %d unfinished transaction(s) are others' now",
-            self.worker, self.lease, len(mine), extra=self._about(transactions=[txn.name for txn in mine]),
+            "%s %s; %d unfinished transaction(s) are others' now",
+            self.worker, why or f"lost its lease: it did not move for {self.lease:g} s", len(mine),
+            extra=self._about(transactions=[txn.name for txn in mine]),
         )  # fmt: skip
         self._lost.append((self.worker, len(mine)))
         for txn in mine:
             detach(self.protocol, txn, Reason.LEASE)
         self.worker = worker_name()
-        self._renewed = 0.0  # enrols the new name with the next transaction
+        self.own.lose()  # enrols the new name with the next transaction
 
     def _begin_anew(self, wire: Wire) -> list[Callable[[Protocol], None]]:
         """Put the replica into the state of the store: from the image, and the log behind it.
@@ -549,7 +570,7 @@ class Shared:
         load(self.protocol, image(fresh), worker=self.worker, tried=self._tried)
         self.applied = number
         amends = own.amends(self.protocol)
-        if self._renewed and not wire.query(_ENROLLED, self._me())[0][0]:
+        if self.own.is_held and not wire.query(_ENROLLED, self._me())[0][0]:
             self._lose_lease()
         return amends
 
@@ -580,17 +601,24 @@ class Shared:
 
     def _tell_aborted(self) -> None:
         while self._lost:
-            lost = self._lost.pop()
+            worker, count = self._lost.pop()
+            self._lay(worker)
             if self.on_lost is not None:
-                self.on_lost(*lost)
+                self.on_lost(worker, count)
         if self.on_abort is not None and self.protocol.has_aborted:
             self.on_abort()
 
-    def _renew(self, wire: Wire) -> None:
-        """Keep the lease, on the database's clock, and count who else is there."""
+    def _renew(self, wire: Wire, book: SqlBook) -> None:
+        """Keep the lease, and look who else is there."""
         values = {"namespace": self.namespace, "id": self.worker, "lease": self.lease, "applied": max(self.applied, 0)}
         wire.execute(_RENEW, values)
-        self.others = wire.query(_COUNT_OTHERS, self._me())[0][0]
+        book.worker = self.worker
+        self.others = sum(not row.buried for row in book.workers())
+
+    def _lay(self, worker: str) -> None:
+        """Take a name that this worker had off the list, when nothing that it began is out any more."""
+        if worker != self.worker and not self.acts.of(worker):
+            self.later(lambda _protocol, book: book.strike_off([worker]))
 
     def _write_image(self, wire: Wire, number: int) -> None:
         """Write the state behind an entry, and drop the entries that no worker needs."""
@@ -629,11 +657,29 @@ class Shared:
         worker = self.worker
 
         def go(protocol: Protocol, book: Book) -> None:
+            if self.acts.of(worker):  # they may be back later than this process's end, and may not
+                book.haunt(worker)
             if any(txn.owner == worker for txn in protocol.live.values()):
-                protocol.bury(worker)
-            book.strike_off([worker])
+                bury(protocol, book, worker)
+            if not self.acts.of(worker):
+                book.strike_off([worker])
 
         answer = self.submit(go, durable=False)
+        answer.lead()
+        failed = answer.exception()
+        if failed is not None:
+            _log.warning("%s", failed, extra=self._about())
+
+    def give_away(self) -> None:
+        """Leave while acts are out: others end what was begun, and what comes of the acts is only told. Blocks."""
+        worker = self.worker
+
+        def go(protocol: Protocol, book: Book) -> None:
+            book.haunt(worker)
+            self._lose_lease("was closed while calls of it were out")
+            bury(protocol, book, worker)
+
+        answer = self.submit(go, durable=True)
         answer.lead()
         failed = answer.exception()
         if failed is not None:
@@ -728,14 +774,16 @@ def _is_passing(error: BaseException) -> bool:
 
 _EMPTY = image(Protocol())
 _RENEW = Statement(
-    "INSERT INTO settlemark_worker (namespace, id, lease_until_seconds, applied, since_seconds)"
-    " VALUES (:namespace, :id, {clock} + :lease, :applied, {clock})"
+    "INSERT INTO settlemark_worker (namespace, id, lease_until_seconds, applied, since_seconds, beat, lease_seconds)"
+    " VALUES (:namespace, :id, {clock} + :lease, :applied, {clock}, 1, :lease)"
     " ON CONFLICT (namespace, id) DO UPDATE"
-    " SET lease_until_seconds = excluded.lease_until_seconds, applied = excluded.applied"
+    " SET lease_until_seconds = excluded.lease_until_seconds, applied = excluded.applied,"
+    " beat = settlemark_worker.beat + 1"
 )
-_OTHERS = "FROM settlemark_worker WHERE namespace = :namespace AND id <> :worker AND lease_until_seconds > {clock}"
-_COUNT_OTHERS = Statement(f"SELECT count(*) {_OTHERS}")
-_NEEDED = Statement(f"SELECT min(applied) {_OTHERS}")
+_NEEDED = Statement(
+    "SELECT min(applied) FROM settlemark_worker"
+    " WHERE namespace = :namespace AND id <> :worker AND buried_at_seconds IS NULL"
+)
 _BUMP = Statement("UPDATE settlemark_head SET n = n + 1 WHERE namespace = :namespace RETURNING n, {clock}")
 _HEAD = Statement(sa.select(t.heads.c.n).where(t.heads.c.namespace == sa.bindparam("b_namespace")))
 _APPEND = Statement(sa.insert(t.log))
@@ -749,7 +797,9 @@ _WRITE_IMAGE = Statement(
     "INSERT INTO settlemark_image (namespace, n, state) VALUES (:namespace, :n, :state)"
     " ON CONFLICT (namespace) DO UPDATE SET n = excluded.n, state = excluded.state"
 )
-_ENROLLED = Statement("SELECT count(*) FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")
+_ENROLLED = Statement(
+    "SELECT count(*) FROM settlemark_worker WHERE namespace = :namespace AND id = :worker AND buried_at_seconds IS NULL"
+)
 _WRITER = Statement("SELECT worker FROM settlemark_log WHERE namespace = :namespace AND n = :n")
 _DROP_LOG = Statement("DELETE FROM settlemark_log WHERE namespace = :namespace AND n <= :n")
 

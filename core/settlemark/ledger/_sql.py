@@ -19,10 +19,12 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark._protocol import Protocol
+from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._encryption import Encryption
 from settlemark.ledger._failures import discreet, explain, shown, withhold
+from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._schema import prepare
@@ -87,7 +89,9 @@ class SqlLedger:
         create: make it when there is none.
         lease: seconds after which a process that does not move is thought dead.
         redaction, encryption: what is done to payloads before they are stored.
-        monotonic: returns seconds, for the lease.
+        monotonic: returns seconds, for leases.
+        quarantine: seconds for which a worker of another host that fell silent may still be sending.
+        store_clock: tells the store's time in its place, for tests.
 
     Raises:
         LedgerError: it cannot be opened, or was written by another schema version.
@@ -106,6 +110,8 @@ class SqlLedger:
         redaction: Redaction | None = None,
         encryption: Encryption | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        quarantine: float = QUARANTINE_SECONDS,
+        store_clock: Callable[[], float] | None = None,
     ) -> None:
         self.url = url
         self._readonly = readonly
@@ -123,7 +129,11 @@ class SqlLedger:
             raise LedgerError(
                 f'{shown(url)!r} needs {error.name}: pip install "settlemark[postgres]"', url=shown(url)
             ) from error
-        self._shared = Shared(engine, url=url, namespace=namespace, lease=lease, monotonic=monotonic)
+        self._shared = Shared(
+            engine, url=url, namespace=namespace, lease=lease, monotonic=monotonic, quarantine=quarantine,
+            store_clock=store_clock,
+        )  # fmt: skip
+        self._lingers = False
         stopped = threading.Event()
         thread = threading.Thread(target=_keep, args=(self._shared, stopped), name="settlemark-ledger", daemon=True)
         self._closed = weakref.finalize(self, _stop, self._shared, stopped, thread, readonly)
@@ -168,6 +178,15 @@ class SqlLedger:
     def worker(self) -> str:
         """The name under which this process owns its transactions."""
         return self._shared.worker
+
+    @property
+    def acts(self) -> Acts:
+        """What of this process is out in the world."""
+        return self._shared.acts
+
+    def time(self) -> float:
+        """Return the store's time."""
+        return self._shared.time()
 
     def is_fresh(self) -> bool:
         """Whether this worker surely has its lease for a third of it yet."""
@@ -225,7 +244,7 @@ class SqlLedger:
         self._shared.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
-        if not self._closed.alive:
+        if not self._closed.alive or self._lingers:
             raise LedgerError(
                 f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
             )
@@ -235,8 +254,30 @@ class SqlLedger:
             )
 
     def close(self) -> None:
-        """Take what is queued and let go of the store; safe to call twice."""
-        self._closed()
+        """Take what is queued and let go of the store; safe to call twice.
+
+        While acts are out their transactions are handed over, in doubt; what came of the acts is told when they are
+        back, and then the store is let go of.
+        """
+        shared = self._shared
+        worker = shared.worker
+        if self._lingers or not (self._closed.alive and shared.acts.of(worker)):
+            if not self._lingers:
+                self._closed()
+            return
+        self._lingers = True
+        lay, close = shared.acts.on_back, self._closed
+
+        def back(name: str) -> None:
+            if lay is not None:
+                lay(name)
+            if name == worker:
+                close()
+
+        shared.acts.on_back = back
+        shared.give_away()
+        if not shared.acts.of(worker):
+            close()
 
 
 def _stop(shared: Shared, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:

@@ -61,9 +61,12 @@ workers = Table(
     metadata,
     Column("namespace", String(255), primary_key=True),
     Column("id", String(255), primary_key=True),
-    Column("lease_until_seconds", Float, nullable=False),  # on the database's clock
+    Column("lease_until_seconds", Float, nullable=False),  # on the database's clock, for people alone
     Column("applied", BigInteger, nullable=False),  # the entry of the log up to which it surely needs none again
     Column("since_seconds", Float, nullable=False),
+    Column("beat", BigInteger, nullable=False),  # how often it has renewed its lease: what others watch
+    Column("lease_seconds", Float, nullable=False),  # for how long its beat stands still before they bury it
+    Column("buried_at_seconds", Float),  # NULL while it has its lease; then it may still be sending: see `_lease`
 )
 
 transactions = Table(
@@ -114,6 +117,8 @@ effects = Table(
     Column("window_seconds", Float),  # for how long the counterparty remembers the key; NULL: nobody said
     Column("leaves", Integer, nullable=False, server_default="0"),  # its place among the held ones: bits of `Leaves`
     Column("path", Text),  # NULL where the key tells it
+    # A worker that was buried while it may have been sending this, or who has sent it again since; else NULL.
+    Column("sender", String(255)),
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],

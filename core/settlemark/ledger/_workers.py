@@ -1,67 +1,140 @@
-"""A worker's name: which process, on which host, it is, so that a neighbour can see that it is gone.
+"""A worker's name: which process, under which running kernel, it is, so that a neighbour can see that it is gone.
 
-A lease tells this for every host, but only when it has run out. On its own host a process that was
-killed is seen at once: its number is free, or another process with a later start has it.
+A lease tells this for every host, but only when it has stood still for its whole period. On its own host a process
+that was killed is seen at once: its number is free, or another process with another start has it.
+
+What makes a host the same is the boot of its kernel, never what it calls itself: cloned machines share a name and
+often a machine id, and the first namespace of process numbers has one inode on every Linux. A boot id is drawn anew
+by each kernel. Where the system tells none, nobody takes itself for a neighbour: then the lease alone tells.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import re
 import socket
+import sys
 import uuid
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 _PARTS = 4
+_NAME_LENGTH = 48
+_MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @cache
 def _host() -> str:
-    """This host, and in it the space in which process numbers are unique: containers may share a name."""
+    """This running system, and in it the space in which process numbers and starts are told.
+
+    The name of the machine comes first, for people; it decides nothing: see `_same_system`.
+    """
+    called = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:_NAME_LENGTH] or "unnamed"
+    boot = _boot_id()
+    if not boot:
+        return f"{called}/alone-{uuid.uuid4().hex}"  # matches no other process's
+    return f"{called}/{_machine_id()}/{boot}/{_namespace('pid')}.{_namespace('time')}"
+
+
+def _machine_id() -> str:
+    """What the system calls itself for good; "" where it does not. A copied image copies it: it is never enough."""
+    for path in _MACHINE_IDS:
+        with suppress(OSError, UnicodeDecodeError):
+            found = Path(path).read_text().strip()
+            if re.fullmatch(r"[0-9a-fA-F-]{8,64}", found):
+                return found
+    return _sysctl("kern.uuid")
+
+
+def _boot_id() -> str:
+    """What this run of the kernel calls itself, which no other run shares; "" where it does not."""
+    with suppress(OSError, UnicodeDecodeError):
+        return Path(_BOOT_ID).read_text().strip()
+    return _sysctl("kern.bootsessionuuid")
+
+
+def _sysctl(name: str) -> str:
+    """A text that macOS tells about itself; "" elsewhere."""
+    if platform.system() != "Darwin":
+        return ""
+    size = ctypes.c_size_t(64)
+    told = ctypes.create_string_buffer(size.value)
+    with suppress(OSError, AttributeError):
+        if ctypes.CDLL(None).sysctlbyname(name.encode(), told, ctypes.byref(size), None, 0) == 0:
+            return told.value.decode("ascii", "ignore")
+    return ""
+
+
+def _namespace(kind: str) -> int:
+    """The number of this process's namespace of a kind; 0 where there are none."""
     try:
-        return f"{socket.gethostname()}/{Path('/proc/self/ns/pid').stat().st_ino}"
+        return Path(f"/proc/self/ns/{kind}").stat().st_ino
     except OSError:
-        return socket.gethostname()
+        return 0
 
 
-def _started(process: int) -> str:
-    """When a process started, in whatever unit the system counts; empty where it does not tell.
+def _started(process: int) -> str | None:
+    """When a process started, in whatever unit the system counts; None where it does not tell.
 
     Raises:
-        ProcessLookupError: there is none of this number.
+        ProcessLookupError: there is none of this number, or nothing of it runs any more.
     """
+    if sys.platform == "win32":  # there `os.kill` would end it
+        return None
     with suppress(PermissionError):
         os.kill(process, 0)
+    here = Path(f"/proc/{process}")
     try:
         # The name in parentheses may hold spaces; the start is the 20th field behind it.
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    if fields[0] == "Z":
-        raise ProcessLookupError(process)
-    return fields[19]
+        fields = (here / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        if fields[0] in "ZX" and len(list((here / "task").iterdir())) <= 1:
+            raise ProcessLookupError(process)
+        return fields[19]
+    except ProcessLookupError:
+        raise
+    except (OSError, IndexError):
+        return None  # it is there, and hidden from us, or this system keeps no such files
 
 
 def worker_name() -> str:
     """Return a fresh name for a worker in this process."""
-    return f"{_host()}:{os.getpid()}:{_started(os.getpid())}:{uuid.uuid4().hex[:8]}"
+    return f"{_host()}:{os.getpid()}:{_started(os.getpid()) or ''}:{uuid.uuid4().hex[:8]}"
+
+
+def _same_system(host: str) -> bool:
+    """Whether a worker's host is this running system, whatever the two are called."""
+    theirs, ours = host.partition("/")[2], _host().partition("/")[2]
+    return bool(theirs) and theirs == ours
+
+
+def is_here(worker: str) -> bool:
+    """Whether a worker's process is, or was, one of this running system: then it is seen when it ends.
+
+    >>> is_here("elsewhere/0/1/2:1:0:token"), is_here(worker_name())
+    (False, True)
+    """
+    parts = worker.rsplit(":", 3)
+    return len(parts) == _PARTS and parts[1].isdigit() and _same_system(parts[0])
 
 
 def is_gone(worker: str) -> bool:
-    """Whether the process of this worker surely runs no more; of another host nobody here can tell.
+    """Whether the process of this worker surely runs no more; of another system nobody here can tell.
 
-    >>> is_gone("elsewhere:1:0:token"), is_gone(worker_name())
+    >>> is_gone("elsewhere/0/1/2:1:0:token"), is_gone(worker_name())
     (False, False)
     """
-    parts = worker.rsplit(":", 3)
-    if len(parts) != _PARTS or parts[0] != _host() or not parts[1].isdigit():
+    if not is_here(worker):
         return False
-    process, started = parts[1], parts[2]
+    _, process, started, _ = worker.rsplit(":", 3)
     try:
-        return _started(int(process)) != started
-    except ProcessLookupError:
+        now = _started(int(process))
+    except (ProcessLookupError, OverflowError):
         return True
+    return now is not None and now != started
 
 
-__all__ = ["is_gone", "worker_name"]
+__all__ = ["is_gone", "is_here", "worker_name"]

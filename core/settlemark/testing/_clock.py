@@ -83,7 +83,7 @@ class VirtualClock:
         return _VirtualRetries(tries, first, factor, most, clock=self)
 
     def options(self) -> dict[str, Any]:
-        """What a `Settlement` takes to live in this clock's time: `clock`, `monotonic` and `retries`.
+        """What a `Settlement` takes to live in this clock's time: the clocks, and `retries`.
 
         >>> from settlemark import Settlement
         >>> with Settlement("memory:", **VirtualClock(0.0).options()) as settlement:
@@ -93,7 +93,7 @@ class VirtualClock:
         booked
         0.0
         """
-        return {"clock": self, "monotonic": self.monotonic, "retries": self.retries()}
+        return {"clock": self, "monotonic": self.monotonic, "store_clock": self, "retries": self.retries()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class SteppedLedger(Shared):
     id = "0" * ID_DIGITS  # two runs that move alike make the same keys
     immediate = False
     tells_time = False  # two runs that move alike write the same log
+    enrols = False  # a death is the explorer's to say
     peers: Sequence[SteppedLedger] = ()
     _over = False
     _unseen: tuple[tuple[int, int], tuple[str, ...]] = ((0, 0), ())
