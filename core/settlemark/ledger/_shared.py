@@ -17,6 +17,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -169,7 +170,7 @@ class Shared:
         self.own = Lease(lease, monotonic)
         self.watch = Watch(monotonic, quarantine=quarantine)
         self.acts = Acts()
-        self.acts.on_back = self._lay
+        self.acts.on_back = _when_there(weakref.WeakMethod(self._lay))
         self._told_time = StoreTime(self.own)
         self.time = store_clock or self._told_time
         self.others = 0
@@ -763,6 +764,17 @@ class Shared:
 def _in_json(steps: Iterable[Any]) -> str:
     """Return steps of the protocol as the inside of a JSON list."""
     return encode_ascii(written(steps))[1:-1]
+
+
+def _when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:
+    """Return a call of a method that keeps nobody there: what has a connection goes when its last user does."""
+
+    def call(worker: str) -> None:
+        found = method()
+        if found is not None:
+            found(worker)
+
+    return call
 
 
 def _is_passing(error: BaseException) -> bool:
