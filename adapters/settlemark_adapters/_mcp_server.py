@@ -6,21 +6,21 @@ import asyncio
 import os
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
-from mcp import ClientSession, McpError, StdioServerParameters
+from mcp import ClientSession, StdioServerParameters
 from mcp import types as protocol
 from mcp.client.stdio import stdio_client
 from pydantic import ValidationError
 
 from settlemark._wording import in_words
+from settlemark_adapters import _mcp_sdk as sdk
 from settlemark_adapters._loop import LoopThread
 
 KEY = "settlemark/key"
-_TIMED_OUT = 408  # what the SDK raises when no answer came in time
+_TIMED_OUT = frozenset({408, -32001})  # what the SDK raises when no answer came in time
 _GRACE_SECONDS = 1.0  # which the SDK has to raise it
 _NOT_BEGUN = frozenset(
     {protocol.PARSE_ERROR, protocol.INVALID_REQUEST, protocol.METHOD_NOT_FOUND, protocol.INVALID_PARAMS}
@@ -54,8 +54,9 @@ class _Live:
 
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     session: ClientSession | None = None
+    outgoing: sdk.Outgoing | None = None
     name: str = ""
-    tools: list[protocol.Tool] = field(default_factory=list[protocol.Tool])
+    tools: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     serving: asyncio.Task[None] | None = None
 
 
@@ -75,8 +76,8 @@ class McpServer:
         self._opening = asyncio.Lock()
         self._live: _Live | None = None
 
-    def described(self) -> tuple[str, list[protocol.Tool]]:
-        """Return its name and its tools.
+    def described(self) -> tuple[str, list[dict[str, Any]]]:
+        """Return its name and its tools, as they are on the wire.
 
         Raises:
             McpUnavailable: it cannot be started.
@@ -84,8 +85,8 @@ class McpServer:
         live = self._loop.run(self._opened())
         return live.name, live.tools
 
-    def ask(self, tool: str, arguments: dict[str, Any], key: str) -> protocol.CallToolResult:
-        """Return what it answers to a call; the key goes along as `_meta`.
+    def ask(self, tool: str, arguments: dict[str, Any], key: str) -> dict[str, Any]:
+        """Return what it answers to a call, as it is on the wire; the key goes along as `_meta`.
 
         Raises:
             McpUnavailable: it cannot be started. McpRefused: it does not know the tool, or not like this.
@@ -132,10 +133,11 @@ class McpServer:
         """Keep it running until it is to close: what is entered here has to be left by the same task."""
         with Path(self._log).open("a", encoding="utf-8") as errors:  # noqa: ASYNC230 - it is opened before anything runs
             async with (
-                stdio_client(self._parameters, errlog=errors) as (incoming, outgoing),
-                ClientSession(incoming, outgoing) as session,
+                stdio_client(self._parameters, errlog=errors) as (incoming, stream),
+                ClientSession(incoming, cast("Any", outgoing := sdk.Outgoing(stream))) as session,
             ):
-                live.name = (await session.initialize()).serverInfo.name
+                live.outgoing = outgoing
+                live.name = sdk.wire(await session.initialize())["serverInfo"]["name"]
                 live.tools = await _listed(session)
                 live.session = session
                 ready.set()
@@ -150,12 +152,14 @@ class McpServer:
             if not live.serving.cancelled():
                 live.serving.exception()  # known: it is what has been raised already
 
-    async def _asked(self, tool: str, arguments: dict[str, Any], key: str) -> protocol.CallToolResult:
+    async def _asked(self, tool: str, arguments: dict[str, Any], key: str) -> dict[str, Any]:
         for _ in range(2):
             live = await self._opened()
             assert live.session is not None
+            assert live.outgoing is not None
             assert live.serving is not None
-            asking = asyncio.create_task(self._sent(live.session, tool, arguments, key))
+            before = live.outgoing.handed
+            asking = asyncio.create_task(sdk.call_tool(live.session, tool, arguments, {KEY: key}, self._timeout))
             # The SDK counts from when it was sent, which one that has stopped reading puts off for ever.
             patience = self._timeout + _GRACE_SECONDS
             await asyncio.wait({asking, live.serving}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -174,32 +178,21 @@ class McpServer:
                 raise _lost(tool, "it died") from None
             except ValidationError as error:
                 raise _lost(tool, f"its answer is none: {error.error_count()} errors") from error
-            except McpError as error:
-                if error.error.code == protocol.CONNECTION_CLOSED:
-                    await self._forget(live)
+            except sdk.McpError as error:
+                if sdk.error_of(error).code != protocol.CONNECTION_CLOSED:
+                    raise self._refusal(tool, sdk.error_of(error)) from error
+                await self._forget(live)
+                if live.outgoing.handed != before:
                     raise _lost(tool, "it died") from error
-                raise self._refusal(tool, error) from error
         raise McpUnavailable(f"{tool}: its MCP server dies as soon as it is started: nothing was asked of it")
 
-    async def _sent(
-        self, session: ClientSession, tool: str, arguments: dict[str, Any], key: str
-    ) -> protocol.CallToolResult:
-        # Not session.call_tool: it raises when a result does not fit its schema, as if the tool had failed.
-        meta = protocol.RequestParams.Meta.model_validate({KEY: key})
-        call = protocol.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta)
-        return await session.send_request(
-            protocol.ClientRequest(protocol.CallToolRequest(params=call)),
-            protocol.CallToolResult,
-            request_read_timeout_seconds=timedelta(seconds=self._timeout),
-        )
-
-    def _refusal(self, tool: str, error: McpError) -> Exception:
-        if error.error.code == _TIMED_OUT:
+    def _refusal(self, tool: str, error: protocol.ErrorData) -> Exception:
+        if error.code in _TIMED_OUT:
             return self._late(tool)
-        if error.error.code in _NOT_BEGUN:
-            return McpRefused(f"{tool}: its MCP server said no ({error.error.message})", code=error.error.code)
+        if error.code in _NOT_BEGUN:
+            return McpRefused(f"{tool}: its MCP server said no ({error.message})", code=error.code)
         return McpLost(
-            f"{tool}: its MCP server failed ({error.error.message}, error {error.error.code}), and what it had done by"
+            f"{tool}: its MCP server failed ({error.message}, error {error.code}), and what it had done by"
             " then is unknown: look there before you ask again"
         )
 
@@ -211,18 +204,18 @@ def _lost(tool: str, what: str) -> McpLost:
     return McpLost(f"{tool}: its MCP server did not answer ({what}): look what it did before you ask again")
 
 
-async def _listed(session: ClientSession) -> list[protocol.Tool]:
-    """Return its tools, page by page.
+async def _listed(session: ClientSession) -> list[dict[str, Any]]:
+    """Return its tools, page by page, as they are on the wire.
 
     Raises:
         ValueError: the pages have no end.
     """
-    found: list[protocol.Tool] = []
+    found: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(_PAGES):
-        page = await session.list_tools(params=protocol.PaginatedRequestParams(cursor=cursor))
-        found += page.tools
-        cursor = page.nextCursor
+        page = sdk.wire(await session.list_tools(params=protocol.PaginatedRequestParams(cursor=cursor)))
+        found += page["tools"]
+        cursor = page.get("nextCursor")
         if not cursor:
             return found
     raise ValueError(f"its list of tools has more than {_PAGES} pages")

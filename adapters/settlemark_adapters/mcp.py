@@ -12,11 +12,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
+from settlemark._extras import missing
+
 try:
     from mcp import StdioServerParameters
-    from mcp import types as protocol
 except ImportError as _error:
-    raise ImportError('settlemark_adapters.mcp needs mcp: pip install "settlemark[mcp]"', name="mcp") from _error
+    raise missing("settlemark_adapters.mcp needs mcp", "mcp", _error) from _error
 
 from settlemark._effect import EffectName
 from settlemark._errors import DeclarationError
@@ -123,12 +124,13 @@ class Mcp(Adapter):
 
     # ---- making
 
-    def _declared(self, listed: list[protocol.Tool]) -> dict[str, Operation[Any, Any]]:
+    def _declared(self, listed: list[dict[str, Any]]) -> dict[str, Operation[Any, Any]]:
         found: dict[str, Operation[Any, Any]] = {}
         for tool in listed:
-            if tool.name in found:
-                raise DeclarationError(f"the MCP server {self.server_name} has two tools {tool.name!r}", tool=tool.name)
-            found[tool.name] = self._operation(tool)
+            name = tool["name"]
+            if name in found:
+                raise DeclarationError(f"the MCP server {self.server_name} has two tools {name!r}", tool=name)
+            found[name] = self._operation(tool)
         unknown = [name for name in self._scopes if name not in found]
         if unknown:
             raise DeclarationError(
@@ -137,70 +139,73 @@ class Mcp(Adapter):
             )
         return found
 
-    def _operation(self, tool: protocol.Tool) -> Operation[Any, Any]:
-        arguments = Arguments(tool.inputSchema)
+    def _operation(self, tool: dict[str, Any]) -> Operation[Any, Any]:
+        name: str = tool["name"]
+        arguments = Arguments(tool["inputSchema"])
         signature = arguments.signature(Any)
 
         def acting(_self: Mcp, *args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return self._ask(tool.name, arguments.given(bound.arguments), self.key)
+            return self._ask(name, arguments.given(bound.arguments), self.key)
 
         def check(**given: Any) -> None:
             wrong = arguments.wrong(arguments.given(given))
             if wrong is not None:
-                raise ValueError(f"{tool.name}: {wrong}: nothing was asked of its server; correct the arguments")
+                raise ValueError(f"{name}: {wrong}: nothing was asked of its server; correct the arguments")
 
         method: Any = acting
         own = list(signature.parameters.values())
         first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        method.__name__ = tool.name
-        method.__doc__ = arguments.documented(tool.description or tool.title or tool.name)
+        method.__name__ = name
+        method.__doc__ = arguments.documented(tool.get("description") or tool.get("title") or name)
         method.__annotations__ = {p.name: p.annotation for p in own} | {"return": Any}
         method.__signature__ = signature.replace(parameters=[first, *own])  # what inspect.signature looks for
-        check.__name__ = check.__qualname__ = f"{tool.name}.check"
-        kind, keyed = effect_of(tool.annotations if self._trust_hints else None)
-        scope = self._scopes.get(tool.name, f"mcp:/{escape(self.server_name)}")
-        return Operation(tool.name, kind, cast("Parts", {"scope": scope, "keyed": keyed, "check": check}), method)
+        check.__name__ = check.__qualname__ = f"{name}.check"
+        kind, keyed = effect_of(tool.get("annotations") if self._trust_hints else None)
+        scope = self._scopes.get(name, f"mcp:/{escape(self.server_name)}")
+        return Operation(name, kind, cast("Parts", {"scope": scope, "keyed": keyed, "check": check}), method)
 
     def _ask(self, tool: str, arguments: dict[str, Any], key: str) -> Any:
         answer = self._server.ask(tool, arguments, key)
         content = as_json(answer)
-        if answer.isError:
-            said = "; ".join(part.text for part in answer.content if isinstance(part, protocol.TextContent))
+        if answer.get("isError"):
+            said = "; ".join(part["text"] for part in answer["content"] if part["type"] == "text")
             raise McpToolFailed(f"{tool}: {said[:_SHOWN] or 'its MCP server says that it failed'}", content=content)
         return content
 
 
-def effect_of(hints: protocol.ToolAnnotations | None) -> tuple[EffectName, bool]:
+def effect_of(hints: Mapping[str, Any] | None) -> tuple[EffectName, bool]:
     """Return the class that a tool's hints speak of, and whether it may be sent again when its answer was lost.
 
-    >>> effect_of(protocol.ToolAnnotations(readOnlyHint=False))
+    >>> effect_of({"readOnlyHint": False})
     ('irreversible', False)
     """
-    said = hints is not None and (hints.readOnlyHint, hints.destructiveHint, hints.idempotentHint) != (None, None, None)
-    if hints is None or not said:
+    reads, destroys, repeats = (
+        (hints or {}).get(name) for name in ("readOnlyHint", "destructiveHint", "idempotentHint")
+    )
+    if (reads, destroys, repeats) == (None, None, None):
         return "opaque", False
-    if hints.readOnlyHint and not hints.destructiveHint:
+    if reads and not destroys:
         return "read", False
-    idempotent = bool(hints.idempotentHint)
-    if hints.destructiveHint is not False:
-        return "irreversible", idempotent
-    return ("idempotent", True) if idempotent else ("opaque", False)
+    if destroys is not False:
+        return "irreversible", bool(repeats)
+    return ("idempotent", True) if repeats else ("opaque", False)
 
 
-def as_json(answer: protocol.CallToolResult) -> Any:
+def as_json(answer: Mapping[str, Any]) -> Any:
     """Return what a tool answered: its structured content, else its one text, else the list of what there is.
 
     Pictures and the like are in the list as base64, with their type.
 
-    >>> as_json(protocol.CallToolResult(content=[protocol.TextContent(type="text", text="hello")]))
+    >>> as_json({"content": [{"type": "text", "text": "hello"}]})
     'hello'
     """
-    parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in answer.content]
-    if answer.structuredContent is not None:
+    parts: list[Any] = answer["content"]
+    structured = answer.get("structuredContent")
+    if structured is not None:
         beside = [part for part in parts if part["type"] != "text"]
-        return {"structured": answer.structuredContent, "content": beside} if beside else answer.structuredContent
+        return {"structured": structured, "content": beside} if beside else structured
     if len(parts) == 1 and parts[0]["type"] == "text":
         return parts[0]["text"]
     return parts

@@ -25,10 +25,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from settlemark._extras import missing
+
 try:
     import httpx
 except ImportError as _error:
-    raise ImportError('this recorder watches httpx: pip install "settlemark[http]"') from _error
+    raise missing("this recorder watches httpx", "http", _error) from _error
 
 from settlemark.history import Recorder
 from settlemark.history._cells import Cells, Pair, Seen

@@ -28,12 +28,14 @@ from contextlib import contextmanager
 from functools import singledispatchmethod
 from typing import Any
 
+from settlemark._extras import missing
+
 try:
     from opentelemetry import context as _context
     from opentelemetry import metrics as _metrics
     from opentelemetry import trace as _trace
 except ImportError as _error:
-    raise ImportError('settlemark.telemetry needs OpenTelemetry: pip install "settlemark[otel]"') from _error
+    raise missing("settlemark.telemetry needs OpenTelemetry", "otel", _error) from _error
 
 from settlemark._effect import Outcome
 from settlemark._events import Acted, Acting, Began, Ended, Event, LostLease, Recovery, Waited

@@ -7,12 +7,12 @@ tells which channels of a graph need one. `record` leaves a history of a graph a
 
 from __future__ import annotations
 
+from settlemark._extras import missing as _missing
+
 try:
     import langgraph.prebuilt as _langgraph
 except ImportError as _error:
-    raise ImportError(
-        'settlemark_langgraph needs LangGraph: pip install "settlemark[langgraph]"', name="langgraph"
-    ) from _error
+    raise _missing("settlemark_langgraph needs LangGraph", "langgraph", _error) from _error
 
 from settlemark._gates import approve, edit, reject
 from settlemark_langgraph import reducers
@@ -27,7 +27,7 @@ from settlemark_langgraph._susceptibility._analysis import analyze
 from settlemark_langgraph._susceptibility._findings import Finding, Kind, Report
 from settlemark_langgraph._tool_node import SequencedToolNode
 
-del _langgraph
+del _langgraph, _missing
 
 __all__ = [
     "Finding",

@@ -6,16 +6,16 @@ of `@agent.tool` included. `SettledToolset` wraps one toolset where an agent is 
 
 from __future__ import annotations
 
+from settlemark._extras import missing as _missing
+
 try:
     import pydantic_ai as _pydantic_ai
 except ImportError as _error:
-    raise ImportError(
-        'settlemark_pydantic_ai needs Pydantic AI: pip install "settlemark[pydantic-ai]"', name="pydantic_ai"
-    ) from _error
+    raise _missing("settlemark_pydantic_ai needs Pydantic AI", "pydantic-ai", _error) from _error
 
 from settlemark_pydantic_ai._settled import Settled
 from settlemark_pydantic_ai._toolset import SettledToolset
 
-del _pydantic_ai
+del _pydantic_ai, _missing
 
 __all__ = ["Settled", "SettledToolset"]

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, TypedDict
 from urllib.parse import urljoin, urlsplit
 
+from settlemark._extras import missing
 from settlemark._wording import in_words, kind_of, message_of
 from settlemark_adapters.http._answer import Answer
 from settlemark_adapters.http._errors import HttpError, HttpRefused, HttpTimedOut, HttpUnanswered, HttpUnsent
@@ -21,7 +22,7 @@ from settlemark_adapters.http._secrets import Secrets
 try:
     import httpx
 except ImportError as _error:
-    raise ImportError('this adapter speaks HTTP with httpx: pip install "settlemark[http]"') from _error
+    raise missing("this adapter speaks HTTP with httpx", "http", _error) from _error
 
 MOST = 1 << 20
 _ALWAYS = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity", "User-Agent": "settlemark"}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+from settlemark._extras import missing
 from settlemark._scope import escape
 
 OWN = ".settlemark"
@@ -38,7 +39,7 @@ class Bucket:
             fsspec = importlib.import_module("fsspec")
             self._local: type = importlib.import_module("fsspec.implementations.local").LocalFileSystem
         except ImportError as _error:
-            raise ImportError('Objects needs fsspec: pip install "settlemark[objects]"') from _error
+            raise missing("Objects needs fsspec", "objects", _error) from _error
         if isinstance(where, str):
             if "://" not in where:
                 raise ValueError(f"{where!r} is no address: write for example 'file:///srv/data' or 's3://bucket/data'")

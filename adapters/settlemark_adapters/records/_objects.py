@@ -23,6 +23,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 
+from settlemark._extras import missing
 from settlemark._wording import message_of
 from settlemark_adapters.records._backend import DAY, Moved
 from settlemark_adapters.records._commit import Commit, Head
@@ -190,7 +191,7 @@ def _opened(url: Any, path: str) -> tuple[Any, str]:
     try:
         import fsspec  # type: ignore[import-untyped]  # it has no type hints
     except ImportError as _error:
-        raise ImportError('records in a store of objects need fsspec: pip install "settlemark[objects]"') from _error
+        raise missing("records in a store of objects need fsspec", "objects", _error) from _error
     if isinstance(url, str):
         try:
             opened = cast("Any", fsspec).url_to_fs(url)

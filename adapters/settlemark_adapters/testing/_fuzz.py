@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from settlemark._effect import Declaration, EffectClass
 from settlemark._errors import ScopeError, UsageError
+from settlemark._extras import missing
 from settlemark._scope import Scope, ScopeTemplate, escape
 from settlemark._settlement import Settlement
 from settlemark_adapters.testing._arguments import Pool, leaves
@@ -83,7 +84,7 @@ def fuzz(
     try:
         import hypothesis
     except ImportError as error:
-        raise ImportError('the scope fuzzer needs Hypothesis: pip install "settlemark[fuzz]"') from error
+        raise missing("the scope fuzzer needs Hypothesis", "fuzz", error) from error
     del hypothesis
     study = Study(subject)
     names = [only] if isinstance(only, str) else list(study.tools if only is None else only)

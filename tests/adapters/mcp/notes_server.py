@@ -13,17 +13,24 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+try:
+    from mcp.server.mcpserver import Context, Image, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ImportError:  # the SDK's first generation
+    from mcp.server.fastmcp import Context, Image
+    from mcp.server.fastmcp import FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
+
 FOLDER = Path(sys.argv[-1])
-server = FastMCP("notes & more", log_level="ERROR")
+server = MCPServer("notes & more", log_level="ERROR")
 
 
 def journal(tool, ctx, **arguments):
     meta = ctx.request_context.meta
-    key = None if meta is None else (meta.model_extra or {}).get("settlemark/key")
+    key = (meta if isinstance(meta, dict) else getattr(meta, "model_extra", None) or {}).get("settlemark/key")
     with (FOLDER / "journal.jsonl").open("a") as file:
         file.write(json.dumps({"tool": tool, "key": key, **arguments}) + "\n")
 
@@ -46,6 +53,14 @@ def end(how):
         time.sleep(600)
 
 
+def told(act):
+    """Do it, and tell the caller why not: of other errors the SDK keeps the words to itself."""
+    try:
+        return act()
+    except OSError as error:
+        raise ToolError(str(error)) from error
+
+
 def note(title):
     return FOLDER / f"{title}.note"
 
@@ -54,7 +69,7 @@ def note(title):
 def read_note(title: Annotated[str, Field(description="Which note.")], ctx: Context) -> str:
     """Read a note."""
     journal("read_note", ctx, title=title)
-    return note(title).read_text()
+    return told(note(title).read_text)
 
 
 @server.tool(annotations=ToolAnnotations(destructiveHint=False, idempotentHint=True))
@@ -83,7 +98,7 @@ def delete_note(title: str, ctx: Context) -> str:
     """Delete a note."""
     how = fault()
     journal("delete_note", ctx, title=title)
-    note(title).unlink()
+    told(note(title).unlink)
     end(how)
     return "gone"
 
