@@ -24,7 +24,7 @@ from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
-from settlemark import Cancelled, State, UsageError
+from settlemark import Cancelled, State, UsageError, effect
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
 from settlemark_langgraph._superstep import Superstep
 
@@ -181,6 +181,30 @@ def test_a_failing_call_undoes_the_earlier_ones_stops_the_later_ones_and_the_mod
     assert never[0] == "error"
     assert "mail" in never[1]
     assert [(t.row.attempt, t.state) for t in settlement.transactions()] == [(1, State.ABORTED)]
+    assert settlement.residue() == []
+
+
+@pytest.mark.parametrize("limit", [1, None])
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("kind", ["read", "idempotent", "reversible", "staged", "opaque"])
+def test_a_mail_never_left_when_a_call_fails_that_was_sent_before_or_behind_it(
+    world, settlement, make, invoke, kind, place, limit
+):
+    undone = {"undo": lambda what: None} if kind == "reversible" else {}
+
+    @effect(kind, **({} if kind == "opaque" else {"scope": "thing:/{what}"}), **undone)
+    def fail(what: str) -> str:
+        """Fail."""
+        raise ValueError("it is down")
+
+    named = [("mail", {"to": "a"}), ("book", {"hotel": "Ada"})]
+    named.insert(place, ("fail", {"what": "x"}))
+    tools = [*trip(world), StructuredTool.from_function(fail, name="fail")]
+
+    invoke(make(tools, turn(*named), settlement), GO, {} if limit is None else {"max_concurrency": limit})
+
+    assert world.log in ([], ["book Ada", "cancel Ada"])
+    assert ([t.state for t in settlement.transactions()] or [State.ABORTED]) == [State.ABORTED]
     assert settlement.residue() == []
 
 
