@@ -22,6 +22,10 @@ SIBLING = 10
 """Operations of a transaction's second thread are numbered from here."""
 TIME = "t"
 READS = "rlv"
+REFUSED = "jt"
+"""Held operations that are refused for good when they are to leave."""
+FINAL = "ij"
+"""Operations that cannot be undone."""
 NOT_HERE = "-"
 """In place of an operation that is not this transaction's any more: it was split off, or skipped."""
 

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from settlemark._effect import Outcome
+from settlemark._failing import SKIPPED
 from settlemark._image import image
 from settlemark._states import State
-from settlemark.testing._cells import SIBLING, UNWRITTEN, Value, touches, writes
+from settlemark.testing._cells import CELLS, FINAL, READS, REFUSED, SIBLING, UNWRITTEN, Value, touches, writes
 
 if TYPE_CHECKING:
     from settlemark._guards import Guards
@@ -31,6 +32,7 @@ def judge(run: Run) -> set[str]:
     aborted_after = {n for n in committed if _left_nothing(run, n)}
     committed -= aborted_after
     _judge_releases(run, committed, wrong)
+    _judge_last(run, wrong)
     edges: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
     for cell in range(3):
         writes = [value for value in run.world.log[cell] if value[:2] in committed]
@@ -100,7 +102,7 @@ def _left_nothing(run: Run, who: tuple[int, int]) -> bool:
 def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) -> None:
     counts = Counter(run.world.released)
     for value, count in counts.items():
-        if value[:2] not in committed and not any(op[0] == "j" for op in run.tasks[value[0]].program):
+        if value[:2] not in committed and not any(op[0] in REFUSED for op in run.tasks[value[0]].program):
             wrong.add("an aborted attempt released a held effect")
         if count > 1:
             wrong.add("a held effect was released twice")
@@ -113,6 +115,42 @@ def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) 
     for log in run.world.log:
         if any(count > 1 for count in Counter(log).values()):
             wrong.add("an effect happened twice")
+
+
+def _judge_last(run: Run, wrong: set[str]) -> None:
+    """Hold what cannot be undone to having left when all else had succeeded that need not leave behind it."""
+    acts: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for value in run.world.sequence:
+        acts[value[:2]].append(value[2])
+    for attempt in run.attempts:
+        number, lap = run.number_of(attempt.name)
+        ended = acts[number, attempt.number + 10 * lap]
+        failed = (e for e in attempt.effects.values() if e.outcome is Outcome.FAILED and e.note != SKIPPED)
+        ended += [effect.arguments["step"] for effect in failed]
+        issued = _issued(run, number)
+        finals = [step for step in ended if issued.get(step, READS)[0] in FINAL]
+        for step in finals:
+            may_follow = {n for final in finals if final >= step for n in _tied(issued, final)}
+            behind = (n for n in ended[ended.index(step) + 1 :] if issued[n][0] not in FINAL)
+            if not may_follow.issuperset(behind):
+                wrong.add("what cannot be undone left before what could still fail")
+
+
+def _issued(run: Run, number: int) -> dict[int, str]:
+    """Return the operations of a task, and of its second thread, by their places."""
+    plan = run.plan
+    late = plan.turns.get(number) or plan.siblings.get(number) or ()
+    return {**dict(enumerate(run.tasks[number].operations)), **{SIBLING + n: op for n, op in enumerate(late)}}
+
+
+def _tied(issued: dict[int, str], first: int) -> set[int]:
+    """Return the operations that were issued behind one and overlap it, or what does."""
+    found, cells = {first}, set(CELLS[issued[first][1]])
+    for step, op in issued.items():
+        if step > first and len(op) > 1 and cells.intersection(CELLS[op[1]]):
+            found.add(step)
+            cells.update(CELLS[op[1]])
+    return found
 
 
 def _judge_writes(writes: list[Value], edges: dict[Any, set[Any]], wrong: set[str]) -> None:
@@ -179,7 +217,7 @@ def _judge_value(run: Run, cell: int, committed: set[Any], wrong: set[str]) -> N
         if who not in committed:
             continue
         program = run.tasks[who[0]].program
-        steps = [step for step in writes(program, cell) if program[step][0] != "j"]
+        steps = [step for step in writes(program, cell) if program[step][0] not in REFUSED]
         if run.tasks[who[0]].partial:
             steps = [n for n in steps if (*who, n) in run.world.log[cell]]
         steps += [value[2] for value in run.world.log[cell] if value[:2] == who and value[2] >= SIBLING]

@@ -11,13 +11,13 @@ from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Handler
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
-from settlemark.testing._cells import CELLS, READS, SCOPES, Value, World
+from settlemark.testing._cells import CELLS, READS, REFUSED, SCOPES, Value, World
 from settlemark.testing._plan import KEEPS, Doing, Plan, ProgramFailedError, Task
 
 _CLASSES = {
     "r": EffectClass.READ, "l": EffectClass.READ, "v": EffectClass.READ, "e": EffectClass.REVERSIBLE,
     "u": EffectClass.REVERSIBLE, "b": EffectClass.REVERSIBLE, "n": EffectClass.REVERSIBLE, "o": EffectClass.OPAQUE,
-    "s": EffectClass.STAGED, "i": EffectClass.IRREVERSIBLE, "j": EffectClass.IRREVERSIBLE,
+    "s": EffectClass.STAGED, "t": EffectClass.STAGED, "i": EffectClass.IRREVERSIBLE, "j": EffectClass.IRREVERSIBLE,
 }  # fmt: skip
 _UNDOABLE = "eubn"
 
@@ -82,7 +82,7 @@ class Operations:
 
         def write() -> Any:
             value = self._who(step, task.laps, own)
-            if kind == "j":
+            if kind in REFUSED:
                 raise ValueError("refused for good")
             if kind == "b" and value not in world.refused:
                 world.refused.append(value)

@@ -321,6 +321,22 @@ class CallsPhantoms(Protocol):
         return None
 
 
+class ReleasesAsIssued(Driver):
+    """Lets what cannot be undone leave before what can still fail."""
+
+    @staticmethod
+    def _to_leave(attempt: Any) -> Any:
+        return sorted(Driver._to_leave(attempt), key=lambda effect: effect.path)
+
+
+class HoldsWhateverIsBehind(Driver):
+    """Keeps back what is issued behind a held effect, so that it can fail only when that has left."""
+
+    def _come(self, turn: Any, seat: Any, effect: Any) -> None:
+        turn.order = "issued"
+        super()._come(turn, seat, effect)
+
+
 EARLY = {"guards": ALL_ON._replace(reads="early")}
 
 
@@ -373,6 +389,8 @@ MUTANTS = {
     "a circle that is closed by somebody else": Mutant(TellsNobodyOfCircles, ("nz", "ex ez"), {"inside": {0: "ex"}}),
     "branches that wait for each other": Mutant(KnowsNoSiblings, ("ex | ex",)),
     "a choice that settles every branch": Mutant(SettlesEveryBranch, ("sx | sy",)),
+    "a mail that leaves before what can be refused": Mutant(ReleasesAsIssued, ("iy tx",)),
+    "a turn whose last call can fail behind its mail": Mutant(HoldsWhateverIsBehind, ("iy bx",), {"turns": {0: "ez"}}),
     "a choice that leaves the losers": Mutant(LeavesTheLosers, ("ex | ey",)),
 }
 

@@ -49,6 +49,17 @@ RULES = {
         (("sy jx", "ry"), {"on_failure": "ask", "verdict": "skip"}),
         (("ey bx", "ry ex"), {"on_failure": "ask", "verdict": "abort"}),
     ],
+    "what cannot be undone leaves last": [
+        (("iy sx tz", "rx sy"), {}),
+        (("iy ix tx", "ey"), {}),
+        (("tx iy", "rx"), {}),
+        (("iy sx jz",), {"on_failure": "ask", "verdict": "skip"}),
+        (("iy",), {"turns": {0: "ex"}}),
+        (("iy bx", "ex"), {"turns": {0: "ez"}}),
+        (("iy", "rx"), {"turns": {0: "tx"}}),
+        (("sx ep bz",), {"turns": {0: "iy"}}),
+        (("ix",), {"turns": {0: "ex ez"}}),
+    ],
     "an advance": [
         (("ex", "sx"), {"advanced": "x"}),
         (("sx", "ex sy"), {"advanced": "x"}),
