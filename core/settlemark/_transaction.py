@@ -257,7 +257,16 @@ class Transaction(_Face):
         return _answer(run_sync(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs))))
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
-        """Return a group of calls that act in the order in which they are planned."""
+        """Return a group of calls that act in the order in which they are planned.
+
+        Args:
+            order: `"turn"`: those that run at once keep their order, and those that are held leave at the commit, what
+                cannot be undone last; one behind a held one runs in its place, unless they overlap. `"scopes"`: the
+                same, with the order of those on overlapping scopes alone. `"issued"`: all act in the order in which
+                they are planned, for what must not be done before something that cannot be undone: what is behind a
+                held one is held, too, and its failure behind one that has left is a partial commit.
+            because: why, for the record.
+        """
         return TurnFace(self, order, because)
 
     def commit(self) -> None:
@@ -302,7 +311,7 @@ class AsyncTransaction(_Face):
         )
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
-        """Return a group of calls that act in the order in which they are planned."""
+        """Return a group of calls that act in the order in which they are planned. See `Transaction.turn`."""
         return TurnFace(self, order, because)
 
     async def commit(self) -> None:

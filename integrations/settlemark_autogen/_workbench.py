@@ -49,7 +49,8 @@ class SettledWorkbench(WrappedWorkbench):
         agent: who uses it. In a team that is known; agents outside of one that share a run need names.
         effects: what the tools of others do: `{"search": "read"}`,
             `{"send_mail": {"kind": "irreversible", "scope": "mail:/{to}"}}` or a `Declaration`.
-        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each turn holds before its first call runs.
         approver: asked for a person's yes where a tool is declared with `approve=`; the settlement's by default. With

@@ -63,7 +63,8 @@ def settled_crew(
         settle: what settles together: the calls of a `"turn"`, of a `"task"`, or of the whole `"crew"`. What is
             irreversible leaves at the end of that, and a failure undoes all of it.
         effects: what tools do that do not say so themselves, by name.
-        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
 

@@ -64,7 +64,8 @@ class SequencedToolNode(ToolNode):
         settlement: settles each invocation; None for order and deduplication in memory.
         effects: what the tools of others do: `{"search": "read"}`,
             `{"send_mail": {"kind": "irreversible", "scope": "mail:/{to}"}}` or a `Declaration`.
-        order: `"turn"` keeps the order of all effects; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         settle: what settles together: each `"call"`, the calls of a turn (`"node"`), all of a `"superstep"`, when its
             checkpoint is stored (see `settled_checkpointer`), or all of a `"run"`.
         park: while a turn waits for a person's yes (`approve=`, an `interrupt`), `"keep"` leaves it open, and it holds

@@ -39,8 +39,8 @@ class Settled(AbstractCapability[Any]):
     The calls of one turn are one transaction. Their effects act in the order in which the model issued them; what is
     irreversible leaves when all have succeeded; the first that fails stops the later ones and undoes the earlier ones,
     and the model is told which. Reads run beside each other. A tool that is declared with `approve=` ends the run with
-    `DeferredToolRequests`, as one with `requires_approval=True` does, and calls issued behind it wait with it: they
-    run when `DeferredToolResults` answer it, and are in nobody's requests.
+    `DeferredToolRequests`, as one with `requires_approval=True` does, and calls issued behind it that may not act
+    before it wait with it: they run when `DeferredToolResults` answer it, and are in nobody's requests.
 
     Output functions and the tools of model providers are none of its business, nor is a toolset whose calls a
     durability capability has in its own journal.
@@ -55,7 +55,8 @@ class Settled(AbstractCapability[Any]):
             undone when one of its agents has failed, and was not run again. What waits for a person's yes stays open,
             with all that settles with it, in this process: only with `"turn"` can he answer in another one.
         effects: what the tools do, where they do not say it themselves: by the names that the model knows.
-        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
 

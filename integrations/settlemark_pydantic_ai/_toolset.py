@@ -66,7 +66,8 @@ class SettledToolset(WrapperToolset[Any]):
         run: the caller's id for the job, or a function of the run's context that returns it; the same id in another
             process is the same job begun again. Without one a job is known again by its message history.
         effects: what the tools do, where they do not say it themselves.
-        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each turn holds before its first call runs.
 

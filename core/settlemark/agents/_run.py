@@ -47,7 +47,8 @@ class AgentRun:
         run: the caller's id for the job. The same id in another process is the same job begun again: what it had
             decided is not done twice. None is a fresh one: then nothing can know the job again.
         settle: what settles together; see `Settles`.
-        order: `"turn"` keeps the order of all effects of a turn; `"scopes"` of those on overlapping scopes.
+        order: `"turn"` keeps the order of effects that run at once, and what is held leaves last; `"scopes"` that of
+            effects on overlapping scopes; `"issued"` that of all, also behind what cannot be undone.
         park: what becomes of a turn that waits for a person's yes: it is kept as it is, or split.
         may_touch: scopes that each transaction holds from its beginning.
         let_through: the framework's control flow: exceptions that put a turn aside, to be gone on with.

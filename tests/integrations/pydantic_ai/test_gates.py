@@ -242,18 +242,40 @@ async def test_an_answer_that_is_missing_is_an_error_as_with_stock_and_nothing_a
     assert world.log == ["book Ada"]
 
 
-async def test_a_yes_to_one_call_is_none_to_another_that_waited_behind_it_and_asks_in_its_own_body(world, settlement):
-    """It runs when the gated call before it has left: too late for its turn, which is named for what it is."""
-
+def tipping(world):
     @effect("reversible", scope="tip:/{what}", undo=lambda what: world.act(f"cancel {what}"))
     def tip(ctx: RunContext, what: str) -> str:
         if not ctx.tool_call_approved:
             raise ApprovalRequired
         return str(world.act(f"tip {what}"))
 
+    return tip
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_call_behind_a_gated_one_that_asks_in_its_own_body_asks_with_it_and_what_is_held_waits_for_both(
+    world, settlement, yes
+):
     clerk = agent(
-        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tip],
+        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tipping(world)],
         capabilities=[Settled(settlement)],
+    )  # fmt: skip
+
+    first = await clerk.run("go")
+    assert (asked(first), world.log) == ((["pay", "tip"], []), [])
+    await again(clerk, first, answered(pay_0=True, tip_1=yes))
+
+    assert world.log == (["tip porter", "pay hotel", "mail ada"] if yes else [])
+    assert clean(world, settlement)
+
+
+async def test_with_order_issued_a_yes_to_one_call_is_none_to_another_that_waited_behind_it_and_asks_in_its_own_body(
+    world, settlement
+):
+    """It runs when the gated call before it has left: too late for its turn, which is named for what it is."""
+    clerk = agent(
+        turns([("pay", "hotel"), ("tip", "porter"), ("mail", "ada")]), [*desk(world), tipping(world)],
+        capabilities=[Settled(settlement, order="issued")],
     )  # fmt: skip
 
     first = await clerk.run("go")
