@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from settlemark._errors import InternalError, LedgerError
 from settlemark._plain import plain, plain_json, plain_traceback, told
-from settlemark._wording import in_words, kind_of
+from settlemark._wording import in_words, is_a, kind_of
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -36,7 +36,7 @@ class Quote(str):  # noqa: SLOT000 - it brings what is told in its place
 def quote_of(error: BaseException) -> Quote:
     """Return an exception in words, as an argument of a log call; where they are withheld its class is told."""
     quote = Quote(in_words(error))
-    quote.instead = str(quote) if isinstance(error, _OURS) else f"{kind_of(error)} {WITHHELD}"
+    quote.instead = str(quote) if is_a(error, _OURS) else f"{kind_of(error)} {WITHHELD}"
     return quote
 
 
@@ -65,7 +65,7 @@ class _Shown(logging.Filter):
 def _shown(value: object, *, tells: bool) -> object:
     if isinstance(value, int | float):
         return value
-    if isinstance(value, BaseException) and not tells and not isinstance(value, _OURS):
+    if isinstance(value, BaseException) and not tells and not is_a(value, _OURS):
         return f"{kind_of(value)} {WITHHELD}"
     if isinstance(value, Quote) and not tells:
         return value.instead

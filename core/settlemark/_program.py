@@ -21,7 +21,7 @@ from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
-from settlemark._shield import closed
+from settlemark._shield import closed, locked, unlocked
 from settlemark._states import State, Tag
 from settlemark._telling import Telling
 from settlemark._text import CAUSE, prose
@@ -42,6 +42,7 @@ class _Local:
     @closed
     def __enter__(self) -> Protocol:
         self._ledger.lock.acquire()
+        locked()
         return self._ledger.protocol
 
     @closed
@@ -50,6 +51,7 @@ class _Local:
     ) -> None:
         woken = self._ledger.protocol.take_woken()
         self._ledger.lock.release()
+        unlocked()
         if woken:
             fire(woken)
 

@@ -340,7 +340,9 @@ _mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = WeakKeyDictionary()
 
 async def _together_async(request: Together) -> list[Ended]:
     """Run each program in a task of its own; a cancellation reaches all of them, and waits until they have ended."""
-    tasks = [asyncio.create_task(run_async(program), context=_outside()) for program in request.programs]
+    tasks = [
+        asyncio.create_task(awaited_to_its_end(run_async(program)), context=_outside()) for program in request.programs
+    ]
     interrupted = False
     while not all(task.done() for task in tasks):
         try:
@@ -354,11 +356,11 @@ async def _together_async(request: Together) -> list[Ended]:
     return [_task_ended(task) for task in tasks]
 
 
-def _task_ended(task: asyncio.Task[Any]) -> Ended:
+def _task_ended(task: asyncio.Task[Ended]) -> Ended:
     if task.cancelled():
         return Ended(None, asyncio.CancelledError())
-    error = task.exception()
-    return Ended(task.result() if error is None else None, error)
+    found: Ended = task.result()
+    return found
 
 
 def _carry(carried: Future[Ended], context: Context, act: Act) -> None:

@@ -47,6 +47,7 @@ _lifted: set[CodeType] = set()
 _wrapped: dict[int, Striking] = {}
 _put_off: dict[int, float] = {}
 _depth = 0
+_locks = 0
 
 
 def closed(function: _F) -> _F:
@@ -94,7 +95,7 @@ def refuse_too_deep() -> None:
 def raise_shield() -> bool:
     """Have signals met here, if this is the main thread, until as many calls of `lower_shield`; return whether."""
     global _depth  # noqa: PLW0603 - there is one main thread
-    if threading.get_ident() != threading.main_thread().ident:
+    if threading.get_ident() != _main():
         return False
     _depth += 1
     for number in _SIGNALS:
@@ -115,7 +116,7 @@ def lower_shield() -> None:
         if _put_off and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
             strike()
     finally:
-        if _depth == 0 and threading.get_ident() == threading.main_thread().ident:
+        if _depth == 0 and threading.get_ident() == _main():
             _unwrap()
 
 
@@ -135,7 +136,7 @@ def strike() -> None:
     Raises:
         BaseException: what a signal's handler raises.
     """
-    if threading.get_ident() != threading.main_thread().ident:
+    if threading.get_ident() != _main():
         return
     while _put_off:
         number, _ = _put_off.popitem()
@@ -167,7 +168,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _send_again(number: int) -> None:
     """Send a signal again until it has struck: where the engine lifts its shield it may be in no code of ours."""
-    main = threading.main_thread().ident
+    main = _main()
     while number in _put_off and main is not None:
         time.sleep(AGAIN_SECONDS)
         if number in _put_off and _getsignal(number) is _meet:
@@ -175,7 +176,27 @@ def _send_again(number: int) -> None:
                 signal.pthread_kill(main, number)
 
 
+def locked() -> None:
+    """Note that this thread holds a lock of the engine's: until `unlocked` no signal strikes here."""
+    global _locks  # noqa: PLW0603 - there is one main thread
+    if threading.get_ident() == _main():
+        _locks += 1
+
+
+def unlocked() -> None:
+    """Note that it has let go of it."""
+    global _locks  # noqa: PLW0603
+    if threading.get_ident() == _main():
+        _locks -= 1
+
+
+def _main() -> int | None:
+    return threading.main_thread().ident
+
+
 def _is_closed(frame: FrameType | None) -> bool:
+    if _locks:
+        return True
     while frame is not None:
         code = frame.f_code
         if code in _lifted:
@@ -186,4 +207,7 @@ def _is_closed(frame: FrameType | None) -> bool:
     return False
 
 
-__all__ = ["HEADROOM", "PUT_OFF_SECONDS", "closed", "lifted", "lower_shield", "raise_shield", "shielded", "strike"]
+__all__ = [
+    "HEADROOM", "PUT_OFF_SECONDS", "closed", "lifted", "locked", "lower_shield", "raise_shield", "refuse_too_deep",
+    "shielded", "strike", "unlocked",
+]  # fmt: skip

@@ -80,7 +80,7 @@ class Historian:
             return
         try:
             put(self._file)
-        except Exception as error:  # the protocol is in the midst of a step: nothing of a history may end it
+        except BaseException as error:  # the protocol is in the midst of a step: nothing of a history may end it
             self.close()
             _log.error(
                 "the history %s ends here, it cannot be written: %s", self._path, quote_of(error),

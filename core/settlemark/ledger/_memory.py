@@ -19,6 +19,7 @@ from settlemark._keys import new_ledger_id
 from settlemark._logs import log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
+from settlemark._shield import shielded
 from settlemark._states import FINISHED
 from settlemark._txn import fire
 from settlemark.ledger._acts import Acts
@@ -126,6 +127,7 @@ class MemoryLedger:
         except Exception as error:
             log_failure(_log, "an outcome could not be recorded", error, ledger=self.url)
 
+    @shielded
     def read(self, query: Callable[[Book], T]) -> T:
         """Return what a query finds."""
         with self.lock:

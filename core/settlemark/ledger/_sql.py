@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark._protocol import Protocol
+from settlemark._shield import shielded
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
@@ -202,6 +203,7 @@ class SqlLedger:
 
     # ---- steps
 
+    @shielded
     def now(self, step: Step[T]) -> T:
         """Take a step and return what it returns. Blocks."""
         answer = self.submit(step, durable=False)
@@ -219,6 +221,7 @@ class SqlLedger:
         if self._closed.alive:
             self._shared.later(step)
 
+    @shielded
     def read(self, query: Callable[[Book], T]) -> T:
         """Return what a query finds, after all that was given before. Blocks."""
         if not self._readonly:
