@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from settlemark._acting import NOBODY_KNOWS, TO_UNDO, Program, no_undo, undo
+from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, no_undo, undo
 from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
@@ -118,7 +118,7 @@ class Aborting(Asking, Freshening):
                 raise
             except BaseException as error:
                 interrupted = error
-        for effect in reversed(attempt.in_order()):
+        for effect in reversed(attempt.as_acted()):
             if txn.id == DETACHED:
                 return  # another worker goes on with it
             try:
@@ -286,7 +286,8 @@ class Aborting(Asking, Freshening):
         for effect in found:
             known = told_of(book, effect.key)
             if known is None:
-                effect.tag, effect.note = Tag.UNRESOLVED, NOBODY_KNOWS
+                named = (effect.note or "").startswith(ORPHANED)
+                effect.tag, effect.note = Tag.UNRESOLVED, effect.note if named else NOBODY_KNOWS
             else:
                 effect.outcome, effect.tag, effect.note = known.outcome, known.tag, known.note
         return [attempt.outcome(e, self._clock()) for e in found if e.outcome is Outcome.UNKNOWN]

@@ -26,6 +26,8 @@ CUT_OFF = "its process ended before the answer was recorded"
 SILENT = "its worker fell silent before the answer was recorded, and may still be sending it"
 TO_UNDO = "it happened after its transaction was undone, and is to be undone"
 """How the note of such an effect begins, until that is done."""
+ORPHANED = "decided before and not asked for again"
+"""How the note of an effect begins that no plan asks for any more: it was taken back, as far as it could be."""
 NOBODY_KNOWS = "nobody can tell whether it happened: ask the counterparty"
 
 
@@ -108,6 +110,8 @@ def perform(
         if doubt is None:
             return effect.result
     while True:
+        if current.effect is effect:
+            current._calls()  # noqa: SLF001 - what its tool calls within is expected anew
         try:
             act = Act(run, {}, current, final)
             result = yield act

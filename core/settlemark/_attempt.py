@@ -67,8 +67,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "adrift", "approver", "ask", "began", "concluding", "effects", "entering", "held_scopes", "hooks",
-        "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
+        "adrift", "again", "approver", "ask", "began", "concluding", "effects", "entering", "expected", "held_scopes",
+        "hooks", "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
         "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "stays", "suspended",
         "told_waiting", "txn", "wait", "waiters", "worker", "written",
     )  # fmt: skip
@@ -106,11 +106,13 @@ class Attempt:
         self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
         self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
+        self.expected: set[Path] = set()  # what was decided before, and is to be asked for again or taken back
         self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
         self.placed = 0
         self.worker = ""  # the name under which this process acts, or last acted, for it
+        self.again = 0  # how often it was entered again
         self.written = False
         self.suspended = False
         self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
@@ -152,9 +154,35 @@ class Attempt:
 
     def restart(self) -> None:
         """Expect its decisions anew, from the first: what was decided before is recalled."""
+        self.again += 1
         self.numbering = Numbering()
         self.park = None
         self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
+
+    # ---- what is to be decided again
+
+    def expect(self, base: Path = ()) -> None:
+        """Expect to be asked again for what was decided before, below a place."""
+        self.expected.update(path for path, effect in list(self.effects.items()) if _is_under(path, base, effect))
+
+    def keep(self, path: Path, call_id: str | None = None) -> None:
+        """Note that a decision stands, with all that was made of it: within it, in its place, or for the same call."""
+        for other in list(self.expected):
+            effect = self.effects.get(other)
+            same = call_id is not None and effect is not None and effect.call_id == call_id
+            if same or other[: len(path)] == path:
+                self.expected.discard(other)
+
+    def calls_again(self, effect: Effect) -> None:
+        """Note that the tool of an effect is called: what it called within an earlier time is to be asked for again."""
+        if effect.called and effect.path:
+            self.expect(effect.path)
+        effect.called += 1
+
+    def orphans(self, base: Path) -> list[Effect]:
+        """Return what was expected below a place and not asked for, in issuance order."""
+        paths = sorted(path for path in self.expected if path[: len(base)] == base)
+        return [self.effects[path] for path in paths if _may_stand(self.effects[path])]
 
     def next(self, txn: Txn) -> Attempt:
         """Return the attempt that comes after this one, on another transaction."""
@@ -185,7 +213,7 @@ class Attempt:
         if known is not None:
             effect.position = known.position
         else:
-            effect.position = self.placed
+            effect.position, effect.came = self.placed, self.again
             self.placed += 1
 
     @property
@@ -274,6 +302,7 @@ class Attempt:
                 self.payloads.learn(effect.payload, effect_key=earlier.key, tool=effect.declaration.tool)
                 earlier.arguments, earlier.given, earlier.payload = effect.arguments, effect.given, effect.payload
                 earlier.withheld = {}
+            self.expected.discard(effect.path)
             earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
             if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
                 earlier.declaration, earlier.missing = effect.declaration, None
@@ -286,6 +315,10 @@ class Attempt:
     def in_order(self) -> list[Effect]:
         """Return its effects in issuance order."""
         return [effect for _, effect in sorted(self.effects.items())]
+
+    def as_acted(self) -> list[Effect]:
+        """Return its effects in the order in which they acted: as issued, those of an earlier entering first."""
+        return sorted(self.in_order(), key=lambda effect: effect.came)
 
     def leaving(self) -> list[Effect]:
         """Return its held effects in the order in which they leave: what cannot be undone last, else as issued.
@@ -475,3 +508,13 @@ class Attempt:
 
 
 _QUOTES = ("cause", "verdict")
+_NOTHING = (Outcome.DROPPED, Outcome.UNDONE, Outcome.FAILED)
+
+
+def _may_stand(effect: Effect) -> bool:
+    """Whether there is something of an effect to be taken back."""
+    return effect.outcome not in _NOTHING and effect.tag is None
+
+
+def _is_under(path: Path, base: Path, effect: Effect) -> bool:
+    return len(path) > len(base) and path[: len(base)] == base and _may_stand(effect)

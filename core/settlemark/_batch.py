@@ -102,6 +102,8 @@ class Batch:
         self.undoes = undoes
         self.joined = part.joined
         self._numbering = part.numbering
+        if undoes and (within or not part.joined):
+            attempt.expect(part.numbering.base)
         self._resumable = resumable
         self._let_through = let_through
         self._within = within
@@ -323,6 +325,7 @@ class Batch:
 
     def absent(self, call: BatchCall) -> None:
         """Say that a call will not come: it was answered elsewhere, or was over in an earlier process."""
+        self.attempt.keep(call.placed.path, call.call_id)
         self._driver.leave(self._turn, call.seat, failed=False)
         self._arrived(call)
         self._wake()
@@ -400,6 +403,8 @@ class Batch:
 
     def _ending(self) -> Program:
         failed = any(call.failed is not None and not call.skipped for call in self.calls)
+        if self._within and not (failed or self._control or self._escaped):
+            yield from self._driver.take_back_orphans(self.attempt, self._numbering.base)
         if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
             if self.attempt.speculative and self.attempt.written:
                 yield from self._driver.flush()  # the framework keeps the answers, and asks no more

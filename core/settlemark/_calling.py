@@ -7,7 +7,7 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._aborting import Aborting
-from settlemark._acting import Program, in_doubt, perform
+from settlemark._acting import ORPHANED, Program, in_doubt, perform
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._door import through
@@ -21,7 +21,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
-from settlemark._states import State, Tag
+from settlemark._states import Reason, State, Tag
 from settlemark._text import KEY, identity
 from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
 from settlemark._wording import is_a
@@ -144,6 +144,8 @@ class Calling(Aborting):
         if effect.path in attempt.effects:
             yield from self._refuse_another_tool(attempt, txn, effect)
         earlier = attempt.resume(effect)
+        if earlier is not None:
+            yield from self._refuse_orphan(attempt, txn, earlier)
         if earlier is None:
             yield from self._checked(attempt, effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
@@ -175,6 +177,20 @@ class Calling(Aborting):
         with self.local as protocol:
             raise protocol.refusal(txn)
 
+    def _refuse_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        """Return when a decision that comes back was not taken back meanwhile.
+
+        Raises:
+            Refused: it was, and its key is used up: all of its transaction is undone.
+        """
+        if not (effect.note or "").startswith(ORPHANED) or effect.tag is not Tag.CLEAN:
+            return
+        tool = effect.declaration.tool
+        cause = f"{tool} was {ORPHANED}, taken back, and is asked for now: begin anew"
+        yield from self.abort(attempt, Reason.FAILED, cause=cause)
+        with self.local as protocol:
+            raise protocol.refusal(txn)
+
     @staticmethod
     def _checked(attempt: Attempt, effect: Effect) -> Program:
         """Return when a call's arguments are fit; else what its check raises is its failure, and it left no trace."""
@@ -195,6 +211,7 @@ class Calling(Aborting):
         """Hold an effect that is to be held, or have it act, unless it is known by now what came of it."""
         if effect.path in attempt.effects:
             if effect.outcome is Outcome.CONFIRMED:
+                attempt.keep(effect.path)  # with all that it called within
                 return effect.result
             if effect.note == SKIPPED:
                 raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
@@ -354,8 +371,11 @@ class Calling(Aborting):
                 effect.outcome = Outcome.DROPPED
                 self._note(attempt, [attempt.outcome(effect, self._clock())])
             raise
+        called = effect.called
         try:
             result = yield from self._perform(attempt, effect, let_through)
+            if effect.called == called:
+                attempt.keep(effect.path)  # its counterparty knew of it
             refined = _refined(effect)
         except GeneratorExit:
             raise

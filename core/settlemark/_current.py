@@ -61,6 +61,11 @@ class CurrentCall:
         if self._inside is not None:
             self._inside.over = True
 
+    def _calls(self) -> None:
+        """Note that its tool is called, perhaps again: what it called within, before, is to be asked for again."""
+        if self._inside is not None:
+            self._inside.attempt.calls_again(self._inside.effect)
+
     def _begun(self) -> CurrentCall:
         """Return it as it is when its tool begins: what joined an earlier try joins again under the same names."""
         if self._inside is not None:

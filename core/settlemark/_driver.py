@@ -76,7 +76,7 @@ class Driver(Parking, Rewinding):
             return None
         return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 
-    def begin(
+    def begin(  # noqa: PLR0913 - one keyword for each thing that may be said of a transaction
         self,
         name: str,
         run: str,
@@ -91,12 +91,14 @@ class Driver(Parking, Rewinding):
         ask: Ask | None = None,
         approver: Approver | None = None,
         comes_back: bool = False,
+        whole: bool = False,
         **placing: Unpack[Placing],
     ) -> Program:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
 
         `known` says that the name was chosen by the caller, so that the ledger may know it; `comes_back` that who
-        enters it again makes the same decisions again, and not others: what of them stays is not done twice.
+        enters it again makes the same decisions again, and not others: what of them stays is not done twice. `whole`
+        says that who enters it makes all of its decisions: what was decided before and is not asked for is taken back.
 
         Raises:
             Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
@@ -122,7 +124,10 @@ class Driver(Parking, Rewinding):
             same = protocol.named.get(name)
             if same is not None:
                 refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same)
-                return self._enter_again(protocol, book, same, build)
+                again = self._enter_again(protocol, book, same, build)
+                if whole and isinstance(again, Attempt):
+                    again.expect()
+                return again
             recorded = book.load(name) if known else None
             if recorded is not None and is_rewound(recorded):
                 raise rewound(name, recorded.epoch, (recorded.reason or "").partition(": ")[2])
@@ -203,6 +208,7 @@ class Driver(Parking, Rewinding):
             return attempt
         if attempt is None and same.state is State.OPEN and self._is_nobodys(same) and same not in self._coming():
             attempt = self._revived(protocol, book, same, build(same, same.attempt))
+            attempt.again = 1
             protocol.park(same, parked=False)
             return attempt
         return protocol.watch(same)
@@ -351,6 +357,7 @@ class Driver(Parking, Rewinding):
         decided = False
         while not decided:
             if winner is not None:
+                yield from self.take_back_orphans(winner)
                 yield from self._rest(winner)
             decided = yield from self._step(decide, durable=noted is not None)
         interrupted: BaseException | None = None

@@ -285,7 +285,8 @@ class Effect:
     many changes of tools there had been when this call was planned; None: it calls no tool that anybody
     registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
     among the held ones (`Leaves`). `sender` is who may still be sending it, or undoing it, for all that this process
-    knows: a worker that was buried meanwhile.
+    knows: a worker that was buried meanwhile. `called` is how often its tool was called, at least once by an earlier
+    process, and `came` in which of the times that its transaction was entered it was issued first.
     """
 
     declaration: Declaration
@@ -321,6 +322,8 @@ class Effect:
     turned: bool = False
     leaves: int = 0
     sender: str | None = None
+    called: int = 0
+    came: int = 0
 
     def __post_init__(self) -> None:
         """Have it leave last if it cannot be undone."""

@@ -266,6 +266,7 @@ class Gating(Calling):
     def _its_likeness(attempt: Attempt, effect: Effect, key: str) -> Effect:
         """Return the recorded likeness of a call that was approved with other arguments, able to run here."""
         likeness = next(found for found in attempt.effects.values() if found.key == key)
+        attempt.keep(likeness.path)
         if effect.remake is not None:
             made = effect.remake(effect, likeness.arguments)
             made.payload, made.path, made.call_id = _codec.encode(made.arguments), likeness.path, effect.call_id

@@ -36,6 +36,11 @@ class Numbering:
         self._read = read
         self._count = 0
 
+    @property
+    def base(self) -> Path:
+        """What the names of all these decisions begin with."""
+        return self._base
+
     def under(self, *numbers: int) -> Numbering:
         """Return the numbering of a part that has these numbers among the decisions.
 

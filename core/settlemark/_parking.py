@@ -64,6 +64,7 @@ class Parking(Recovering):
         Raises:
             Refused: it was undone meanwhile.
         """
+        yield from self.take_back_orphans(attempt)
         yield from self._quiesce(attempt, attempt.live)
         if attempt.live.state is not State.OPEN:
             with self.local as protocol:
@@ -90,6 +91,7 @@ class Parking(Recovering):
 
         Raises: as `commit`; nothing was split off then.
         """
+        yield from self.take_back_orphans(attempt)
         attempt.splinters = self._splinters(attempt)
         yield from self.commit(attempt)
 
@@ -152,6 +154,7 @@ class Parking(Recovering):
             else:
                 protocol.own(txn, self.ledger.worker)
                 self._come_to(book, attempt)
+            attempt.expected.clear()  # the answer is about what was parked, all of it
             protocol.park(txn, parked=False)
             return attempt
 

@@ -39,6 +39,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         payload=row.arguments,
         position=row.position,
         path=row.decision,
+        called=1,
         held=row.held,
         outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
         result=result,

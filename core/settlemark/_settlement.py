@@ -330,6 +330,7 @@ class Settlement(Operators):
             "retry": retry,
             "position": position,
             "guards": self.guards if prevent is None else self.guards.against(prevent),
+            "whole": True,
         }
 
     def run(
@@ -589,12 +590,12 @@ class Settlement(Operators):
         name that is entered again stands for the same decisions, as when a framework resumes: then what an aborted
         attempt did and could not undo is not done again, but answered from the record.
         """
-        options = self._options(name, run, may_touch, (), None, None, position=position)
+        options = self._options(name, run, may_touch, (), None, None, position=position) | {"whole": False}
         return self.driver.enter(**options, independent=False, comes_back=comes_back)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
         """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""
-        return Choice(self.driver, self._options(name, run, (), (), None, None, position=position))
+        return Choice(self.driver, self._options(name, run, (), (), None, None, position=position) | {"whole": False})
 
     def frontier(self, scope: str | Scope) -> int:
         """Return the epoch before which nothing more touches a scope, as far as this process knows by now.

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
-from settlemark._aborting import Aborting
 from settlemark._acting import Program, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
@@ -15,6 +14,7 @@ from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
 from settlemark._logs import about_txn
+from settlemark._orphans import Orphaning
 from settlemark._program import log, scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
@@ -28,7 +28,7 @@ _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
 _STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is no approval
 
 
-class Settling(Aborting, Splitting):
+class Settling(Orphaning, Splitting):
     """The part of a driver that commits."""
 
     def commit(self, attempt: Attempt, *, sealed: bool = False) -> Program:
@@ -48,6 +48,8 @@ class Settling(Aborting, Splitting):
 
     def _commit(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program:
         try:
+            if not sealed:
+                yield from self.take_back_orphans(attempt)
             yield from self._decide(attempt, txn, sealed=sealed)
         except (StateError, GeneratorExit):
             raise  # committed, or being committed, by somebody else: nothing moves

@@ -14,6 +14,7 @@ from settlemark._attempt import Attempt
 from settlemark._calling import give_back
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._freshness import Freshening, LiveRead
+from settlemark._nesting import Path
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason, State, Tag
@@ -44,6 +45,10 @@ class Splitting(Freshening):
         """Settle a transaction: see `Settling`."""
         raise NotImplementedError
 
+    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
+        """Take back what nobody asks for any more: see `Orphaning`."""
+        raise NotImplementedError
+
     def _splinters(self, attempt: Attempt) -> list[Splinter]:
         """Return what a transaction is split into, with each gate whatever was to leave after it."""
         groups: list[list[Effect]] = []
@@ -71,6 +76,7 @@ class Splitting(Freshening):
 
         Raises: as `commit`; nothing was split off then.
         """
+        yield from self.take_back_orphans(attempt)
         part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
         moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
         part.prepare(moved)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from settlemark import _codec
-from settlemark._acting import TO_UNDO
+from settlemark._acting import ORPHANED, TO_UNDO
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag
@@ -75,7 +75,7 @@ def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
         effect.outcome is Outcome.CONFIRMED
         and effect.tag is Tag.UNRESOLVED
         and (effect.note or "").startswith(TO_UNDO)
-        and (recorded.state in (State.ABORTED, State.ABORTING) or is_rewound(recorded))
+        and recorded.state in (*FINISHED, State.ABORTING)  # a committed one does without what no plan asked for
     )
 
 
@@ -212,7 +212,8 @@ class _Judged:
         self.undoable = undoable
         # Its part of an abort may be over before the whole is.
         partly = recorded.state is State.ABORTING and effect.tag is not None
-        self.undone = recorded.state is State.ABORTED or partly or is_rewound(recorded)
+        orphan = (effect.note or "").startswith(ORPHANED)
+        self.undone = recorded.state is State.ABORTED or partly or orphan or is_rewound(recorded)
 
     def change(
         self, outcome: Outcome, tag: Tag | None, note: str, *, result: str | None = None, error: str | None = None
