@@ -463,8 +463,9 @@ class Attempt:
         """Return the change that records its present state, and for whom it waits."""
         txn = self.live
         reason = txn.reason.value if txn.reason is not None else waiting
-        if txn.reason is not None and txn.detail.get("cause"):
-            reason = f"{reason}: {txn.detail['cause']}"
+        said = txn.detail.get("cause") or txn.detail.get("verdict")
+        if txn.reason is not None and said:
+            reason = f"{reason}: {said}"
         return StateChange(self.name, self.number, txn.state, txn.epoch, reason, at)
 
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:

@@ -10,7 +10,7 @@ from json import encoder
 from typing import Any, cast
 
 from settlemark._errors import PayloadError
-from settlemark._text import prose
+from settlemark._text import brief, prose
 
 # Python itself refuses to write integers much longer than this (4300 digits by default).
 _MOST_BITS = 13_000
@@ -92,7 +92,7 @@ def _check(value: Any, path: str, *, halves: bool = False) -> None:
                 raise PayloadError(f"{path} has the key {key!r}: JSON keys are strings", path=path)
             if not halves:
                 _check_text(key, path)
-            _check(item, f"{path}.{key}", halves=halves)
+            _check(item, f"{path}.{str.__str__(key)}", halves=halves)
         return
     if isinstance(value, list | tuple):
         for position, item in enumerate(cast("Any", value)):
@@ -110,7 +110,8 @@ def _check_text(text: str, path: str) -> None:
         str.encode(text)
     except UnicodeEncodeError:
         raise PayloadError(
-            f"{path} has a lone surrogate in {text!r}, half a character that no store can hold: replace it", path=path
+            f"{path} has a lone surrogate in {brief(text)}, half a character that no store can hold: replace it",
+            path=path,
         ) from None
 
 

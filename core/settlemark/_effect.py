@@ -442,7 +442,7 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         probe=_handler("probe", probe, tool, names),
         release=_handler("release", release, tool, names),
         check=_before("check", check, tool, names),
-        cost=cost,
+        cost=None if cost is None else prose(cost),
         keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
         may_touch=broad,
         refine=refine,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from settlemark import _codec
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._errors import Rejected, UsageError
+from settlemark._text import prose
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -152,7 +153,8 @@ def approval_of(answer: object) -> Approval:
         raise UsageError(f'"arguments" come with "edit", not with {decision!r}; nothing was run')
     if because is not None and not isinstance(because, str):
         raise UsageError(f'"because" is a text, not {because!r}; nothing was run')
-    return Approval(decision, cast("Mapping[str, Any] | None", arguments), because)
+    said = None if because is None else prose(because)
+    return Approval(decision, cast("Mapping[str, Any] | None", arguments), said)
 
 
 def asked(number: int | None) -> str:

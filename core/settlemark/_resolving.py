@@ -29,6 +29,7 @@ from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered, Recovering
 from settlemark._recovery import named, revive
 from settlemark._states import Reason, Tag
+from settlemark._text import CAUSE, prose
 from settlemark._txn import Mode, Txn
 from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction
@@ -123,7 +124,7 @@ class Resolving(Recovering):
     def _tell(change: OutcomeChange) -> None:
         level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
         data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
-        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(change.note or ""), extra=data)
+        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(prose(change.note or "", CAUSE)), extra=data)
 
     def _recorded_as(self, book: Book, key: str) -> Found:
         recorded = book.find(key)

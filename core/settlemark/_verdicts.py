@@ -18,6 +18,7 @@ from settlemark._acting import ORPHANED, TO_UNDO
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag
+from settlemark._text import prose
 from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction
 from settlemark.ledger._redaction import withheld
 from settlemark.ledger._unreadable import Unreadable
@@ -52,6 +53,10 @@ class Word:
     by: str
     at: float
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Take the note as it is recorded: it may be of a class of somebody's own."""
+        object.__setattr__(self, "note", prose(self.note))
 
     def __str__(self) -> str:
         """Say who, when and why, for a note."""
