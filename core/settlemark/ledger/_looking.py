@@ -114,8 +114,9 @@ class Look:
 def look_anyhow(url: str, *, namespace: str = "default") -> Generator[Look]:
     """Open a store to be looked at whatever its schema: only what is in every version may be asked of it."""
     from settlemark.ledger._sql import engine_to
+    from settlemark.ledger._supported import supported
 
-    engine = engine_to(sa.make_url(url), readonly=True, create=False)
+    engine = engine_to(supported(url), readonly=True, create=False)
     wire = wire_to(engine)
     try:
         wire.begin_to_read()

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark.ledger._contract import SCHEMA_VERSION
-from settlemark.ledger._failures import discreet, explain, shown, withhold
+from settlemark.ledger._failures import discreet, explain, shown
 from settlemark.ledger._schema import advise, check, described, lock, version_of
 from settlemark.ledger._sqlite import check_file, writing_engine
+from settlemark.ledger._supported import supported
 
 _FOLDER = Path(__file__).parent / "migrations"
 
@@ -67,13 +68,7 @@ def _closing(engine: sa.Engine) -> Generator[sa.Engine]:
 
 
 def _engine(url: str) -> sa.Engine:
-    try:
-        parsed = sa.make_url(url)
-    except (ArgumentError, ValueError) as error:
-        withhold(url, error)
-        raise LedgerError(
-            f"{shown(url)!r} is no ledger: name a file, or postgresql+psycopg://USER@HOST/DATABASE", url=shown(url)
-        ) from error
+    parsed = supported(url)
     if parsed.get_backend_name() != "sqlite":
         return discreet(sa.create_engine(parsed, hide_parameters=True))
     check_file(parsed)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark._protocol import Protocol
@@ -24,13 +24,14 @@ from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._encryption import Encryption
-from settlemark.ledger._failures import discreet, explain, shown, withhold
+from settlemark.ledger._failures import discreet, explain, shown
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._schema import prepare
 from settlemark.ledger._shared import LINGER_MOST_SECONDS, LINGER_SECONDS, LOOK_SECONDS, RETRY_SECONDS, Shared
 from settlemark.ledger._sqlite import check_file, reading_engine, writing_engine
+from settlemark.ledger._supported import refuse_alike, supported
 from settlemark.ledger._wire import wire_to
 
 LEASE_SECONDS = 30.0
@@ -117,13 +118,7 @@ class SqlLedger:
         self.url = url
         self._readonly = readonly
         try:
-            engine = engine_to(sa.make_url(url), readonly=readonly, create=create)
-        except (ArgumentError, NoSuchModuleError, ValueError) as error:
-            withhold(url, error)
-            raise LedgerError(
-                f"{shown(url)!r} is no ledger: use memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE",
-                url=shown(url),
-            ) from error
+            engine = engine_to(supported(url), readonly=readonly, create=create)
         except OSError as error:
             raise explain(url, error) from error
         except ModuleNotFoundError as error:
@@ -156,6 +151,7 @@ class SqlLedger:
         namespace = self._shared.namespace
         try:
             with self._shared.engine.connect() as connection, connection.begin():
+                refuse_alike(connection, self.url)
                 return prepare(connection, self.url, namespace=namespace, readonly=self._readonly, create=create)
         except SQLAlchemyError as error:
             raise explain(self.url, error) from error

@@ -1,0 +1,78 @@
+"""A ledger is kept where its promises were tried, and nowhere else: the others are refused before a table is made."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from settlemark import LedgerError, Settlement
+from settlemark._doctor import examine
+from settlemark.ledger import open_ledger
+from settlemark.ledger._migrating import migrate
+from settlemark.ledger._supported import refuse_version, supported
+
+OTHERS = (
+    "mysql://ada@localhost/x", "mysql+pymysql://ada@localhost/x", "mariadb+pymysql://ada@localhost/x",
+    "mssql+pyodbc://ada@localhost/x", "oracle+oracledb://ada@localhost/x", "duckdb:///{folder}/x.db",
+    "duckdb:///:memory:", "cockroachdb+psycopg://ada@localhost/x", "redshift+psycopg2://ada@localhost/x",
+    "snowflake://ada@localhost/x", "yugabytedb+psycopg2://ada@localhost/x", "postgres://ada@localhost/x",
+)  # fmt: skip
+DRIVERS = (
+    "sqlite+aiosqlite:///{folder}/x.db", "sqlite+pysqlcipher:///{folder}/x.db", "postgresql+psycopg2://ada@localhost/x",
+    "postgresql+asyncpg://ada@localhost/x", "postgresql+pg8000://ada@localhost/x",
+)  # fmt: skip
+OPENING = {
+    "Settlement": Settlement, "open_ledger": open_ledger, "migrate": migrate, "doctor": examine,
+    "read": lambda url: open_ledger(url, readonly=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("url", OTHERS)
+def test_another_store_is_refused_and_nothing_is_made(url, opening, tmp_path):
+    with pytest.raises(LedgerError, match="on which its promises were never tried: use memory:, sqlite:///FILE or p"):
+        OPENING[opening](url.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("url", DRIVERS)
+def test_another_driver_is_refused_with_the_one_to_write(url, opening, tmp_path):
+    with pytest.raises(LedgerError, match=r"write (sqlite\+pysqlite|postgresql\+psycopg):// in its place"):
+        OPENING[opening](url.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_without_a_driver_gets_the_one_that_was_tried():
+    urls = ("sqlite:///x.db", "postgresql://h/x", "postgresql+psycopg://h/x")
+    assert [supported(url).drivername for url in urls] == [
+        "sqlite+pysqlite", "postgresql+psycopg", "postgresql+psycopg",
+    ]  # fmt: skip
+
+
+def test_a_ledger_opens_where_no_driver_is_named(tmp_path, postgres_url):
+    for url in (f"sqlite:///{tmp_path}/x.db", postgres_url.replace("postgresql+psycopg://", "postgresql://")):
+        with Settlement(url) as settlement, settlement.transaction("t"):
+            pass
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        assert connection.execute("SELECT count(*) FROM settlemark_head").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        "PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu", "CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)",
+        "PostgreSQL 8.0.2 on i686-pc-linux-gnu, Redshift 1.0.77467", "PostgreSQL 9.4.26 (Greenplum Database 6.25.3)",
+        "PostgreSQL 13.0 (DuckDB v1.0)", "something else",
+    ],
+)  # fmt: skip
+def test_a_server_that_only_speaks_like_postgresql_is_refused(version):
+    with pytest.raises(LedgerError, match="its locks and isolation are not PostgreSQL's"):
+        refuse_version(version, "postgresql://h/x")
+
+
+def test_postgresql_is_none_of_these():
+    refuse_version(
+        "PostgreSQL 16.2 (Debian 16.2-1.pgdg120+2) on x86_64-pc-linux-gnu, compiled by gcc", "postgresql://h"
+    )
