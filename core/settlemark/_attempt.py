@@ -68,7 +68,8 @@ class Attempt:
 
     __slots__ = (
         "adrift", "again", "approver", "ask", "began", "concluding", "effects", "entering", "expected", "held_scopes",
-        "hooks", "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "payloads", "placed",
+        "hooks", "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "patient", "payloads",
+        "placed",
         "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "stays", "suspended",
         "told_waiting", "txn", "wait", "waiters", "worker", "written",
     )  # fmt: skip
@@ -121,6 +122,7 @@ class Attempt:
         self.splinters: list[Splinter] = []
         self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
         self.told_waiting = False
+        self.patient = True  # it stands in line where others lost a race
         self.concluding = False
         self.waiters: list[Ticket] = []
         self.began: Began | None = None  # what an observer was told of it

@@ -391,12 +391,15 @@ class Batch:
 
     def _settle(self) -> Program:
         try:
-            yield from self._ending()
-        except (Refused, InDoubt, PartialCommit) as refusal:
-            self.refusal = refusal
-        except Exception as error:
-            # Raised by whoever collects the answers, not by the bystander who came last.
-            self.broken = error
+            try:
+                yield from self._ending()
+            except (Refused, InDoubt, PartialCommit) as refusal:
+                self.refusal = refusal
+            except Exception as error:
+                # Raised by whoever collects the answers, not by the bystander who came last.
+                self.broken = error
+            if self.lost_race:
+                yield from self._driver.let_pass(self.attempt)  # it is begun again when it is settled
         finally:
             self.settled = True
             self._wake()

@@ -12,11 +12,11 @@ from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError
+from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError, WaitTimeout, WouldBlock
 from settlemark._failing import SKIPPED, Skipped, until_answered
 from settlemark._gates import REJECTED, because_in, is_asked, rejection
 from settlemark._leaving import Leaves
-from settlemark._program import scope_of
+from settlemark._program import Deadline, scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._scope import Scope
@@ -25,7 +25,7 @@ from settlemark._states import Reason, State, Tag
 from settlemark._text import KEY, identity
 from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
 from settlemark._wording import is_a
-from settlemark.ledger._contract import Book, RecordedEffect
+from settlemark.ledger._contract import Book, RecordedEffect, Step
 
 TURN_SECONDS = 600.0
 _KEY = "the key of a call, made of its transaction's name and the call's id,"
@@ -263,7 +263,7 @@ class Calling(Aborting):
     def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
         # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
         limit = max(attempt.wait, TURN_SECONDS)
-        deadline = self._monotonic() + limit
+        deadline = Deadline(limit)
         while True:
             with self.local as protocol:
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
@@ -279,7 +279,7 @@ class Calling(Aborting):
                 earlier.tickets.append(ticket)
             blocked = Blocked(attempt.live, earlier.scope or scope_of(attempt.run))
             sibling = f"{earlier.declaration.tool}, issued before it,"
-            yield from self._await(attempt, ticket, blocked, deadline, sibling, limit)
+            yield from self._await(attempt, ticket, blocked, deadline, sibling, whom=id(earlier), limit=limit)
 
     @staticmethod
     def why_stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
@@ -461,11 +461,12 @@ class Calling(Aborting):
         calls = [Call(txn, scope, mode, place, turned=turned, leaves=effect.leaves) for scope in effect.scopes]
         tool = effect.declaration
         planned = None if effect.bound is None else (tool.tool, tool.signature, effect.bound)
-        deadline: float | None = None
+        deadline = Deadline(attempt.wait)
 
         def admit(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | None:
             for call in calls:
-                blocked = None if call.admitted else protocol.admit(call, planned)
+                patient = () if attempt.patient else (False,)
+                blocked = None if call.admitted else protocol.admit(call, planned, *patient)
                 if blocked is not None:
                     return blocked, protocol.watch(blocked.holder, txn)
             if intends:
@@ -477,15 +478,9 @@ class Calling(Aborting):
             return None
 
         try:
-            while True:
-                found = yield from self._step(admit, durable=intends)
-                yield from self._tidy()
-                if found is None:
-                    break
+            while (found := (yield from self._tidied(admit, durable=intends))) is not None:
                 blocked, ticket = found
-                if deadline is None:
-                    deadline = self._monotonic() + attempt.wait
-                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+                yield from self._in_the_way(attempt, mode, blocked, ticket, deadline)
             if intends:
                 attempt.written = True
                 if txn.state is not State.OPEN:
@@ -499,6 +494,22 @@ class Calling(Aborting):
             attempt.told_waiting = False
             self._tell_waiting(attempt, None)
         return calls
+
+    def _tidied(self, step: Step[Any], *, durable: bool) -> Program:
+        found = yield from self._step(step, durable=durable)
+        yield from self._tidy()
+        return found
+
+    def _in_the_way(
+        self, attempt: Attempt, mode: Mode, blocked: Blocked, ticket: Ticket, deadline: Deadline
+    ) -> Program:
+        """Wait until whoever is in a call's way has moved; a read that stood in line in vain goes ahead."""
+        try:
+            yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+        except (WaitTimeout, WouldBlock):
+            if mode is not Mode.READ or not attempt.patient:
+                raise
+            attempt.patient = False
 
     def _take_out(
         self, attempt: Attempt, effect: Effect, calls: list[Call], mode: Mode, *, unrecorded: bool

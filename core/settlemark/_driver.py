@@ -20,12 +20,13 @@ from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import current_call
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
-from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, Wounded
+from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
 from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._logs import about_txn
 from settlemark._nesting import Inside, Part
 from settlemark._parking import Parking, follow
+from settlemark._program import Deadline
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
 from settlemark._refusals import rewound
@@ -33,7 +34,7 @@ from settlemark._requests import Act, Together, Wait
 from settlemark._rewinding import Rewinding
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
-from settlemark._txn import Placing, Ticket, Txn
+from settlemark._txn import Blocked, Placing, Ticket, Txn
 from settlemark._verdicts import is_rewound
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Fence, RecordedTransaction
@@ -382,6 +383,7 @@ class Driver(Parking, Rewinding):
         while True:
             tries -= 1
             try:
+                yield from self._line_up(attempt)
                 value = yield Act(body(Part(attempt, attempt.numbering)), {}, None)
                 yield from then(attempt)
             except (Stale, Wounded):
@@ -396,6 +398,45 @@ class Driver(Parking, Rewinding):
                 raise
             else:
                 return value
+
+    def _line_up(self, attempt: Attempt) -> Program:
+        """Wait, before one that lost a race begins again, for those who are before it on what it had read.
+
+        It saves an attempt that would be lost, and is no more than that: after its deadline it goes ahead.
+        """
+        txn = attempt.txn
+        deadline = Deadline(attempt.wait)
+        while txn is not None and txn.begins_again:
+            with self.local as protocol:
+                blocked = protocol.ahead(txn)
+                if blocked is None:
+                    return
+                ticket = protocol.watch(blocked.holder, txn)
+            try:
+                yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+            except (WaitTimeout, WouldBlock):
+                attempt.patient = False
+                return
+
+    def let_pass(self, attempt: Attempt) -> Program:
+        """Wait until whoever wounded an attempt is done: its work, begun anew before, would lose the race again.
+
+        It saves that, and is no more: after its deadline it lets the work go ahead.
+        """
+        txn = attempt.txn
+        if txn is None or txn.reason is not Reason.WOUNDED or txn.parent or txn.group:
+            return  # for one that is tied others may wait, and they be waited for by whoever wounded it
+        deadline, scope, name = Deadline(attempt.wait), txn.detail["scope"], txn.detail["holder"]
+        while True:
+            with self.local as protocol:
+                rival = protocol.named.get(name)
+                if rival is None or rival.parked:
+                    return
+                ticket = protocol.watch(rival)
+            try:
+                yield from self._await(attempt, ticket, Blocked(rival, scope), deadline, name, whom=name)
+            except (WaitTimeout, WouldBlock):
+                return
 
     def _retry(self, attempt: Attempt, *, last: bool) -> Program:
         """Return the attempt that took this one's place, once it is finished, or None."""

@@ -156,7 +156,7 @@ def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: 
     """Return whom a transaction waits for: until it commits, or with `rests` until its calls have returned."""
     waits = _waits(txn)
     for hold in txn.holds.values():
-        if hold.wants or (waits and not rests):
+        if hold.wants or (hold.lined and txn.begins_again) or (waits and not rests):
             match, position = index.match(hold.scope), txn.position
             while (below := index.below(match, HOLDS, position)) is not None:
                 position = below

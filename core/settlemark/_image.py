@@ -30,12 +30,12 @@ def image(protocol: Protocol) -> dict[str, Any]:
         "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
         "fenced": sorted(protocol.fenced), "changes": protocol.changes,
         "bindings": protocol.bindings, "revoked": sorted(protocol.revoked),
-        "sequence": versions.sequence, "base": versions.base, "limit": versions._limit,
+        "sequence": versions.sequence, "base": versions.base, "folded": versions.folded,
         "log": [
             [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
         ],
-        "plans": [[run, _reads(plan)] for run, plan in versions._plans.items()],
-        "live": [_txn_image(txn) for txn in protocol.live.values()],
+        "plans": [[run, _reads(plan), versions.standing(run)[1]] for run, plan in versions.plans.items()],
+        "live": [_txn_image(txn, versions) for txn in protocol.live.values()],
     }  # fmt: skip
 
 
@@ -43,20 +43,23 @@ def _reads(reads: dict[Scope, int]) -> list[Any]:
     return [[scope.text, seen] for scope, seen in reads.items()]
 
 
-def _txn_image(txn: Txn) -> dict[str, Any]:
+def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
+    low, late = versions.standing(txn)
     detail = {key: {"s": v.text} if isinstance(v, Scope) else v for key, v in txn.detail.items()}
     return {
         "id": txn.id, "since": txn.since, "moved": txn.moved,
         "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
         "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
-        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "low": txn.low,
+        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "low": low, "late": late,
+        "queues": txn.queues, "again": txn.begins_again, "writes": txn.writes,
         "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
         "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
         "reads": _reads(txn.reads), "plan": _reads(txn.plan),
         "guards": list(txn.guards), "tools": txn.tools, "acts": txn.acts,
         "preds": [[number, _reads(scopes)] for number, scopes in txn.preds.items()],
         "holds": [
-            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched, h.last_act]
+            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched, h.last_act,
+             h.lined]
             for h in txn.holds.values()
         ],
         "calls": [
@@ -76,7 +79,7 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
     known = _known(protocol)
     never = {args[0] for name, args, _ in tried if name == "own"}
     waiters = [txn for txn in known.values() if txn.watchers]
-    index = ScopeIndex()
+    index = ScopeIndex(protocol.index.clock)
     protocol.index = index
     protocol.next_epoch, protocol._serial, protocol._tick = found["epoch"], found["serial"], found["tick"]
     protocol.time, protocol.fenced = found["time"], set(found["fenced"])
@@ -172,11 +175,9 @@ def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
     again.calls = {number: copy(call) for number, call in txn.calls.items()}
     for call in again.calls.values():
         call.txn = again
-    if txn.low is not None:
-        low = txn.low
-        protocol.versions.forget(txn)
-        again.low = None
-        protocol.versions._note_reader(again, low)
+    low, late = protocol.versions.standing(txn)
+    protocol.versions.forget(txn)
+    protocol.versions.go_on(again, low, late=late)
     protocol._enter(again)
     protocol._join_group(again)
     protocol._aborted = [again if other is txn else other for other in protocol._aborted]
@@ -193,15 +194,14 @@ def _let_go(txn: Txn, reason: Reason) -> None:
 
 
 def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versions:
-    versions = Versions(index, plans=old._plan_limit)
+    versions = Versions(index, plans=old.plan_limit, floors=old.floors)
     for number, position, written, footprint in found["log"]:
         scopes, covered = [Scope.parse(text) for text in written], [Scope.parse(text) for text in footprint]
         versions.restore(number, (position[0], position[1]), scopes, covered)
     versions.sequence, versions.base = found["sequence"], (found["base"][0], found["base"][1])
-    versions._limit = found["limit"]
-    for run, plan in found["plans"]:
-        versions._plans[run] = _parsed(plan)
-        versions._add_low(run, versions._plans[run])
+    versions.folded = {kind: (at[0], at[1]) for kind, at in found.get("folded", {}).items()}
+    for run, plan, *late in found["plans"]:
+        versions.put_plan(run, _parsed(plan), late=any(late))
     return versions
 
 
@@ -221,6 +221,8 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.position = (data["position"][0], data["position"][1])
     txn.state = State(data["state"])
     txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
+    txn.queues, txn.begins_again = data.get("queues", False), data.get("again", False)
+    txn.writes = data.get("writes", txn.wrote)
     txn.reason = None if data["reason"] is None else Reason(data["reason"])
     detail: dict[str, Any] = data["detail"]
     txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}
@@ -232,17 +234,18 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.holds, txn.claims, txn.low = {}, 0, None
     protocol._enter(txn)
     protocol._order.add(txn.position)
-    if data["low"] is not None:
-        protocol.versions._note_reader(txn, data["low"])
+    protocol.versions.go_on(txn, data["low"], late=data.get("late", False))
     holds: dict[str, Hold] = {}
-    for text, since, declared, claims, granted, held, wants, readings, touched, *last_act in data["holds"]:
+    for text, since, declared, claims, granted, held, wants, readings, touched, *later in data["holds"]:
         scope = Scope.parse(text)
         path = protocol.index.enter(scope)
         hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
         hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
-        hold.readings, hold.touched, hold.last_act = readings, touched, sum(last_act)
+        hold.readings, hold.touched, hold.last_act = readings, touched, sum(later[:1])
         txn.claims += claims
         protocol.index.add_position(path, HOLDS, txn.position)
+        if any(later[1:]):
+            protocol._enter_line(hold)
         protocol._refresh(hold)
     calls, txn.calls = txn.calls, {}
     for number, text, mode, place, wanting, admitted, returned, since, *more in data["calls"]:

@@ -11,7 +11,7 @@ that one, and a departure wakes one waiter instead of all (10,000 waiters drain 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sortedcontainers import SortedList
@@ -25,20 +25,25 @@ Position = tuple[int, str]
 
 NOWHERE: Position = (0, "")
 
-HOLDS, ACTIVE = 0, 1
-BUSY, READING = 0, 1
+HOLDS, ACTIVE, LINE = 0, 1, 2
+BUSY, READING, LATE = 0, 1, 2
 
 # Below this a list's insertion (one memmove) beats the bookkeeping of a balanced structure.
 _LIST_LIMIT = 1024
 
 
 class Positions:
-    """An ordered multiset of positions."""
+    """An ordered multiset of positions.
 
-    __slots__ = ("items",)
+    Attributes:
+        left: when its smallest was last taken away, for who waits: no decision asks for it.
+    """
+
+    __slots__ = ("items", "left")
 
     def __init__(self) -> None:
         self.items: MutableSequence[Position] = []
+        self.left = 0.0
 
     def add(self, position: Position) -> None:
         """Insert one."""
@@ -99,10 +104,10 @@ class Node:
         self.parent = parent
         self.children: dict[str, Node] = {}
         self.uses = 0
-        self.own_positions: list[Positions | None] = [None, None]
-        self.all_positions: list[Positions | None] = [None, None]
-        self.own_sets: list[dict[Hold, None] | None] = [None, None]
-        self.all_sets: list[dict[Hold, None] | None] = [None, None]
+        self.own_positions: list[Positions | None] = [None, None, None]
+        self.all_positions: list[Positions | None] = [None, None, None]
+        self.own_sets: list[dict[Any, None] | None] = [None, None, None]
+        self.all_sets: list[dict[Any, None] | None] = [None, None, None]
         self.floor: Position = NOWHERE
         self.all_floor: Position = NOWHERE
         self.write = 0
@@ -120,13 +125,20 @@ class Match:
 
 
 class ScopeIndex:
-    """Holds, floors and versions by scope, asked by overlap."""
+    """Holds, floors and versions by scope, asked by overlap.
 
-    __slots__ = ("root", "wildcards")
+    Attributes:
+        clock: tells when whoever was first on a scope has left it.
+        lined: how many holds stand in a line.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("clock", "lined", "root", "wildcards")
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self.root = Node("", None)
         self.wildcards = 0
+        self.lined = 0
+        self.clock = clock or _no_clock
 
     # ---- nodes
 
@@ -207,14 +219,32 @@ class ScopeIndex:
         """Take a position away from a scope."""
         own = path[-1].own_positions[layer]
         assert own is not None
+        if layer == HOLDS:
+            self._note_leaving(path, position)
         own.discard(position)
         for node in path:
             found = node.all_positions[layer]
             assert found is not None
             found.discard(position)
 
-    def add_hold(self, path: list[Node], layer: int, hold: Hold) -> None:
-        """Enter a hold in one of the sets at its scope."""
+    def _note_leaving(self, path: list[Node], position: Position) -> None:
+        """Note when the first of a scope leaves it, as others may wait there: one alone tells nobody."""
+        everybody = path[0].all_positions[HOLDS]
+        if everybody is None or len(everybody.items) == 1:
+            return
+        now = self.clock()
+        for found in (path[-1].own_positions[HOLDS], *(node.all_positions[HOLDS] for node in path)):
+            if found is not None and found.items[0] == position:
+                found.left = now
+
+    def left(self, match: Match) -> float:
+        """Return when a holder that overlaps, and was first where it stood, last left."""
+        found = [node.own_positions[HOLDS] for node in match.ways]
+        found += [node.all_positions[HOLDS] for node in match.ends]
+        return max((positions.left for positions in found if positions is not None), default=0.0)
+
+    def add_hold(self, path: list[Node], layer: int, hold: object) -> None:
+        """Enter a hold, or what else is kept by scope, in one of the sets at its scope."""
         end = path[-1]
         own = end.own_sets[layer]
         if own is None:
@@ -226,7 +256,7 @@ class ScopeIndex:
                 found = node.all_sets[layer] = {}
             found[hold] = None
 
-    def drop_hold(self, path: list[Node], layer: int, hold: Hold) -> None:
+    def drop_hold(self, path: list[Node], layer: int, hold: object) -> None:
         """Take a hold out of one of the sets at its scope."""
         own = path[-1].own_sets[layer]
         assert own is not None
@@ -290,6 +320,15 @@ class ScopeIndex:
             found.sort(key=lambda hold: (hold.txn.position, hold.since))
         return found
 
+    def members(self, match: Match, layer: int) -> list[Any]:
+        """Return what overlaps in one of the sets, in no order."""
+        found: list[Any] = []
+        for node in match.ways:
+            found += node.own_sets[layer] or ()
+        for node in match.ends:
+            found += node.all_sets[layer] or ()
+        return found
+
     # ---- floors and versions: high-water marks
 
     def raise_floor(self, path: list[Node], position: Position) -> None:
@@ -322,3 +361,7 @@ class ScopeIndex:
         for node in match.ends:
             best = max(best, node.all_write)
         return best
+
+
+def _no_clock() -> float:
+    return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -56,6 +56,32 @@ class _Local:
             fire(woken)
 
 
+class Deadline:
+    """When a wait is given up: so many seconds after whom it waits for has last changed.
+
+    Attributes:
+        at: that time.
+    """
+
+    __slots__ = ("_seconds", "_whom", "at")
+
+    def __init__(self, seconds: float) -> None:
+        self.at = -inf
+        self._seconds = seconds
+        self._whom: Hashable = None
+
+    def moves(self, now: float, whom: Hashable, changed: float) -> bool:
+        """Count from then on, if whom it waits for has changed; return whether it has."""
+        if whom == self._whom:
+            return False
+        self._whom, self.at = whom, min(max(changed, self.at - self._seconds), now) + self._seconds
+        return True
+
+    def pass_by(self) -> None:
+        """Note that it has passed, whatever the clock says, until whom it waits for has changed."""
+        self.at = -inf
+
+
 class Programs(Telling):
     """The parts of a driver: a ledger whose protocol decides and which remembers, and who waits for whom.
 
@@ -86,7 +112,7 @@ class Programs(Telling):
         self.ledger = ledger
         self.local = _Local(ledger)
         self._clock = clock
-        self._monotonic = monotonic
+        self._monotonic = ledger.protocol.index.clock = monotonic
         self._prefix = _keys.prefix_of(ledger.id, namespace)
         self._namespace = namespace
         self._declaration = declaration
@@ -177,18 +203,30 @@ class Programs(Telling):
         attempt: Attempt,
         ticket: Ticket,
         blocked: Blocked,
-        deadline: float,
+        deadline: Deadline,
         holder: str,
+        whom: Hashable = None,
         limit: float | None = None,
     ) -> Program:
-        woken = False
+        """Wait until the ticket fires; `whom` says whom for, where that is not told by the scope.
+
+        Raises:
+            WaitTimeout: the deadline passed, and whom it waits for had not changed all the while.
+        """
         since = 0.0 if self.observer is None else self._monotonic()
         attempt.told_waiting = attempt.told_waiting or attempt.written
         self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
             self._tell_waiting(attempt, f"waiting for {holder}, which holds {blocked.scope}")
+        woken = False
         try:
-            woken = yield from self._listen(Wait(ticket, deadline - self._monotonic(), holder, blocked.scope.text))
+            first, _ = self._moved(attempt, blocked, deadline, whom, again=False)
+            moves = True
+            while moves and not woken:
+                seconds = deadline.at - self._monotonic()
+                woken = yield from self._listen(Wait(ticket, seconds, holder, blocked.scope.text))
+                if not woken:
+                    first, moves = self._moved(attempt, blocked, deadline, whom, again=True)
         finally:
             self.waiting.pop(ticket, None)
             self._tell_waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
@@ -196,13 +234,29 @@ class Programs(Telling):
                 with self.local as protocol:
                     protocol.unwatch(ticket, blocked.holder, attempt.live)
         if not woken:
+            deadline.pass_by()
             waited = attempt.wait if limit is None else limit
+            behind = "" if first in (holder, attempt.name) else f", behind {first}"
             raise WaitTimeout(
-                f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}:"
+                f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
                 " nothing was run; try again later, or raise wait=",
                 transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
                 waited=waited,
             )  # fmt: skip
+
+    def _moved(
+        self, attempt: Attempt, blocked: Blocked, deadline: Deadline, whom: Hashable, *, again: bool
+    ) -> tuple[str, bool]:
+        """Return the name of the first of those for whom is waited, and whether they have changed.
+
+        Looked at `again`, they may have changed some time ago: only those before the nearest one wake nobody.
+        """
+        now = self._monotonic()
+        if whom is not None:
+            return attempt.name, deadline.moves(now, whom, now)
+        with self.local as protocol:
+            first, left = protocol.first(attempt.live, blocked)
+        return first, deadline.moves(now, (blocked.holder.name, first), left if again else now)
 
     def _listen(self, wait: Wait) -> Program:
         """Wait, while the ledger looks for what other processes do."""

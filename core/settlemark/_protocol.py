@@ -10,6 +10,9 @@ Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), ti
   another's claim, undo or release, for an older one's held effect or waiting request, for a read
   in flight; an effect that cannot be undone cleanly waits for every older holder too.
 * *Read*: of settled state only; it waits for another's claim, undo or release.
+* *Line*: one that `queues`, and lost a race, waits before it begins again for every older holder of what it had read
+  or claimed. Until it is finished, a first read by another that queues waits for it there, and stands in that line
+  too. Nobody needs this to be right: it saves attempts that would be lost, and who waits too long goes ahead.
 * A touch that meets a younger's claim *wounds* the younger when the toucher held part of the scope
   first or holds a claim itself; otherwise the toucher is *restamped* above it. A touch below the
   floor is restamped. A restamp takes along, in order, the younger holders of what it claims.
@@ -47,14 +50,14 @@ from settlemark._errors import (
     StateError,
 )
 from settlemark._guards import ALL_ON, Guards
-from settlemark._index import ACTIVE, BUSY, HOLDS, READING, Match, Node, Position, Positions, ScopeIndex
+from settlemark._index import ACTIVE, BUSY, HOLDS, LINE, READING, Match, Node, Position, Positions, ScopeIndex
 from settlemark._picture import picture
 from settlemark._refusals import refusal
 from settlemark._scope import Scope, escape
 from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
 from settlemark._text import CAUSE, prose
 from settlemark._txn import AT_ONCE, Binding, Blocked, Call, Hold, Mode, Role, Ticket, Txn
-from settlemark._versions import LAST, Versions
+from settlemark._versions import FLOORS, LAST, Versions
 
 NOBODY = ""
 """The owner of a transaction whose worker is gone."""
@@ -101,7 +104,7 @@ class Protocol:
     (None, 'committed')
     """
 
-    def __init__(self, *, first_epoch: int = 1, plans: int = 10_000) -> None:
+    def __init__(self, *, first_epoch: int = 1, plans: int = 10_000, floors: int = FLOORS) -> None:
         self.next_epoch = first_epoch
         self.time = 0
         self.index = ScopeIndex()
@@ -121,7 +124,7 @@ class Protocol:
         self._serial = 0
         self._woken: list[Ticket] = []
         self._aborted: list[Txn] = []
-        self.versions = Versions(self.index, plans=plans)
+        self.versions = Versions(self.index, plans=plans, floors=floors)
 
     # ---- beginning
 
@@ -140,6 +143,7 @@ class Protocol:
         group: int = 0,
         role: Role = "",
         guards: Guards = ALL_ON,
+        queues: bool = False,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
 
@@ -167,7 +171,7 @@ class Protocol:
         self._serial = serial
         txn = Txn(
             serial, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group, role=role,
-            guards=Guards(*guards),
+            guards=Guards(*guards), queues=queues,
         )  # fmt: skip
         txn.since = self.time
         self._enter(txn)
@@ -232,10 +236,11 @@ class Protocol:
         return Call(txn, scope, mode, place)
 
     @step
-    def admit(self, call: Call, planned: tuple[str, str, int] | None = None) -> Blocked | None:
+    def admit(self, call: Call, planned: tuple[str, str, int] | None = None, patient: bool = True) -> Blocked | None:
         """Admit a request and return None, or return whom it waits for; ask again when they moved.
 
-        `planned` is the tool that was chosen, its signature, and how many changes of tools there had been then.
+        `planned` is the tool that was chosen, its signature, and how many changes of tools there had been then. One
+        that is not `patient` stands in no line.
 
         Raises:
             LateAppend: the transaction was sealed; it is aborted as a protocol violation.
@@ -252,6 +257,8 @@ class Protocol:
             self._plan_tool(txn, *planned)
         if not call.number:
             self._number(call)
+        txn.begins_again = False
+        txn.writes = txn.writes or mode is not Mode.READ
         if mode in AT_ONCE:
             self.refuse_changed(txn, planned=True)
         hold = call.hold or self._touch(txn, scope)
@@ -259,6 +266,8 @@ class Protocol:
         match = self._match(hold)
         self._meet_claims(txn, match)
         blocked = None if mode is Mode.HELD else self._blocked(txn, mode, match, scope)
+        if blocked is None and mode is Mode.READ and patient and self.index.lined:
+            blocked = self._stand_in_line(txn, hold, match)
         if (blocked is not None) is not call.wanting:
             call.wanting = blocked is not None
             call.since = call.since or self.time
@@ -378,10 +387,11 @@ class Protocol:
     def _touch(self, txn: Txn, scope: Scope, *, declared: bool = False) -> Hold:
         path = self.index.enter(scope)
         # No floor of the whole type reaches it: the common case, told by one look.
-        reached = self.versions.base >= txn.position or path[0].all_floor >= txn.position
+        versions, position = self.versions, txn.position
+        reached = versions.base >= position or path[0].all_floor >= position or bool(versions.folded)
         if reached and not (txn.holds and self._covered(txn, scope)):
             match = self.index.match(scope) if self.index.wildcards else Match(path[:-1], path[-1:])
-            if max(self.index.floor(match), self.versions.base) >= txn.position:
+            if versions.floor(scope, match) >= position:
                 self._restamp(txn)
         return self._hold_at(txn, scope, path, declared=declared)
 
@@ -452,6 +462,54 @@ class Protocol:
                 if hold.txn is not txn:
                     return Blocked(hold.txn, scope)
         return None
+
+    # ---- standing in line
+
+    @staticmethod
+    def _lines_up(txn: Txn) -> bool:
+        """Whether it may stand in a line: not who is tied, for those it is tied to may be behind others in it."""
+        return txn.queues and txn.guards.current and not (txn.parent or txn.group or txn.role)
+
+    def _enter_line(self, hold: Hold) -> None:
+        if not hold.lined:
+            hold.lined = True
+            self.index.lined += 1
+            self.index.add_position(hold.path, LINE, hold.txn.position)
+
+    def _stand_in_line(self, txn: Txn, hold: Hold, match: Match) -> Blocked | None:
+        """Return whom a read waits for because it would else be out of date before its transaction has committed."""
+        # Not while a read of it is in flight, of the same call perhaps: those ahead may wait for that one.
+        if txn.reading or hold.scope in txn.reads or not self._lines_up(txn):
+            return None
+        ahead = self._ahead(txn, match, LINE)
+        if ahead is None:
+            return None
+        self._enter_line(hold)
+        return Blocked(ahead, hold.scope)
+
+    def _ahead(self, txn: Txn, match: Match, layer: int) -> Txn | None:
+        """Return the nearest older one that works: nobody can tell when one comes back that was put aside."""
+        position = self.index.below(match, layer, txn.position)
+        while position is not None and self.live[position].parked:
+            position = self.index.below(match, layer, position)
+        return None if position is None else self.live[position]
+
+    def ahead(self, txn: Txn) -> Blocked | None:
+        """Return whom a transaction waits for before it begins again, or None; ask again when they moved."""
+        if not txn.begins_again or txn.state is not State.OPEN:
+            return None
+        for hold in txn.holds.values():
+            older = self._ahead(txn, self._match(hold), HOLDS) if hold.lined else None
+            if older is not None:
+                return Blocked(older, hold.scope)
+        return None
+
+    def first(self, txn: Txn, blocked: Blocked) -> tuple[str, float]:
+        """Return the name of the first of those for whom a transaction waits, and when one before it left."""
+        match = self.index.match(blocked.scope)
+        least = self.index.least(match)
+        first = blocked.holder if least is None or least >= txn.position else self.live[least]
+        return first.name, self.index.left(match)
 
     def _older(self, txn: Txn, match: Match, layer: int) -> Txn | None:
         position = self.index.below(match, layer, txn.position)
@@ -659,7 +717,7 @@ class Protocol:
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self.refusal(txn)
         self._move_state(txn, Event.SEAL)
-        txn.hooked = hooked
+        txn.hooked, txn.begins_again = hooked, False
         for hold in [h for h in txn.holds.values() if h.declared]:
             self._drop_hold(hold)
         self._wake(txn)
@@ -829,7 +887,7 @@ class Protocol:
     def _succeed(self, txn: Txn) -> None:
         again = Txn(
             self._next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
-            parent=txn.parent, group=txn.group, role=txn.role, guards=txn.guards,
+            parent=txn.parent, group=txn.group, role=txn.role, guards=txn.guards, queues=txn.queues,
         )  # fmt: skip
         txn.successor = again
         if self.chronicle is not None:
@@ -845,12 +903,18 @@ class Protocol:
         self.versions.forget(txn)
         self.versions.take_plan(again)
         again.holds, txn.holds = txn.holds, {}
+        lines_up = txn.writes and self._lines_up(again)  # what only looks need stand behind nobody
         for hold in again.holds.values():
             hold.txn = again
+            if lines_up and (hold.scope in txn.reads or hold.last_act):
+                self._enter_line(hold)
+                again.begins_again = True
             hold.declared, hold.last_act = True, 0
+        if again.begins_again:
+            self._tell_tied()
         self._wake(txn)
         self._part(txn)
-        self.versions.prune(self._order.least())
+        self.versions.prune(self._order.least(), len(self.live))
 
     def _part(self, txn: Txn) -> None:
         if not (txn.preds or txn.dependents):
@@ -919,6 +983,7 @@ class Protocol:
         txn.parked = parked
         if parked:
             txn.owner = NOBODY
+            self._wake(txn)  # nobody stands in line behind it any more
 
     @step
     def split(self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON, tools: Iterable[Any] = ()) -> Txn:
@@ -1038,7 +1103,11 @@ class Protocol:
 
     def floor(self, scope: Scope) -> int:
         """Return the epoch at or below which all on this scope is final; it never goes back."""
-        return max(self.index.floor(self.index.match(scope)), self.versions.base)[0]
+        match = self.index.match(scope)
+        exact, floor, least = self.index.floor(match), self.versions.floor(scope, match), self.index.least(match)
+        if floor == exact or least is None or floor < least:
+            return floor[0]
+        return max(exact[0], least[0] - 1)  # what is forgotten says nothing of those who have held it all the while
 
     def version(self, scope: Scope) -> int:
         """Return the number of the last committed write overlapping a scope, 0 for none still needed."""
@@ -1107,6 +1176,10 @@ class Protocol:
             index.drop_hold(path, BUSY, hold)
         if hold.reading:
             index.drop_hold(path, READING, hold)
+        if hold.lined:
+            hold.lined = False
+            index.lined -= 1
+            index.drop_position(path, LINE, txn.position)
         index.drop_position(path, HOLDS, txn.position)
         del txn.holds[path[-1]]
         index.leave(path[-1])
@@ -1125,7 +1198,7 @@ class Protocol:
         self.versions.forget(txn)
         self._wake(txn)
         self._part(txn)
-        self.versions.prune(self._order.least())
+        self.versions.prune(self._order.least(), len(self.live))
 
     def _restamp(self, txn: Txn) -> None:
         followers = sorted(self._behind(txn), key=lambda t: t.position)
@@ -1161,9 +1234,9 @@ class Protocol:
         for hold in txn.holds.values():
             index.drop_position(hold.path, HOLDS, old)
             index.add_position(hold.path, HOLDS, position)
-            if hold.active:
-                index.drop_position(hold.path, ACTIVE, old)
-                index.add_position(hold.path, ACTIVE, position)
+            for layer in (ACTIVE,) * hold.active + (LINE,) * hold.lined:
+                index.drop_position(hold.path, layer, old)
+                index.add_position(hold.path, layer, position)
         del self.live[old]
         self.live[position] = txn
         self._order.discard(old)

@@ -19,7 +19,7 @@ from settlemark._calling import returned
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, UsageError, WaitTimeout, Wounded
 from settlemark._logs import about
-from settlemark._program import log
+from settlemark._program import Deadline, log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
 from settlemark._recovery import named, revive
@@ -322,7 +322,7 @@ class Rewinding(Resolving):
     ) -> Program:
         """Claim every scope and, in the step that claims the last, decide; None when there is other work to undo."""
         txn = attempt.live
-        deadline = self._monotonic() + attempt.wait
+        deadline = Deadline(attempt.wait)
 
         def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | _Look | Literal["other"]:
             for call in (call for found in calls.values() for call in found):

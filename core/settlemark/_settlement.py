@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("settlemark")
 
+WaitFor = Literal["scopes", "nobody"]
+"""For whom a lost race makes wait: for those who are before on the same scopes, or nobody."""
 DEFAULT_URL = "sqlite:///settlemark.db"
 _RUN = "a run is the id of its job, the name of its transactions up to the first slash"
 _TOOL = "a tool is known by its name, a text"
@@ -303,6 +305,7 @@ class Settlement(Operators):
         approver: Approver | None = None,
         prevent: Level | Iterable[str] | None = None,
         retry: bool = False,
+        wait_for: WaitFor = "nobody",
         position: Position | None = None,
     ) -> dict[str, Any]:
         if name is not None:
@@ -328,12 +331,13 @@ class Settlement(Operators):
             "approver": approver or self._approver,
             "retries": self._retries,
             "retry": retry,
+            "queues": _checked_wait_for(wait_for) == "scopes",
             "position": position,
             "guards": self.guards if prevent is None else self.guards.against(prevent),
             "whole": True,
         }
 
-    def run(
+    def run(  # noqa: PLR0913 - one keyword for each thing a user may choose
         self,
         name: str,
         function: Callable[[Any], Any],
@@ -347,12 +351,18 @@ class Settlement(Operators):
         approver: Approver | None = None,
         prevent: Level | Iterable[str] | None = None,
         independent: bool = False,
+        wait_for: WaitFor = "scopes",
         tries: int = 20,
     ) -> Any:
         """Call `function(tx)` in a transaction and return its value; again on fresh state if it lost a race.
 
         A faulted call is retried too. With an async function, await the result. Inside another's tool call it
         joins that, as with `transaction`, and is called once: it is the caller that begins again.
+
+        After a lost race it is called again when those before it on what it had read are done: until then what it
+        reads would be out of date again. Where others stand in line so, its first reads wait with them. Neither wait
+        fails; after `wait=` without progress it goes ahead. With `wait_for="nobody"` it stands in no line: for what
+        mostly looks.
 
         Raises:
             Refused: undone for another reason, or `tries` races were lost. Else what `function` raises.
@@ -362,7 +372,7 @@ class Settlement(Operators):
         """
         options = self._options(
             name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent,
-            retry=True,
+            retry=True, wait_for=wait_for,
         )  # fmt: skip
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
@@ -870,6 +880,12 @@ def _checked_epoch(epoch: object) -> int:
     if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
         raise UsageError(f"epoch={epoch!r}: give a positive integer, as in tx.epoch")
     return epoch
+
+
+def _checked_wait_for(chosen: object) -> object:
+    if chosen not in get_args(WaitFor):
+        raise UsageError(f"wait_for={chosen!r}: choose {' or '.join(map(repr, get_args(WaitFor)))}")
+    return chosen
 
 
 def _checked_days(days: object, what: str = "retention") -> float:

@@ -15,7 +15,7 @@ from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, Set
 from settlemark._failing import Skipped, until_answered
 from settlemark._logs import about_txn
 from settlemark._orphans import Orphaning
-from settlemark._program import log, scope_of
+from settlemark._program import Deadline, log, scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._splitting import Splitting
@@ -94,7 +94,7 @@ class Settling(Orphaning, Splitting):
         """Wait for the calls still in flight: a seal promises that nothing is added after it."""
         if not attempt.in_flight():
             return
-        deadline = self._monotonic() + attempt.wait
+        deadline = Deadline(attempt.wait)
         while True:
             with self.local as protocol:
                 ticket = protocol.watch(txn)
@@ -102,10 +102,12 @@ class Settling(Orphaning, Splitting):
                     protocol.unwatch(ticket, txn)
                     return
                 blocked = Blocked(txn, next((hold.scope for hold in txn.holds.values()), scope_of(attempt.run)))
-            yield from self._await(attempt, ticket, blocked, deadline, "a call of its own that has not returned,")
+                out = frozenset(attempt.entering), txn.running, txn.reading
+            holder = "a call of its own that has not returned,"
+            yield from self._await(attempt, ticket, blocked, deadline, holder, whom=out)
 
     def _decide(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program:
-        deadline = self._monotonic() + attempt.wait
+        deadline = Deadline(attempt.wait)
         examined = unseen = False
 
         def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | Literal["later"] | None:

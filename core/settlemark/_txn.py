@@ -38,6 +38,7 @@ class Placing(TypedDict, total=False):
     group: int
     role: Role
     guards: Guards
+    queues: bool
 
 
 class Binding(NamedTuple):
@@ -72,8 +73,8 @@ def fire(tickets: Iterable[Ticket]) -> None:
 class Hold:
     """One transaction's hold on one scope, and what makes it more than a hold."""
 
-    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "last_act", "match", "path", "reading",
-                 "readings", "scope", "since", "touched", "txn", "wants")  # fmt: skip
+    __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "last_act", "lined", "match", "path",
+                 "reading", "readings", "scope", "since", "touched", "txn", "wants")  # fmt: skip
 
     def __init__(self, txn: Txn, scope: Scope, path: list[Node], since: int, *, declared: bool) -> None:
         self.txn = txn
@@ -91,6 +92,7 @@ class Hold:
         self.active = False
         self.busy = False
         self.reading = False
+        self.lined = False  # a race was lost here, or stands to be: those who come behind it may wait for it
         self.match = Match(path[:-1], path[-1:])  # what it overlaps while nobody holds a wildcard
 
 
@@ -130,6 +132,7 @@ class Txn:
     __slots__ = (
         "acts",
         "attempt",
+        "begins_again",
         "calls",
         "claims",
         "dependents",
@@ -150,6 +153,7 @@ class Txn:
         "plan",
         "position",
         "preds",
+        "queues",
         "reading",
         "reads",
         "reason",
@@ -163,6 +167,7 @@ class Txn:
         "successor",
         "tools",
         "watchers",
+        "writes",
         "wrote",
     )  # fmt: skip
 
@@ -180,6 +185,7 @@ class Txn:
         group: int = 0,
         role: Role = "",
         guards: Guards = ALL_ON,
+        queues: bool = False,
     ) -> None:
         self.id = serial
         self.owner = owner  # the worker that brings it to its end
@@ -187,6 +193,9 @@ class Txn:
         self.group = group  # the hold it works under; 0 for none
         self.role: Role = role
         self.guards = guards
+        self.queues = queues  # where a race was lost it stands in line
+        self.begins_again = False  # it stands in line before it does anything
+        self.writes = False  # it has asked to write
         self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `_early`
         self.dependents: set[int] = set()
         self.acts = 0  # how many of its effects have executed

@@ -3,23 +3,34 @@
 A version is the number of the last committed write overlapping a scope: numbers are compared, never
 values (ABA). A run's reads outlive the turn that made them, as its *plan*, until its next writing
 turn. Every commit goes to a log, and leaves it (with its floors and versions) when no unfinished
-position is below it and no read is older; one who never ends cannot make it grow without bound.
+position is below it and no read is older.
+
+Who stays behind for long (parked for a person, hung, a run that never wrote) keeps no log. When a
+write leaves the log before it has been seen by all, the reads that it makes out of date are told so,
+each once; what a reader never read is kept for nobody. Floors that leave so become one for their
+type of resource: whoever is below it is restamped at its next touch, which is always safe.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from settlemark._index import NOWHERE, Node, Position, Positions, ScopeIndex
+from settlemark._index import LATE, NOWHERE, Match, Node, Position, Positions, ScopeIndex
 from settlemark._scope import Scope
 from settlemark._txn import Hold, Txn
 
-EXPIRED = -1
-LOG_LIMIT = 100_000
+FLOORS = 16
+"""How many commits are remembered whoever stays behind, and for each unfinished transaction so many more."""
+TYPES = 64
+"""How many types of resource have a floor of their own that stands for forgotten ones."""
 LAST = "\U0010ffff"
 """The ordinal behind every other one of its epoch."""
+
+
+Reader = Txn | str
+"""Whose reads they are: an unfinished transaction's, or a run's that has not acted on them yet."""
 
 
 class Entry(NamedTuple):
@@ -32,25 +43,61 @@ class Entry(NamedTuple):
     paths: list[list[Node]]
 
 
+class _Read:
+    """A read by one who stays behind: told of each write that leaves the log, until one has made it out of date."""
+
+    __slots__ = ("path", "reader", "reads", "scope")
+
+    def __init__(self, reader: Reader, reads: dict[Scope, int], scope: Scope, path: list[Node]) -> None:
+        self.reader = reader
+        self.reads = reads
+        self.scope = scope
+        self.path = path
+
+
+def outdated(seen: int) -> int:
+    """Return the number that stands for a read which is known to be out of date.
+
+    >>> outdated(7), then(outdated(7)), then(7)
+    (-8, 7, 7)
+    """
+    return ~seen
+
+
+def then(seen: int) -> int:
+    """Return the number of the last write when a read was made, whatever is known of it by now."""
+    return seen if seen >= 0 else ~seen
+
+
 class Versions:
     """Numbers every committed write, and tells a read that is out of date.
+
+    Args:
+        index: where the scopes are.
+        plans: how many runs' plans are kept.
+        floors: see `FLOORS`.
 
     Attributes:
         sequence: the number of the last committed write.
         base: a floor under every scope: all at or below it is final, and forgotten one by one.
+        folded: floors under all scopes of a type.
+        plan_limit: how many runs' plans are kept.
     """
 
-    def __init__(self, index: ScopeIndex, *, plans: int) -> None:
+    def __init__(self, index: ScopeIndex, *, plans: int, floors: int = FLOORS) -> None:
         self.sequence = 0
         self.base: Position = NOWHERE
+        self.folded: dict[str, Position] = {}
+        self.floors = floors
         self._index = index
         self._log: deque[Entry] = deque()
-        self._limit = LOG_LIMIT
-        self._readers: dict[Txn, None] = {}
-        self._lows = Positions()
         self._plans: OrderedDict[str, dict[Scope, int]] = OrderedDict()
-        self._plan_lows = Positions()
-        self._plan_limit = plans
+        self.plan_limit = plans
+        # Who has not fallen behind the log, by the oldest of its reads; and the reads of who has.
+        self._lows = Positions()
+        self._low_of: dict[Reader, Position] = {}
+        self._reader: dict[str, Reader] = {}
+        self._late: dict[Reader, dict[tuple[int, Scope], _Read]] = {}
 
     @property
     def logged(self) -> int:
@@ -64,8 +111,14 @@ class Versions:
         if scope in txn.reads:
             return
         txn.reads[scope] = self.sequence
-        txn.plan.pop(scope, None)  # read anew: what an earlier turn saw no longer counts
-        self._note_reader(txn, self.sequence)
+        if txn.plan.pop(scope, None) is not None:  # read anew: what an earlier turn saw no longer counts
+            self._unwatch(txn, txn.plan, scope)
+        if txn.low is None or self.sequence < txn.low:
+            txn.low = self.sequence
+        if txn in self._late:
+            self._watch(txn, txn.reads, scope)
+        elif txn not in self._low_of:
+            self._follow(txn, self.sequence)
 
     def changed(self, txn: Txn, *, planned: bool) -> Scope | None:
         """Return a scope whose read is out of date; a run's plan counts for what writes only."""
@@ -73,23 +126,69 @@ class Versions:
             return None
         for reads in (txn.reads, txn.plan) if planned else (txn.reads,):
             for scope, seen in reads.items():
-                if seen == EXPIRED or self._index.version(self._index.match(scope)) > seen:
+                if seen < 0 or self._index.version(self._index.match(scope)) > seen:
                     return scope
         return None
 
-    def _note_reader(self, txn: Txn, seen: int) -> None:
-        if txn.low is None or seen < txn.low:
-            self.forget(txn)
-            txn.low = seen
-            self._lows.add((seen, ""))
-            self._readers[txn] = None
-
     def forget(self, txn: Txn) -> None:
         """Forget a transaction's reads: it is finished."""
-        if txn.low is not None:
-            self._lows.discard((txn.low, ""))
-            txn.low = None
-            del self._readers[txn]
+        txn.low = None
+        self._leave(txn)
+
+    def standing(self, reader: Reader) -> tuple[int | None, bool]:
+        """Return the write from which on the log is kept for a reader, if it is, and whether it has fallen behind."""
+        low = self._low_of.get(reader)
+        return (None if low is None else low[0]), reader in self._late
+
+    def go_on(self, txn: Txn, low: int | None, *, late: bool) -> None:
+        """Follow a transaction whose reads are known from elsewhere, as `standing` had it there."""
+        known = (*txn.reads.values(), *txn.plan.values())
+        txn.low = min(known, default=None)
+        if low is not None:
+            self._follow(txn, low)
+        elif late:
+            self._fall_behind(txn)
+
+    # ---- who is behind
+
+    def _follow(self, reader: Reader, seen: int) -> None:
+        """Keep the log for a reader from a write on, as long as there is room."""
+        key = f"r{reader}" if isinstance(reader, str) else f"t{reader.id}"
+        self._low_of[reader] = (seen, key)
+        self._reader[key] = reader
+        self._lows.add((seen, key))
+
+    def _leave(self, reader: Reader) -> None:
+        low = self._low_of.pop(reader, None)
+        if low is not None:
+            self._lows.discard(low)
+            del self._reader[low[1]]
+            return
+        for read in self._late.pop(reader, {}).values():
+            self._drop_read(read)
+
+    def _fall_behind(self, reader: Reader) -> None:
+        """Have each read of a reader told of the writes that leave the log."""
+        self._leave(reader)
+        self._late[reader] = {}
+        for reads in (self._plans[reader],) if isinstance(reader, str) else (reader.reads, reader.plan):
+            for scope in reads:
+                self._watch(reader, reads, scope)
+
+    def _watch(self, reader: Reader, reads: dict[Scope, int], scope: Scope) -> None:
+        if reads[scope] >= 0:
+            read = _Read(reader, reads, scope, self._index.enter(scope))
+            self._late[reader][id(reads), scope] = read
+            self._index.add_hold(read.path, LATE, read)
+
+    def _unwatch(self, reader: Reader, reads: dict[Scope, int], scope: Scope) -> None:
+        read = self._late[reader].pop((id(reads), scope), None) if reader in self._late else None
+        if read is not None:
+            self._drop_read(read)
+
+    def _drop_read(self, read: _Read) -> None:
+        self._index.drop_hold(read.path, LATE, read)
+        self._index.leave(read.path[-1])
 
     # ---- writing
 
@@ -109,11 +208,15 @@ class Versions:
     def advance(self, scope: Scope, position: Position) -> None:
         """Raise the floor of a scope, to which nothing was written."""
         # The base, too: a replica that began with an image knows no floor that was forgotten before.
-        if max(self._index.floor(self._index.match(scope)), self.base) >= position:
+        if self.floor(scope, self._index.match(scope)) >= position:
             return
         path = self._index.enter(scope)
         self._index.raise_floor(path, position)
         self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
+
+    def floor(self, scope: Scope, match: Match) -> Position:
+        """Return the position at or below which nobody may touch a scope anew."""
+        return max(self._index.floor(match), self.base, self.folded.get(scope.type, NOWHERE))
 
     def restore(self, number: int, position: Position, written: Iterable[Scope], covered: Iterable[Scope]) -> None:
         """Put an entry back into the log, as another replica has it."""
@@ -131,21 +234,35 @@ class Versions:
         """Return every read that a run has not acted on yet: (run, scope, number seen)."""
         return ((run, scope, seen) for run, plan in self._plans.items() for scope, seen in plan.items())
 
+    @property
+    def plans(self) -> Mapping[str, dict[Scope, int]]:
+        """The reads that each run has not acted on yet, the run that read last at the end."""
+        return self._plans
+
     def take_plan(self, txn: Txn) -> None:
         """Let a transaction go on from what its run has read before."""
         plan = self._plans.get(txn.run)
         if plan:
             txn.plan = dict(plan)
-            self._note_reader(txn, min(plan.values()))
+            self.go_on(txn, _oldest(plan), late=False)
+
+    def put_plan(self, run: str, plan: dict[Scope, int], *, late: bool = False) -> None:
+        """Keep a run's plan, behind all others."""
+        self._plans[run] = plan
+        oldest = _oldest(plan)
+        if late:
+            self._fall_behind(run)
+        elif oldest is not None:
+            self._follow(run, oldest)
+
+    def _take_out(self, run: str) -> dict[Scope, int]:
+        self._leave(run)
+        return self._plans.pop(run, {})
 
     def keep_plan(self, txn: Txn) -> None:
         """Keep what a transaction read for its run's next writing turn."""
-        plan = self._plans.pop(txn.run, {})
-        self._drop_low(txn.run, plan)
-        plan.update(txn.reads)
-        self._plans[txn.run] = plan
-        self._add_low(txn.run, plan)
-        if len(self._plans) > self._plan_limit:
+        self.put_plan(txn.run, {**self._take_out(txn.run), **txn.reads})
+        if len(self._plans) > self.plan_limit:
             self.drop_plan(next(iter(self._plans)))
 
     def consume_plan(self, txn: Txn) -> None:
@@ -153,73 +270,69 @@ class Versions:
         plan = self._plans.get(txn.run)
         if plan is None:
             return
-        self._drop_low(txn.run, plan)
         for scope, seen in (*txn.plan.items(), *txn.reads.items()):
             # What another turn of the run has read since then is still to be acted on.
-            if scope in plan and plan[scope] <= seen:
+            if scope in plan and then(plan[scope]) <= then(seen):
+                self._unwatch(txn.run, plan, scope)
                 del plan[scope]
-        if plan:
-            self._add_low(txn.run, plan)
-        else:
-            del self._plans[txn.run]
+        if not plan:
+            self._take_out(txn.run)
+        elif txn.run not in self._late:
+            self._leave(txn.run)
+            self.put_plan(txn.run, plan)
 
     def drop_plan(self, run: str) -> None:
         """Forget a run's plan: it was told what has changed."""
-        plan = self._plans.pop(run, None)
-        if plan:
-            self._drop_low(run, plan)
-
-    def _add_low(self, run: str, plan: dict[Scope, int]) -> None:
-        self._plan_lows.add((min(plan.values()), run))
-
-    def _drop_low(self, run: str, plan: dict[Scope, int]) -> None:
-        if plan:
-            self._plan_lows.discard((min(plan.values()), run))
+        self._take_out(run)
 
     # ---- forgetting
 
-    def prune(self, oldest: Position | None) -> None:
-        """Forget floors that every unfinished position is above, and writes that every reader has seen."""
-        if len(self._log) > self._limit:
-            self._compact()
+    def prune(self, oldest: Position | None, unfinished: int) -> None:
+        """Forget what nobody can need any more, and the oldest of what only those need who stay behind."""
+        room = self.floors * (1 + unfinished)
         while self._log:
             entry = self._log[0]
-            if oldest is not None and entry.position >= oldest:
-                return
-            if not self._seen_by_all(entry.number):
-                return
-            self._drop(self._log.popleft())
+            if len(self._log) <= room and not self._is_over(entry, oldest):
+                break
+            self._log.popleft()
+            self._tell_late(entry)
+            self._fold(entry, oldest)
+            for path in entry.paths:
+                self._index.leave(path[-1])
+        if self.folded:
+            self.folded = {kind: at for kind, at in self.folded.items() if oldest is not None and at >= oldest}
 
-    def _seen_by_all(self, number: int) -> bool:
-        reader, planned = self._lows.least(), self._plan_lows.above((EXPIRED, LAST))
-        return (reader is None or number <= reader[0]) and (planned is None or number <= planned[0])
+    def _is_over(self, entry: Entry, oldest: Position | None) -> bool:
+        low = self._lows.least()
+        return (oldest is None or entry.position < oldest) and (low is None or entry.number <= low[0])
 
-    def _drop(self, entry: Entry) -> None:
-        self.base = max(self.base, entry.position)
-        for path in entry.paths:
-            self._index.leave(path[-1])
+    def _tell_late(self, entry: Entry) -> None:
+        """Tell the reads that a write has made out of date, before it is forgotten."""
+        if not entry.written:
+            return
+        while (low := self._lows.least()) is not None and low[0] < entry.number:
+            self._fall_behind(self._reader[low[1]])
+        for scope in entry.written if self._late else ():
+            for read in self._index.members(self._index.match(scope), LATE):
+                seen = read.reads[read.scope]
+                if seen < entry.number:
+                    read.reads[read.scope] = outdated(seen)
+                    self._unwatch(read.reader, read.reads, read.scope)
 
-    def _compact(self) -> None:
-        """Cut a log that somebody who does not end keeps long down to what is needed.
-
-        Its floors become one for all (whoever is below is restamped at its next touch, which is
-        safe), plans expire (they count as changed: it fails closed), and only writes that overlap
-        what an unfinished transaction has read are kept.
-        """
-        for run, plan in self._plans.items():
-            self._drop_low(run, plan)
-            self._plans[run] = dict.fromkeys(plan, EXPIRED)
-            self._add_low(run, self._plans[run])
-        reads = [(s, n) for txn in self._readers for known in (txn.reads, txn.plan) for s, n in known.items()]
-        kept: deque[Entry] = deque()
-        for entry in self._log:
+    def _fold(self, entry: Entry, oldest: Position | None) -> None:
+        if oldest is None or entry.position < oldest:
             self.base = max(self.base, entry.position)
-            if any(seen < entry.number and scope.overlaps(w) for scope, seen in reads for w in entry.written):
-                kept.append(entry._replace(position=NOWHERE))
-            else:
-                self._drop(entry)
-        self._log = kept
-        self._limit = max(LOG_LIMIT, 2 * len(kept))
+            return
+        for scope in entry.covered:
+            self.folded[scope.type] = max(self.folded.get(scope.type, NOWHERE), entry.position)
+        if len(self.folded) > TYPES:
+            self.base = max(self.base, *self.folded.values())
+            self.folded = {}
 
 
-__all__ = ["EXPIRED", "LAST", "LOG_LIMIT", "Versions"]
+def _oldest(plan: dict[Scope, int]) -> int | None:
+    """Return the oldest of the reads that may yet turn out to be out of date."""
+    return min((seen for seen in plan.values() if seen >= 0), default=None)
+
+
+__all__ = ["FLOORS", "LAST", "Versions", "outdated", "then"]

@@ -1,4 +1,4 @@
-"""One who never ends cannot make the log grow: it is cut down, and every verdict stays what it was."""
+"""One who stays behind keeps no log: what it has read is told of what changed, and every verdict stays what it was."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Stale
-from settlemark import _versions as versions
+from settlemark._image import image, load
+from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._txn import Mode
+from settlemark._versions import FLOORS, TYPES
 
-LIMIT = 8
+WHOLE = 10**6
+"""So many commits that none is forgotten."""
+MANY = 32
 
 
 @pytest.fixture
-def short(monkeypatch, make_stage):
-    """A stage whose log is cut at a few commits."""
-    monkeypatch.setattr(versions, "LOG_LIMIT", LIMIT)
-    return make_stage()
+def short(make_stage):
+    """A stage whose log is short."""
+    return make_stage(floors=2)
 
 
 def write(stage, name, *scopes):
@@ -28,28 +31,101 @@ def write(stage, name, *scopes):
     stage.commit(txn)
 
 
-def many(stage, count=4 * LIMIT):
+def many(stage, count=MANY, scope="lamp:/{}"):
     """Let many others commit, each on a scope of its own."""
     for number in range(count):
-        write(stage, f"other {number}", f"lamp:/{number}")
+        write(stage, f"other {number}", scope.format(number))
 
 
-def test_a_log_that_an_unfinished_transaction_keeps_long_is_cut_and_one_floor_rises_for_all(short):
+def kept(stage):
+    """How many nodes, commits and texts a protocol keeps."""
+
+    def nodes(node):
+        return 1 + sum(nodes(child) for child in node.children.values())
+
+    return nodes(stage.protocol.index.root), stage.protocol.versions.logged, len(str(image(stage.protocol)))
+
+
+def open_one(stage, scope):
+    """One that reads a scope, writes elsewhere, and goes on holding both."""
+    idle = stage.begin("idle")
+    stage.read(idle, scope)
+    stage.write(idle, "door:/1")
+
+
+def split_off(stage, scope):
+    """One that waits for a person, depends on a scope and holds nothing."""
+    stage.protocol.split("idle", "idle", [Scope.parse(scope)])
+
+
+def over(stage, scope):
+    """A run that has read a scope, and may act on that in its next turn."""
+    reader = stage.begin("idle/1")
+    stage.read(reader, scope)
+    stage.commit(reader)
+
+
+@pytest.mark.parametrize(
+    ("stays", "read"),
+    [
+        *((open_one, scope) for scope in ("room:/a", "room:/*")),
+        *((stays, scope) for stays in (split_off, over) for scope in ("lamp:/**", "lamp:/*", "lamp:/7", "room:/a")),
+    ],
+)
+def test_what_is_kept_beside_one_who_stays_behind_does_not_grow(make_stage, stays, read):
+    stage = make_stage()
+    stays(stage, read)
+    many(stage, 20 * FLOORS)
+    before = kept(stage)
+    many(stage, 20 * FLOORS)
+    nodes, logged, text = kept(stage)
+    assert (nodes, logged) == before[:2]
+    assert logged <= 2 * FLOORS
+    assert text <= before[2] + 4 * FLOORS  # its numbers have more digits
+
+
+def test_of_very_many_types_the_forgotten_floors_become_one_for_all(short):
+    short.begin("idle")
+    many(short, 2 * TYPES, "lamp{}:/a")
+    assert len(short.protocol.versions.folded) <= TYPES
+    assert short.floor("lamp0:/a") == short.protocol.versions.base[0] > 1
+
+
+def test_of_what_one_keeps_long_the_floor_rises_for_all_of_its_type_and_no_other(short):
     idle = short.begin("idle")
     assert short.floor("lamp:/0") == 0
     many(short)
     log = short.protocol.versions
-    assert log.logged <= LIMIT + 1
-    assert idle.epoch < log.base[0] < short.protocol.next_epoch
-    assert short.floor("lamp:/never touched") == log.base[0]
-    assert [short.version(f"lamp:/{n}") for n in (0, 4 * LIMIT - 1)] == [0, 4 * LIMIT]
+    assert log.logged <= 4
+    assert idle.epoch < log.folded["lamp"][0] < short.protocol.next_epoch
+    assert short.floor("lamp:/never touched") == log.folded["lamp"][0]
+    assert (short.floor("room:/a"), log.base) == (0, (0, ""))
+    assert [short.version(f"lamp:/{n}") for n in (0, MANY - 1)] == [0, MANY]
 
 
-def test_without_the_cut_the_same_log_is_kept_and_no_floor_rises_for_others(make_stage):
-    stage = make_stage()
+def test_with_room_the_same_log_is_kept_and_no_floor_rises_for_others(make_stage):
+    stage = make_stage(floors=WHOLE)
     stage.begin("idle")
     many(stage)
-    assert (stage.protocol.versions.logged, stage.floor("lamp:/never touched")) == (4 * LIMIT, 0)
+    assert (stage.protocol.versions.logged, stage.floor("lamp:/never touched")) == (MANY, 0)
+
+
+def test_the_floor_of_what_it_has_held_all_the_while_is_not_said_to_have_passed_it(short):
+    old = short.begin("old")
+    short.write(old, "lamp:/its own")
+    many(short)
+    assert short.floor("lamp:/its own") < old.epoch < short.floor("lamp:/0")
+
+
+def test_one_that_is_below_the_floor_of_a_type_keeps_its_place_on_every_other(short):
+    old = short.begin("old")
+    short.write(old, "room:/a")
+    many(short)
+    was = old.position
+    short.write(old, "room:/b")
+    assert old.position == was
+    short.write(old, "lamp:/never touched")
+    assert old.position > was
 
 
 def test_one_that_is_left_below_the_floor_is_restamped_at_its_next_touch_and_commits(short):
@@ -57,10 +133,10 @@ def test_one_that_is_left_below_the_floor_is_restamped_at_its_next_touch_and_com
     short.write(old, "room:/a")
     many(short)
     was = old.position
-    short.write(old, "room:/b")
-    assert old.position > max(was, short.protocol.versions.base)
+    short.write(old, "lamp:/b")
+    assert old.position > max(was, short.protocol.versions.folded["lamp"])
     short.commit(old)
-    assert (old.state, short.floor("room:/b")) == (State.COMMITTED, old.epoch)
+    assert (old.state, short.floor("lamp:/b")) == (State.COMMITTED, old.epoch)
     assert (short.protocol.live, short.protocol.versions.logged) == ({}, 0)
 
 
@@ -102,7 +178,7 @@ def test_a_read_that_did_not_change_is_still_current_after_the_cut(short):
 SCOPES = ("price:/a", "price:/a/1", "price:/b", "price:/*", "price:/**", "bill:/a")
 
 
-def verdicts(stage, written, read, noise):
+def verdicts(stage, written, read, noise, *, loads):
     """Readers that began after the writers: which of them are stale when the writers and many others are done?"""
     writers = [(stage.begin(f"writer {n}"), scope) for n, scope in enumerate(written)]
     readers = [(stage.begin(f"reader {n}"), scopes) for n, scopes in enumerate(read)]
@@ -113,6 +189,8 @@ def verdicts(stage, written, read, noise):
         stage.write(writer, scope)
         stage.commit(writer)
     many(stage, noise)
+    if loads:
+        load(stage.protocol, image(stage.protocol))
     stale = []
     for number, (reader, _) in enumerate(readers):
         try:
@@ -123,7 +201,7 @@ def verdicts(stage, written, read, noise):
     for reader, _ in sorted(readers, key=lambda r: r[0].position):
         if not reader.finished:
             stage.commit(reader)
-    assert (stage.protocol.live, stage.protocol.versions.logged) == ({}, 0)
+    assert (stage.protocol.live, stage.protocol.versions.logged, stage.protocol.index.root.children) == ({}, 0, {})
     return stale
 
 
@@ -131,10 +209,9 @@ def verdicts(stage, written, read, noise):
     written=st.lists(st.sampled_from(SCOPES), max_size=4),
     read=st.lists(st.lists(st.sampled_from(SCOPES), max_size=3, unique=True), min_size=1, max_size=3),
     noise=st.integers(0, 30),
-    limit=st.integers(1, 12),
+    floors=st.integers(0, 4),
+    loads=st.booleans(),
 )
-def test_a_cut_log_calls_stale_exactly_what_the_whole_one_does(make_stage, written, read, noise, limit):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "LOG_LIMIT", limit)
-        cut = verdicts(make_stage(), written, read, noise)
-    assert cut == verdicts(make_stage(), written, read, noise)
+def test_a_short_log_calls_stale_exactly_what_the_whole_one_does(make_stage, written, read, noise, floors, loads):
+    cut = verdicts(make_stage(floors=floors), written, read, noise, loads=loads)
+    assert cut == verdicts(make_stage(floors=WHOLE), written, read, noise, loads=False)

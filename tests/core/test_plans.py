@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Stale, _versions
+from settlemark import Stale
 from settlemark._scope import Scope
 from settlemark._txn import Mode
+from settlemark._versions import FLOORS
 
 
 def turn(stage, name, *, reads=(), writes=(), **options):
@@ -165,15 +166,19 @@ def test_many_transactions_on_one_scope_leave_no_log(stage):
     assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)
 
 
-def test_a_plan_too_old_to_check_counts_as_changed(stage, monkeypatch):
-    monkeypatch.setattr(_versions, "LOG_LIMIT", 50)
-    stage.protocol.versions._limit = 50
-    turn(stage, "trip/1", reads=["price:/Ada"])
+@pytest.mark.parametrize("written", [None, "price:/Ada/today", "price:/**"])
+def test_a_plan_however_old_is_checked_exactly_and_keeps_no_log(stage, written):
+    turn(stage, "trip/1", reads=["price:/Ada", "price:/Bee"])
     for number in range(200):
         turn(stage, f"other {number}", writes=["room:/Bee"])
-    assert stage.protocol.versions.logged <= 51
-    with pytest.raises(Stale):
-        stage.ask(stage.begin("trip/2"), "room:/Ada", Mode.EAGER)
+        if number == 3 and written is not None:
+            turn(stage, "changer", writes=[written])
+    assert stage.protocol.versions.logged <= FLOORS
+    if written is None:
+        assert turn(stage, "trip/2", writes=["room:/Ada"]).finished
+    else:
+        with pytest.raises(Stale, match="price:/Ada"):
+            stage.ask(stage.begin("trip/2"), "room:/Ada", Mode.EAGER)
     assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)
 
 

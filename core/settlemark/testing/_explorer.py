@@ -74,6 +74,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
     guards: Guards = ALL_ON,
     turns: dict[int, str] | None = None,
     revoked: str = "",
+    queues: bool = True,
     limit: int = 200_000,
     first_violation: bool = False,
     store: Store | None = None,
@@ -104,6 +105,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         turns: operations that a second thread of a transaction does at any time, by number; with its own they are one
             turn, issued behind them.
         revoked: operations whose tool is revoked at any time.
+        queues: whether they stand in line where a race was lost, as `Settlement.run` has it.
         limit: the most states to visit.
         first_violation: stop at the first.
         store: makes the ledgers of several workers on a store, to whom the transactions are dealt out;
@@ -136,6 +138,7 @@ def explore(  # noqa: PLR0913 - each is one more thing that may happen at any mo
         guards=guards,
         turns={number: parse(text) for number, text in (turns or {}).items()},
         revoked=parse(revoked),
+        queues=queues,
     )
     result = Exploration()
     seen: set[Any] = set()

@@ -66,6 +66,7 @@ class Plan:
     guards: Guards
     turns: Mapping[int, Program]
     revoked: Program
+    queues: bool
 
     @property
     def weakened(self) -> bool:

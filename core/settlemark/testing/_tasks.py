@@ -48,6 +48,7 @@ class _Options(TypedDict):
     ask: Ask
     retries: Retries
     retry: bool
+    queues: bool
     guards: Guards
 
 
@@ -157,6 +158,7 @@ class Tasks(Operations):
         return {
             "known": False, "declared": (), "hooks": (), "wait": 1e9, "on_failure": self.plan.on_failure,
             "ask": self._ask, "retries": Retries(tries=2, first=0.0), "retry": retry and not task.end,
+            "queues": self.plan.queues,
             "guards": self.plan.guards,
         }  # fmt: skip
 
@@ -196,6 +198,7 @@ class Tasks(Operations):
         driver = self.driver_of(task)
         while True:
             try:
+                yield from driver._line_up(attempt)  # noqa: SLF001 - as `Driver.run` does
                 yield from self._work(task, attempt)
                 yield POINT
                 yield from self._put_aside(task, attempt) if task.end else driver.commit(attempt)
