@@ -12,9 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from world import Desk, tools  # the path is a line above
 
-from settlemark import Retries, Settlement
+from settlemark import LedgerError, Retries, Settlement
 from settlemark._errors import SettlemarkError
 
+PATIENCE = 30
 CELLS = ["p/a", "p/b", "p/c", "q/a", "q/b"]
 
 
@@ -33,7 +34,14 @@ def main(url, desk_path, seed, number, seconds, lease):
     draw = random.Random(f"{seed}-{number}-{time.time_ns()}")
     desk = Desk(desk_path)
     known = tools(desk)
-    settlement = Settlement(url, lease=lease, keep_open=0.0, wait=20.0, retries=Retries(first=0, most=0))
+    settlement, patience = None, time.monotonic() + PATIENCE
+    while settlement is None:
+        try:
+            settlement = Settlement(url, lease=lease, keep_open=0.0, wait=20.0, retries=Retries(first=0, most=0))
+        except LedgerError:  # it cannot be reached for the moment
+            if time.monotonic() > patience:
+                raise
+            time.sleep(0.2)
     print("ready", flush=True)
     deadline = time.monotonic() + seconds
     turn = 0

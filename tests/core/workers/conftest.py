@@ -35,14 +35,14 @@ class Crew:
         self.running = {}
         self.killed = 0
 
-    def start(self, number, seconds, *, seed=1):
+    def start(self, number, seconds, *, seed=1, env=None):
         """Start a worker that works for so many seconds, and return when it has joined the store."""
         asked = (self.url, self.home / "desk.db", seed, number, seconds, self.lease)
         command = [sys.executable, str(HERE / "agent.py"), *map(str, asked)]
         out = (self.home / f"worker-{number}").open("a")
         paths = os.pathsep.join([str(HERE.parents[2] / "core"), os.environ.get("PYTHONPATH", "")])
         worker = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": paths}
+            command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": paths, **(env or {})}
         )
         out.close()
         self.running[number] = worker

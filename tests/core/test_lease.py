@@ -1,0 +1,295 @@
+"""Who is thought dead, by whose clock; who may still be sending; and that silence is judged in one place alone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import settlemark
+from settlemark.ledger import _workers
+from settlemark.ledger._lease import Lease, Row, StoreTime, Watch
+from settlemark.testing import VirtualClock
+
+LEASE = 30.0
+ELSEWHERE = "web-2/1/2/3.4:812:1734373:token"
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+def watch(clock):
+    return Watch(clock.monotonic, quarantine=300.0)
+
+
+def row(beat=1, *, worker=ELSEWHERE, buried=False):
+    return Row(worker, beat, LEASE, buried)
+
+
+def look(watch, clock, seconds, *rows, every=10.0):
+    """Let so much time pass, and have it look all the time."""
+    for _ in range(int(seconds / every)):
+        clock.advance(every)
+        watch.look(rows)
+
+
+# ---- who is thought dead
+
+
+def test_at_a_first_look_nobody_is_dead_however_long_it_has_been_silent(watch):
+    watch.look([row()])
+    assert not watch.is_to_bury(row())
+
+
+def test_whose_beat_stands_still_for_its_whole_period_is_dead(watch, clock):
+    watch.look([row()])
+    look(watch, clock, LEASE - 10, row())
+    assert not watch.is_to_bury(row())
+    look(watch, clock, 10, row())
+    assert watch.is_to_bury(row())
+
+
+def test_whose_beat_moves_is_alive_and_its_period_begins_anew(watch, clock):
+    watch.look([row(1)])
+    look(watch, clock, LEASE - 10, row(1))
+    look(watch, clock, LEASE - 10, row(2))
+    assert not watch.is_to_bury(row(2))
+    assert not watch.is_to_bury(row(3))
+
+
+@pytest.mark.parametrize("away", [LEASE / 2 + 1, LEASE, 100 * LEASE])
+def test_a_time_in_which_nobody_looked_proves_nothing(watch, clock, away):
+    watch.look([row()])
+    look(watch, clock, LEASE - 10, row())
+    clock.advance(away)  # the store was away, or who looks was stopped
+    assert not watch.is_to_bury(row())
+    watch.look([row()])
+    assert not watch.is_to_bury(row())
+    look(watch, clock, LEASE - 10, row())
+    assert not watch.is_to_bury(row())
+    look(watch, clock, 10, row())
+    assert watch.is_to_bury(row())
+
+
+def test_whose_process_has_ended_here_is_dead_at_once(watch):
+    says = "from settlemark.ledger._workers import worker_name; print(worker_name())"
+    ended = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True).stdout.strip()
+    assert _workers.is_here(ended)
+    assert watch.is_to_bury(row(worker=ended))
+
+
+def test_it_looks_as_often_as_the_shortest_lease_that_it_watches_asks_for(watch, clock):
+    assert not watch.is_due()
+    watch.look([row(), Row("web-3/1/2/3.4:1:1:t", 1, 3.0, buried=False)])
+    assert watch.pace == 1.0
+    clock.advance(0.9)
+    assert not watch.is_due()
+    clock.advance(0.2)
+    assert watch.is_due()
+
+
+# ---- who may still be sending
+
+
+def test_one_elsewhere_may_be_sending_until_its_quarantine_has_been_watched(watch, clock):
+    watch.look([row(buried=True)])
+    look(watch, clock, 290, row(buried=True))
+    assert not watch.is_laid(row(buried=True))
+    look(watch, clock, 10, row(buried=True))
+    assert watch.is_laid(row(buried=True))
+    assert not watch.is_to_bury(row(buried=True))
+
+
+def test_its_quarantine_begins_when_it_is_buried_and_anew_after_a_gap(watch, clock):
+    watch.look([row()])
+    look(watch, clock, 290, row())
+    look(watch, clock, 20, row(buried=True))
+    assert not watch.is_laid(row(buried=True))
+    clock.advance(1_000)
+    watch.look([row(buried=True)])
+    assert not watch.is_laid(row(buried=True))
+
+
+def test_one_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(watch, clock):
+    mine = row(worker=_workers.worker_name(), buried=True)
+    watch.look([mine])
+    look(watch, clock, 10_000, mine)
+    assert not watch.is_laid(mine)
+
+
+# ---- one's own lease, and the store's time
+
+
+def test_ones_own_lease_is_fresh_for_two_thirds_of_it_from_before_it_was_asked_for(clock):
+    lease = Lease(LEASE, clock.monotonic)
+    assert (lease.is_held, lease.is_fresh()) == (False, False)
+    began = lease.now()
+    clock.advance(5)
+    lease.renewed(began)
+    assert (lease.is_held, lease.is_fresh()) == (True, True)
+    clock.advance(14.9)
+    assert lease.is_fresh()
+    clock.advance(0.2)
+    assert not lease.is_fresh()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no clock that goes on while it sleeps")
+def test_ones_own_lease_goes_on_while_the_machine_sleeps(monkeypatch):
+    slept = [0.0]
+    told = time.clock_gettime
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda which: told(which) + (slept[0] if which == time.CLOCK_BOOTTIME else 0)
+    )
+    lease = Lease(LEASE, time.monotonic)
+    lease.renewed(lease.now())
+    assert lease.is_fresh()
+    slept[0] = 3_600.0
+    assert not lease.is_fresh()
+
+
+def test_the_stores_time_goes_on_between_its_answers_and_never_back(clock):
+    told = StoreTime(Lease(LEASE, clock.monotonic))
+    told.told(1_000.0)
+    clock.advance(5)
+    assert told() == 1_005.0
+    told.told(900.0)  # somebody has set the store's clock
+    assert told() == 1_005.0
+    told.told(2_000.0)
+    assert told() == 2_000.0
+
+
+# ---- who is who
+
+
+def named(monkeypatch, **parts):
+    """Return the host that a worker is on, where the system tells these things."""
+    monkeypatch.setattr(_workers.socket, "gethostname", lambda: parts.get("name", "localhost"))
+    monkeypatch.setattr(_workers, "_machine_id", lambda: parts.get("machine", "m1"))
+    monkeypatch.setattr(_workers, "_boot_id", lambda: parts.get("boot", "b1"))
+    monkeypatch.setattr(_workers, "_namespace", lambda kind: parts.get(kind, 4026531836))
+    return _workers._host.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    "other", [{"machine": "m2"}, {"boot": "b2"}, {"pid": 7}, {"time": 7}], ids=lambda o: next(iter(o))
+)
+def test_a_worker_of_another_machine_boot_or_namespace_is_not_here_though_all_else_is_the_same(monkeypatch, other):
+    theirs = named(monkeypatch, **other)
+    ours = named(monkeypatch)
+    monkeypatch.setattr(_workers, "_host", lambda: ours)
+    assert _workers.is_here(f"{ours}:999999:1:t")
+    assert not _workers.is_here(f"{theirs}:999999:1:t")
+    assert not _workers.is_gone(f"{theirs}:999999:1:t")
+
+
+def test_a_name_that_the_host_is_given_anew_changes_nothing(monkeypatch):
+    before, ours = named(monkeypatch, name="a"), named(monkeypatch, name="b")
+    assert before != ours
+    monkeypatch.setattr(_workers, "_host", lambda: ours)
+    assert _workers.is_gone(f"{before}:999999999:1:t")
+
+
+def test_where_the_system_tells_no_boot_nobody_is_anybodys_neighbour(monkeypatch):
+    ours, theirs = named(monkeypatch, boot=""), named(monkeypatch, boot="")
+    monkeypatch.setattr(_workers, "_host", lambda: ours)
+    assert not _workers.is_here(f"{theirs}:1:1:t")
+    assert _workers.is_here(f"{ours}:{os.getpid()}::t")
+
+
+@pytest.mark.parametrize("name", ["", "web-3", "memory", "web-3/4026531836:812:1734373:13186bcd", "a/b:x:1:t", "::::"])
+def test_a_name_of_another_form_is_of_nobody_here(name):
+    assert (_workers.is_here(name), _workers.is_gone(name)) == (False, False)
+
+
+def test_a_process_that_is_hidden_from_us_is_not_gone(monkeypatch):
+    monkeypatch.setattr(_workers, "_started", lambda _process: None)
+    assert not _workers.is_gone(f"{_workers._host()}:1:12345:t")
+
+
+def test_a_name_fits_its_column(monkeypatch):
+    host = named(monkeypatch, name="n" * 300, machine="m" * 64, boot="b" * 36)
+    assert len(f"{host}:4194304:18446744073709551615:12345678") <= 255
+
+
+# ---- where clocks and silence come in: each place is listed with why it is none of the faults
+
+SOURCES = Path(settlemark.__file__).parent
+CLOCKS = re.compile(r"time\.(?:time|monotonic|clock_gettime|time_ns|monotonic_ns|perf_counter)\b|datetime\.now")
+DEATHS = re.compile(r"\bis_gone\(|\bis_here\(|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b")
+
+READ_BY = {
+    "ledger/_lease.py": "the door: a beat is watched on one's own monotonic clock",
+    "ledger/_acts.py": "how long `close` waits: one's own clock",
+    "ledger/__init__.py": "a default to be injected",
+    "ledger/_book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
+    "ledger/_memory.py": "a default to be injected: the store is this process",
+    "ledger/_sql.py": "a default to be injected",
+    "ledger/_wire.py": "how long a busy file is waited for: one's own clock",
+    "ledger/migrations/versions/v0002_shared_stores.py": "a note of when, for people",
+    "_settlement.py": "defaults to be injected",
+    "_shield.py": "deadlines: one's own clock",
+    "_doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
+    "_commands/_prune.py": "days of retention, by the host of who prunes",
+    "_commands/_doubts.py": "only looks",
+    "_commands/_export.py": "`--since`, as people say it",
+    "_commands/_recover.py": "how long the command waits: one's own clock",
+    "lint/_calls.py": "names of functions, as text",
+}
+"""Every file that reads a clock of its own accord; a new one has to say here why that decides about nobody else."""
+
+JUDGED_BY = {
+    "ledger/_lease.py": "the door",
+    "ledger/_workers.py": "whether a process of this very system has ended",
+    "ledger/_book.py": "asks the door, and writes what it says",
+    "ledger/_shared.py": "renews its own; leaves; loses its own when the log says so",
+    "ledger/_tables.py": "the columns",
+    "ledger/_looking.py": "shows to people, decides nothing",
+    "ledger/migrations/versions/v0001_release_0_1.py": "the columns",
+    "ledger/migrations/versions/v0002_shared_stores.py": "the columns",
+    "ledger/migrations/versions/v0003_edges.py": "the columns",
+    "_waiting.py": "shows to people, decides nothing",
+    "_commands/_waiting.py": "shows to people, decides nothing",
+    "_commands/_doubts.py": "shows to people, decides nothing",
+    "_doctor/_work.py": "shows to people, decides nothing",
+}
+"""Every file in which somebody's silence, or death, is spoken of."""
+
+
+def found(pattern):
+    """Return the files of the core in which something stands outside of comments and docstrings."""
+    counted = Counter()
+    for path in SOURCES.rglob("*.py"):
+        where = path.relative_to(SOURCES).as_posix()
+        if where.startswith("testing/"):
+            continue
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(
+                node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            ) and ast.get_docstring(node):
+                node.body[0] = ast.Pass()
+        counted[where] += len(pattern.findall(ast.unparse(tree)))
+    return {where for where, count in counted.items() if count}
+
+
+def test_every_place_that_reads_a_clock_is_listed_with_why_it_decides_about_nobody_else():
+    assert found(CLOCKS) == READ_BY.keys()
+
+
+def test_every_place_that_takes_silence_for_death_goes_through_one_door():
+    assert found(DEATHS) == JUDGED_BY.keys()
+
+
+def test_no_statement_compares_a_time_on_record_with_now():
+    comparing = re.compile(r"_seconds\s*[<>]=?\s*\{clock\}|\{clock\}\s*[<>]=?\s*\w+_seconds")
+    assert found(comparing) == set()

@@ -1,0 +1,277 @@
+"""A worker that stops anywhere, is thought dead and comes back: what it did after all is undone or named, not doubled.
+
+It is stopped at one exact point, in a thread. Time is virtual: its own stands still, so it beats no more; that of who
+observes it goes on. It seems to be on this host, where it is seen to be alive, or on another, where nothing is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from settlemark import Retries, Settlement, current_call, effect
+from settlemark._errors import SettlemarkError
+from settlemark.ledger import _workers
+from settlemark.testing import VirtualClock
+
+LEASE, QUARANTINE, PATIENCE = 30.0, 90.0, 30
+
+POINTS = (
+    "before the intent",
+    "between the intent and the act",
+    "inside the act",
+    "between the act and the outcome",
+    "before a release",
+    "inside a release",
+    "between a release and its outcome",
+    "before an undo",
+    "inside an undo",
+    "between an undo and its outcome",
+)
+
+
+class Point:
+    """Where a worker stops once, until it is told to go on."""
+
+    def __init__(self, name):
+        self.name = name
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def stop(self, name):
+        if name == self.name and not self.reached.is_set():
+            self.reached.set()
+            assert self.go_on.wait(PATIENCE)
+
+
+class Office:
+    """A counterparty with a log of its own: what was done and undone, under which key."""
+
+    def __init__(self):
+        self.log = []
+
+    def knows(self, verb, key):
+        return "done" if (verb, key) in self.log and ("cancel", key) not in self.log else None
+
+    def tools(self, point):
+        """The tools as one worker has them: `point` is where it stops."""
+
+        def check(room):
+            point.stop("before the intent")
+
+        def cancel(key):
+            point.stop("inside an undo")
+            self.log.append(("cancel", key))
+            point.stop("between an undo and its outcome")
+
+        @effect(
+            "reversible", scope="room:/{room}", undo=cancel, probe=lambda key: self.knows("book", key), check=check,
+            name="book",
+        )  # fmt: skip
+        def book(room):
+            point.stop("inside the act")
+            self.log.append(("book", current_call().key))
+            point.stop("between the act and the outcome")
+            return "done"
+
+        @effect("irreversible", scope="mail:/{to}", probe=lambda key: self.knows("mail", key), name="mail")
+        def mail(to):
+            point.stop("inside a release")
+            self.log.append(("mail", current_call().key))
+            point.stop("between a release and its outcome")
+            return "done"
+
+        return book, mail
+
+
+class Failed(Exception):
+    """The job's own failure: everything is undone."""
+
+
+@pytest.fixture
+def clocks():
+    return VirtualClock(), VirtualClock()
+
+
+@pytest.fixture
+def office():
+    return Office()
+
+
+@pytest.fixture
+def silent(shared_url, office, clocks, monkeypatch):
+    """Have a worker stop at a point, and be thought dead; return it, who observes it, and what its caller was told."""
+    opened, points, threads = [], [], []
+
+    def settle(clock, host=None, **options):
+        with monkeypatch.context() as patched:
+            if host is not None:
+                patched.setattr(_workers, "_host", lambda: host)
+            made = Settlement(
+                shared_url, lease=LEASE, quarantine=QUARANTINE, keep_open=0, wait=PATIENCE,
+                monotonic=clock.monotonic, retries=Retries(first=0, most=0), **options,
+            )  # fmt: skip
+        made.driver.on_doubt = None  # the test asks
+        opened.append(made)
+        return made
+
+    def play(at, *, elsewhere):
+        point = Point(at)
+        points.append(point)
+        worker = settle(clocks[0], "elsewhere/1/2/3.4" if elsewhere else None)
+        _stop_between(worker, point, monkeypatch)
+        told = []
+
+        def job(tx):
+            tx.call(book, room="a")
+            tx.call(mail, to="x")
+            if "undo" in at:
+                raise Failed
+
+        book, mail = office.tools(point)
+
+        def work():
+            try:
+                worker.run("job", job)
+                told.append("ok")
+            except (SettlemarkError, Failed) as error:
+                told.append(type(error).__name__)
+
+        thread = threading.Thread(target=work)
+        threads.append(thread)
+        thread.start()
+        assert point.reached.wait(PATIENCE)
+        observer = settle(clocks[1])
+        office.tools(Point(None))  # what the observer knows
+        lost = worker.ledger.worker
+        watch(observer, clocks[1], LEASE)
+        assert all(txn.owner != lost for txn in observer.protocol.live.values())
+
+        def back():
+            point.go_on.set()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+            return told
+
+        return observer, back
+
+    yield play
+    for point in points:
+        point.go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    for made in opened:
+        made.close()
+
+
+def _stop_between(worker, point, monkeypatch):
+    """Have it stop, too, where no function of the user's is called."""
+    driver = worker.driver
+    for name, at in (("_perform", "between the intent and the act"), ("_release", "before a release"),
+                     ("_take_back", "before an undo")):  # fmt: skip
+        original = getattr(driver, name)
+
+        def first(*args, original=original, at=at, **options):
+            point.stop(at)
+            return (yield from original(*args, **options))
+
+        monkeypatch.setattr(driver, name, first)
+
+
+def watch(observer, clock, seconds):
+    """Let time pass for an observer that looks often enough, and have it end what it finds."""
+    for _ in range(int(seconds / (LEASE / 3)) + 3):
+        clock.advance(LEASE / 3)
+        observer.recover(keep_open=0)
+
+
+def ask_all(settlement):
+    """Have what is in doubt asked about now, and what came too late undone."""
+    for _ in range(3):
+        settlement.driver._asked.clear()
+        settlement.recover(keep_open=0)
+        settlement.transactions()
+
+
+def untrue(office, settlement, *, undone_again=False):
+    """Return how the record contradicts the counterparty's log, or leaves unsaid what has to be.
+
+    An undo may be begun again by who thinks that its worker is dead, as after a crash: undos bear that.
+    """
+    wrong = []
+    named = {left.key for left in settlement.residue()} | {doubt.key for doubt in settlement.in_doubt()}
+    recorded = settlement.transactions()
+    for each in recorded:
+        for found in each.effects:
+            key, tool = found.row.key, found.row.tool
+            done, undone = office.log.count((tool, key)), office.log.count(("cancel", key))
+            stays = done - min(done, undone)
+            if done > 1 and key not in named:
+                wrong.append(f"{key} happened {done} times, and nobody says so")
+            if undone > done and not undone_again:
+                wrong.append(f"{key} was undone {undone} times")
+            if key in named or "/mend/" in key:
+                continue
+            if stays != (1 if found.outcome == "confirmed" else 0) or found.outcome in ("intended", "unknown"):
+                wrong.append(f"{key} is {found.outcome} ({found.tag}) on record, and {stays} of it stays")
+    known = {found.row.key for each in recorded for found in each.effects}
+    wrong += [f"{entry} is on no record" for entry in office.log if entry[1] not in known]
+    if settlement.protocol.live:
+        wrong.append(f"unfinished: {[txn.name for txn in settlement.protocol.live.values()]}")
+    return wrong
+
+
+def times(office, verb):
+    return sum(entry[0] == verb for entry in office.log)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("at", POINTS)
+def test_what_a_silent_worker_does_when_it_comes_back_is_undone_or_stands_once(silent, office, at, elsewhere):
+    observer, back = silent(at, elsewhere=elsewhere)
+    before = list(office.log)
+    observer.recover(keep_open=0)
+    assert office.log == before, "nothing was sent again while it may still be sending"
+    told = back()
+    ask_all(observer)
+    assert untrue(office, observer) == []
+    assert observer.residue() == []
+    assert observer.in_doubt() == []
+    assert told in (["LeaseLost"], ["Failed"])
+    assert times(office, "mail") == (1 if "release" in at else 0)
+    assert times(office, "book") - times(office, "cancel") == (1 if "release" in at else 0)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("at", POINTS)
+def test_elsewhere_it_is_believed_to_be_dead_after_the_quarantine_and_one_that_is_not_names_what_it_doubled(
+    silent, office, clocks, at
+):
+    observer, back = silent(at, elsewhere=True)
+    watch(observer, clocks[1], QUARANTINE)
+    ask_all(observer)
+    assert untrue(office, observer, undone_again="undo" in at) == []
+    assert observer.in_doubt() == []
+    sent = times(office, "mail")
+    assert sent == (1 if "release" in at else 0)
+    back()
+    ask_all(observer)
+    assert untrue(office, observer, undone_again="undo" in at) == []
+    doubled = times(office, "mail") > sent
+    assert doubled == (at in ("before a release", "inside a release"))
+    assert [left.tool for left in observer.residue()] == (["mail"] if doubled else [])
+    assert times(office, "book") - min(times(office, "cancel"), times(office, "book")) == sent
+
+
+def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(silent, office, clocks):
+    observer, back = silent("inside a release", elsewhere=False)
+    watch(observer, clocks[1], 3 * QUARANTINE)
+    assert times(office, "mail") == 0
+    (recorded,) = observer.transactions()
+    assert recorded.state == "releasing"
+    assert back() == ["LeaseLost"]
+    ask_all(observer)
+    assert untrue(office, observer) == []
+    assert times(office, "mail") == 1
+    assert [each.state for each in observer.transactions()] == ["committed"]
