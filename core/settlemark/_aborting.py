@@ -216,6 +216,8 @@ class Aborting(Asking, Freshening):
                 self.ledger.now(step)
             return
         self.ledger.later(step)
+        if self.ledger.stalled:
+            return  # whoever comes from there has waited once: it is taken when the store answers again
         with suppress(LedgerError):
             yield from self._step(lambda _protocol, _book: None, durable=durable)
 

@@ -407,7 +407,7 @@ class Calling(Aborting):
             attempt.put(book, [told])
 
         try:
-            yield from self._step(intend, durable=True)
+            yield from self._step(intend, durable=True, wait=attempt.wait)
         except GeneratorExit:
             raise
         except BaseException:
@@ -478,7 +478,7 @@ class Calling(Aborting):
             return None
 
         try:
-            while (found := (yield from self._tidied(admit, durable=intends))) is not None:
+            while (found := (yield from self._tidied(admit, durable=intends, wait=attempt.wait))) is not None:
                 blocked, ticket = found
                 yield from self._in_the_way(attempt, mode, blocked, ticket, deadline)
             if intends:
@@ -488,15 +488,16 @@ class Calling(Aborting):
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._take_out(attempt, effect, calls, mode, unrecorded=is_a(error, LedgerError))
+            unrecorded = is_a(error, LedgerError) and not getattr(error, "in_doubt", False)
+            yield from self._take_out(attempt, effect, calls, mode, unrecorded=unrecorded)
             raise
         if attempt.told_waiting:
             attempt.told_waiting = False
             self._tell_waiting(attempt, None)
         return calls
 
-    def _tidied(self, step: Step[Any], *, durable: bool) -> Program:
-        found = yield from self._step(step, durable=durable)
+    def _tidied(self, step: Step[Any], *, durable: bool, wait: float) -> Program:
+        found = yield from self._step(step, durable=durable, wait=wait)
         yield from self._tidy()
         return found
 

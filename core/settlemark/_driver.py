@@ -149,7 +149,7 @@ class Driver(Parking, Rewinding):
             return attempt
 
         while True:
-            found = yield from self._step(enter)
+            found = yield from self._step(enter, wait=wait)
             if isinstance(found, Attempt):
                 if self.observer is not None:
                     self._tell_began(found, "taken up" if found.effects else "begun")

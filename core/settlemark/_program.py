@@ -162,12 +162,24 @@ class Programs(Telling):
 
     # ---- steps
 
-    def _step(self, step: Step[Any], *, durable: bool = False) -> Program:
-        """Take a step and return its answer, when it (with `durable` on disk) is taken."""
+    def _step(self, step: Step[Any], *, durable: bool = False, wait: float | None = None) -> Program:
+        """Take a step and return its answer, when it (with `durable` on disk) is taken.
+
+        Args:
+            step: what is done to the protocol and the book.
+            durable: whether its commit waits for the disk.
+            wait: seconds in which the store must have answered; the settlement's by default.
+
+        Raises:
+            LedgerError: the store failed, or was silent for that long; `in_doubt` where nobody knows if it was taken.
+        """
         ledger = self.ledger
         if ledger.immediate:
             return ledger.now(step)
-        return (yield Recorded(ledger.submit(step, durable=durable)))
+        pending = ledger.submit(step, durable=durable)
+        if wait is not None:
+            pending.within(wait)
+        return (yield Recorded(pending))
 
     def look(self, step: Step[Any]) -> Program:
         """Return what a step finds that changes nothing."""

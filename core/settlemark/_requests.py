@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,17 @@ class Pending:
     def hurry(self) -> None:
         """Have another thread do it."""
 
+    def within(self, seconds: float) -> None:
+        """Have it given up when it is not there in so many seconds."""
+
+    @property
+    def remaining(self) -> float:
+        """The seconds in which it is there, or is given up."""
+        return inf
+
+    def give_up(self) -> None:
+        """Answer it, unless it is there: what is not begun never is, and of what is nobody knows yet what becomes."""
+
     def answer(self, value: Any, error: BaseException | None = None) -> None:
         """Let it be there: a value, or the error to raise."""
         self._value, self._error, self.done = value, error, True
@@ -91,10 +103,15 @@ class Pending:
         """
         woken = self.woken()
         while not self.done:
+            left = self.remaining
+            if timeout is None and left <= 0:
+                self.give_up()
+                break
             try:
-                woken.get(timeout=timeout)
+                woken.get(timeout=timeout if timeout is not None else None if left == inf else left)
             except Empty:
-                raise TimeoutError from None
+                if timeout is not None:
+                    raise TimeoutError from None
         return self._error
 
     def result(self, timeout: float | None = None) -> Any:

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
+from math import inf
 from typing import Any, Never
 from weakref import WeakKeyDictionary
 
@@ -30,6 +31,9 @@ from settlemark._shield import closed, lifted, lower_shield, raise_shield, refus
 from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
+
+LEAVING_SECONDS = 0.5
+"""For how long one who was cancelled still waits for the store: a step that is being taken is over by then."""
 
 
 def call_with_current(act: Act) -> Any:
@@ -297,17 +301,38 @@ async def _do_async(request: Request, patience: Patience) -> Any:
 
 
 async def _recorded_async(pending: Pending, patience: Patience) -> Any:
+    """Wait for a store's answer, not for longer than its time; who is cancelled gives it a moment more, and leaves.
+
+    What was queued is taken by then, or never is, or is in doubt, as its error says: never half.
+    """
     loop = asyncio.get_running_loop()
     mail = _mail.get(loop) or _mail.setdefault(loop, _Mail())
     pending.hurry()
+    leave_at: float | None = None
     while not pending.done:
+        left = pending.remaining
+        if patience.interrupted:
+            leave_at = leave_at or loop.time() + LEAVING_SECONDS
+            left = min(left, leave_at - loop.time())
+        if left <= 0:
+            pending.give_up()
+            break
         told = loop.create_future()
         pending.watch(partial(mail.put, loop, told))
+        timer = None if left == inf else loop.call_later(left, _wake, told)
         try:
             await told
         except asyncio.CancelledError:
             patience.interrupted = True
+        finally:
+            if timer is not None:
+                timer.cancel()
     return pending.result()
+
+
+def _wake(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
 
 
 class _Mail:

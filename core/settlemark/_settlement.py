@@ -98,7 +98,8 @@ class Settlement(Operators):
         url: where its ledger lives: `"memory:"`, `"sqlite:///FILE"`; by default `$SETTLEMARK_URL`,
             else `sqlite:///settlemark.db`.
         namespace: keeps several users of one store apart.
-        wait: how long a call or a commit may wait for another, in seconds.
+        wait: how long a call or a commit may wait for another, in seconds; and for a store that does not answer, which
+            is given one second at least.
         lease: seconds after which a process that does not move is thought dead, and others end what it began.
         quarantine: seconds for which a process of another host that was thought dead may still be sending: until
             then what a probe calls absent is not sent again. A process of this host may until it has ended.
@@ -199,6 +200,7 @@ class Settlement(Operators):
             namespace=identity(namespace, "namespace=", NAMESPACE),
             retain=retain,
             lease=_checked_lease(lease),
+            wait=self._wait,
             redaction=None if redact is None else Redaction(redact),
             encryption=encryption_of(encrypt, namespace=namespace, tenant=tenant),
             quarantine=_checked_wait(quarantine, "quarantine"),
@@ -839,8 +841,15 @@ class Settlement(Operators):
 
         A call that is still out then, or that cannot come back while its own thread or event loop is here, is handed
         over: its transaction is in doubt and others', and what came of it is told and undone when it is back.
+
+        A store that does not answer is waited for 5 seconds each by what is still at it; what it has not taken by
+        then is logged, is in doubt, and is found out by whoever opens the ledger next. In a forked child nothing is
+        written or closed: it is the parent's.
         """
+        if self.ledger.is_elsewhere:
+            return
         self.ledger.acts.wait(self._wait)
+        self.ledger.expect_end()
         self._asker.stop()
         if self._keeper is not None:
             self._keeper.stop()

@@ -130,7 +130,8 @@ class Settling(Orphaning, Splitting):
             if not sealed:
                 yield from self._quiesce(attempt, txn)
             unseen = bool(attempt.hooks or self._live_reads(attempt))
-            found = yield from self._step(decide, durable=attempt.written and (examined or not unseen))
+            lasting = attempt.written and (examined or not unseen)
+            found = yield from self._step(decide, durable=lasting, wait=attempt.wait)
             if found == "later":
                 continue
             sealed = True

@@ -33,6 +33,7 @@ def open_ledger(
     readonly: bool = False,
     create: bool = True,
     lease: float = 30.0,
+    wait: float = 30.0,
     redaction: Redaction | None = None,
     encryption: Encryption | None = None,
     quarantine: float = QUARANTINE_SECONDS,
@@ -55,7 +56,7 @@ def open_ledger(
     from settlemark.ledger._sql import SqlLedger
 
     return SqlLedger(
-        url, namespace=namespace, readonly=readonly, create=create, lease=lease, redaction=redaction,
+        url, namespace=namespace, readonly=readonly, create=create, lease=lease, wait=wait, redaction=redaction,
         encryption=encryption, quarantine=quarantine, monotonic=monotonic, store_clock=store_clock,
     )  # fmt: skip
 

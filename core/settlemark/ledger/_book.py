@@ -76,6 +76,15 @@ class SqlBook:
         while self._otherwise:
             self._otherwise.pop()()
 
+    @property
+    def regrets(self) -> int:
+        """How much would be done then."""
+        return len(self._otherwise)
+
+    def regretted(self, regrets: int) -> list[Callable[[], object]]:
+        """Return what was added to that since there was so much."""
+        return self._otherwise[regrets:]
+
     # ---- writing
 
     @property

@@ -298,6 +298,20 @@ class Ledger(Protocol):
         """What of this process is out in the world."""
         ...
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        ...
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process was forked since it was opened, so that it is its parent's."""
+        ...
+
+    def expect_end(self) -> None:
+        """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
+        ...
+
     def is_fresh(self) -> bool:
         """Whether this worker surely has its lease for long enough to begin an act."""
         ...

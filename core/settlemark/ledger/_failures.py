@@ -114,6 +114,11 @@ def _is_readonly(folder: Path) -> bool:
     return tell is not None and bool(tell(folder).f_flag & os.ST_RDONLY)
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether a store's file was deleted or replaced while it was open: no step is at fault."""
+    return isinstance(error, LedgerError) and bool(error.data.get("gone"))
+
+
 def shown(url: str) -> str:
     """Return a URL as it may be shown: without its passwords, whether before the host or in the query.
 
@@ -248,4 +253,4 @@ def _written(url: str) -> set[str]:
     return {secret for secret in found if secret and secret != HIDDEN}
 
 
-__all__ = ["discreet", "explain", "shown", "withhold", "without_secrets"]
+__all__ = ["discreet", "explain", "is_gone", "shown", "withhold", "without_secrets"]

@@ -39,6 +39,7 @@ from settlemark.ledger._contract import (
     T,
     TransactionRow,
 )
+from settlemark.ledger._forking import Origin
 from settlemark.ledger._gate import gated
 from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
 from settlemark.ledger._redaction import Redaction
@@ -74,6 +75,7 @@ class MemoryLedger:
         self.time = clock
         self._protocol = protocol or Protocol()
         self._lock = threading.Lock()
+        self._origin = Origin()
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
@@ -102,6 +104,8 @@ class MemoryLedger:
     def now(self, step: Step[T]) -> T:
         """Take a step and return what it returns."""
         protocol = self._protocol
+        if self._origin.is_elsewhere:
+            raise self._origin.refusal(self.url)
         self._lock.acquire()
         try:
             return step(protocol, self)
@@ -132,6 +136,16 @@ class MemoryLedger:
         """Return what a query finds."""
         with self.lock:
             return query(self)
+
+    stalled = False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process was forked since it was made: each has its own memory, and would give the same keys."""
+        return self._origin.is_elsewhere
+
+    def expect_end(self) -> None:
+        """Do nothing: nobody waits for it."""
 
     def is_fresh(self) -> bool:
         """Say yes: nobody else is there."""

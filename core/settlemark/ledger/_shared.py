@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sqlite3
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain
+from math import inf
+from queue import Empty
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,8 +41,10 @@ from settlemark.ledger import _tables as t
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
-from settlemark.ledger._failures import explain, shown
+from settlemark.ledger._failures import explain, is_gone, shown
+from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch, bury
+from settlemark.ledger._limits import Limit, is_late, patience, within
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE
@@ -59,6 +63,8 @@ RETRY_SECONDS = 0.25
 LOOK_OFTEN_SECONDS = 0.005
 LOOK_SECONDS = 0.05
 TRIES = 5
+NEVER = -1
+"""What has been applied to a replica that has not joined yet."""
 UNREADABLE = -2
 """What has been applied to a replica that cannot be put into the state of its store."""
 IMAGE_EVERY = 1_000
@@ -66,56 +72,100 @@ _PLAINER = 2
 """How often a step that nobody waits for may be refused for its own sake: as it is, and with its texts made plain."""
 _NOT_BOUND = ("binding", "cannot adapt", "not supported")
 """What drivers say of a value that is of no kind they know."""
+PATIENCE_SECONDS = 30.0
+LAST_LOOK_SECONDS = 0.25
+"""What a store is given that has been silent for too long, to say what became of the last step."""
+SLICE_SECONDS = 0.5
+FORK_SECONDS = 5.0
+IN_DOUBT = (
+    "whether this step was recorded is not known yet: it is found out, and what was begun is brought to its end, when"
+    " the store answers again; do not repeat it under another name"
+)
 
 
 class _Answer(Pending):
-    """The answer to a queued step."""
+    """The answer to a queued step.
 
-    __slots__ = ("_shared",)
+    Attributes:
+        item: the step; who gives it up says so there.
+        limit: until when it is waited for.
+    """
+
+    __slots__ = ("_shared", "item", "limit")
 
     def __init__(self, shared: Shared) -> None:
         super().__init__()
+        self.item: _Item | None = None
         self._shared = shared
+        self.limit = shared.limited(shared.patience)
+
+    def within(self, seconds: float) -> None:
+        """Have it given up when the store has not taken it in so many seconds, and the least that it is given."""
+        self.limit = self._shared.limited(patience(seconds))
+
+    @property
+    def remaining(self) -> float:
+        """The seconds for which it is waited for."""
+        return self.limit.until - time.monotonic()
 
     def lead(self) -> None:
-        """Do in this thread what is queued up to it, unless another thread does so already."""
-        while not self.done:
-            if self._shared.is_led:
-                self._wait()
-            else:
-                self._shared.lead(self)
+        """Do in this thread what is queued up to it, unless another thread does so already.
+
+        Whoever is interrupted here leaves at once: the step is taken by then, or never is, or is in doubt.
+        """
+        try:
+            while not self.done:
+                if self.remaining <= 0:
+                    self.give_up()
+                elif self._shared.is_led:
+                    self._wait()
+                else:
+                    self._shared.lead(self)
+        except BaseException:
+            self.give_up()
+            self.hurry()  # it may have been this thread's turn to lead
+            raise
 
     def _wait(self) -> None:
         woken = self.woken()
         self._shared.waiting.append(self)
         if self._shared.is_led:  # else whoever led may have seen nobody wait
-            try:
-                woken.get()
-            except BaseException:
-                self.hurry()  # it may have been this thread's turn to lead
-                raise
+            with suppress(Empty):
+                woken.get(timeout=max(0.0, min(self.remaining, SLICE_SECONDS)))
 
     def hurry(self) -> None:
         """Have another thread do it."""
         self._shared.hurry()
+
+    def answer(self, value: Any, error: BaseException | None = None) -> None:
+        """Let it be there."""
+        self.item = None  # which has this answer: neither is to keep the other
+        super().answer(value, error)
+
+    def give_up(self) -> None:
+        """Wait no longer: a step that is not begun never is, and of one that is being taken nobody knows yet."""
+        self._shared.give_up(self)
 
 
 class _Item:
     """A step in the queue; with nobody to answer to, it is tried until it is taken.
 
     Attributes:
-        over: it was taken, or somebody was told that it is not.
+        over: it was taken, or somebody was told that it is not, or has left: it is not taken any more.
         refused: how often it could not be taken for its own sake.
+        taking: it was done in the transaction that is open, or that nobody knows the end of.
+        regrets: what is to be undone in this process when it turns out not to be taken, or nobody is there to go on.
     """
 
-    __slots__ = ("answer", "durable", "over", "refused", "step")
+    __slots__ = ("answer", "durable", "over", "refused", "regrets", "step", "taking")
 
     def __init__(self, step: Step[Any], answer: _Answer | None, *, durable: bool) -> None:
         self.step = step
         self.answer = answer
         self.durable = durable
-        self.over = False
+        self.over = self.taking = False
         self.refused = 0
+        self.regrets: list[Callable[[], object]] = []
 
 
 class _Spoilt(Exception):
@@ -140,10 +190,14 @@ class Shared:
         watch: what is known of the others'.
         acts: what of this process is out in the world.
         time: the store's time.
+        patience: seconds in which the store must have answered, where nobody says another number.
+        stalled: whether somebody has given up waiting for the store, and it has not answered since.
     """
 
     tells_time = True
     enrols = True
+
+    _forking = False
 
     def __init__(
         self,
@@ -155,7 +209,14 @@ class Shared:
         monotonic: Callable[[], float],
         quarantine: float = QUARANTINE_SECONDS,
         store_clock: Callable[[], float] | None = None,
+        wait: float = PATIENCE_SECONDS,
     ) -> None:
+        self.patience = patience(wait)
+        self.limit = Limit()  # of whoever leads
+        self.origin = Origin()
+        self.stalled = False
+        self._limbo: list[_Item] | None = None
+        self._silence: BaseException | None = None
         self.engine = engine
         self.url = url
         self.namespace = namespace
@@ -164,6 +225,7 @@ class Shared:
         self.protocol.closed = []
         self.payloads = Payloads()
         self.lock = threading.Lock()
+        self._marking = threading.Lock()  # shorter still: who waits leaves, whatever a step does meanwhile
         self.leading = threading.Lock()
         self.wake = threading.Event()
         self.worker = worker_name()
@@ -183,7 +245,7 @@ class Shared:
         self.on_abort: Callable[[], None] | None = None
         self.on_lost: Callable[[str, int], None] | None = None
         self._lost: list[tuple[str, int]] = []
-        self.applied = -1
+        self.applied = NEVER
         self.hurried = False
         self.taken = 0
         self._written: tuple[int, list[tuple[BaseException | None, Any]], list[Ticket]] | None = None
@@ -195,7 +257,6 @@ class Shared:
         self._dbapi: Any = engine.dialect.loaded_dbapi
         self.store_errors: tuple[type[Exception], ...] = (SQLAlchemyError, self._dbapi.Error, LedgerError)
         self._not_a_steps: tuple[type[Exception], ...] = (SQLAlchemyError, self._dbapi.Error, Unsent)
-        self._process = os.getpid()
         self._queue: deque[_Item] = deque()
         self._wire: Wire | None = None
         self._ear: Ear | None = None
@@ -214,10 +275,58 @@ class Shared:
     # ---- what callers do
 
     def submit(self, step: Step[Any], *, durable: bool) -> _Answer:
-        """Queue a step whose answer somebody waits for."""
+        """Queue a step whose answer somebody waits for, until the store has had its time."""
         answer = _Answer(self)
-        self._queue.append(_Item(step, answer, durable=durable))
+        item = answer.item = _Item(step, answer, durable=durable)
+        self._queue.append(item)
         return answer
+
+    def limited(self, seconds: float) -> Limit:
+        """Return the limit of one who waits from now; once all is to be closed, a store that is silent gets little."""
+        limit = Limit()
+        silent = self.stalled and self.limit.closing < inf
+        limit.begin(time.monotonic() + (LAST_LOOK_SECONDS if silent else seconds))
+        limit.closing = self.limit.closing
+        return limit
+
+    def give_up(self, answer: _Answer) -> None:
+        """Tell whoever waits that the store has not answered."""
+        with self._marking:
+            item = answer.item
+            if answer.done or item is None:
+                return
+            item.over = self.stalled = True
+            answer.answer(None, self._given_up(answer, in_doubt=item.taking))
+        if item.regrets:
+            with self.lock:
+                self._regret(item)
+
+    @staticmethod
+    def _regret(item: _Item) -> None:
+        """Take back what a step has done in this process: nobody goes on with it here."""
+        while item.regrets:
+            item.regrets.pop()()
+
+    def _given_up(self, answer: _Answer, *, in_doubt: bool) -> LedgerError:
+        waited = max(0.0, time.monotonic() - answer.limit.since)
+        known = IN_DOUBT if in_doubt else "the step was withdrawn, so nothing was run and nothing was decided"
+        advice = (
+            "another program has its file locked (a backup, a shell in a transaction), or its disk hangs"
+            if self.engine.dialect.name == "sqlite"
+            else "the server, or the network to it, hangs"
+        )
+        return LedgerError(
+            f"the ledger {shown(self.url)} has not answered for {waited:.1f} s: {known}; probably {advice}: see to"
+            " that, or raise wait=",
+            url=shown(self.url), waited=waited, in_doubt=in_doubt,
+        )  # fmt: skip
+
+    def expect_end(self) -> None:
+        """Have whoever waits for a store that does not answer leave soon: all of this is to be closed."""
+        self.limit.closing = min(self.limit.closing, time.monotonic())
+        for answer in list(self.waiting):
+            answer.limit.closing = self.limit.closing
+            answer.wake()
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that must be taken, and that nobody waits for."""
@@ -243,8 +352,10 @@ class Shared:
         try:
             with self.leading:
                 if leader is None or not leader.done:
-                    self._gather()
-                    self.take_queued(leader)
+                    self.limit.begin(time.monotonic() + self.patience if leader is None else leader.limit.at)
+                    with within(self.limit):
+                        self._gather()
+                        self.take_queued(leader)
         finally:
             self._led = False
             self.pass_on()
@@ -298,31 +409,51 @@ class Shared:
         """Take everything that is queued, in one transaction of the store; `leader` is whose thread this is."""
         items: list[_Item] = []
         try:
+            silence = self._settle()
+            self._raise_interrupt()
             while self._queue and len(items) < BATCH:
                 items.append(self._queue.popleft())
-            if items:
+            items = [item for item in items if not item.over]
+            if items and isinstance(silence, Exception):
+                self._fail(silence, items)
+            elif items:
                 self._take(items)
         except BaseException:
             # An interrupt from the keyboard is the leader's own: what others had queued is taken by another.
-            left = [i for i in items if not i.over and (i.answer is None or i.answer is not leader)]
-            self._queue.extendleft(reversed(left))
+            self._put_back([item for item in items if item.answer is None or item.answer is not leader])
             self.hurry()
             raise
 
+    def _put_back(self, items: list[_Item]) -> None:
+        """Have steps taken by whoever leads next, before all that were queued since."""
+        limbo = self._limbo or ()
+        left = [item for item in items if not (item.over or item in limbo)]
+        self._queue.extendleft(reversed(left))
+
+    def _settle(self) -> BaseException | None:
+        """Find out what became of the last transaction, where nobody knows yet; return why not when that is so."""
+        items, self._silence = self._limbo, None
+        if items is None:
+            return None
+        committed = self._take_back(passing=False)
+        if committed is None:
+            return self._silence
+        self._limbo = None
+        if committed:
+            self._deliver(items)
+        else:
+            self._undo(items)
+            self._put_back(items)
+        return None
+
     def _take(self, items: list[_Item]) -> None:
-        if os.getpid() != self._process:
-            self._refuse(items, LedgerError(
-                f"the ledger {shown(self.url)} was opened before this process was forked: make a new Settlement in the"
-                " child",
-                url=shown(self.url),
-            ))  # fmt: skip
-            return
         groups = deque([items])
         while groups:
             group = groups.popleft()
             error = self._try(group)
             if error is None:
                 continue
+            group = [item for item in group if not item.over]
             if not self._is_a_steps(error):
                 self._fail(error, [*group, *chain.from_iterable(groups)])
                 return
@@ -331,8 +462,9 @@ class Shared:
                 middle = len(group) // 2  # one of them is at fault, and only the store knows which
                 groups.extendleft([group[middle:], group[:middle]])
                 continue
-            at_fault = error.item if isinstance(error, _Spoilt) else group[0]
-            self._told_off(at_fault, error)
+            at_fault = error.item if isinstance(error, _Spoilt) else next(iter(group), None)
+            if at_fault is not None and not at_fault.over:
+                self._told_off(at_fault, error)
             left = [item for item in group if not item.over]
             if left:
                 groups.appendleft(left)
@@ -348,24 +480,40 @@ class Shared:
                 passing = _is_passing(error)
                 # A store that is only busy, or was given what it cannot hold, has lost nothing.
                 whole = passing or (isinstance(error, Exception) and self._is_a_steps(error))
+                late = is_late(error) or not isinstance(error, Exception)
+                if late:  # one last look, and whoever leads leaves
+                    self.limit.begin(time.monotonic() + LAST_LOOK_SECONDS)
+                self._silence = None
                 committed = self._take_back(passing=whole)
                 if committed:
                     self._deliver(items)
+                elif committed is None:
+                    self._limbo = items
                 else:
-                    self._undo()
+                    self._undo(items)
                 if not isinstance(error, Exception):
                     raise
+                self._raise_interrupt()
                 if committed:
                     return None
-                if tries_left and passing:
+                items = [item for item in items if not item.over]
+                if tries_left and passing and not late and items:
                     continue
                 return error
             self._deliver(items)
             return None
         raise AssertionError  # the last try returns
 
+    def _raise_interrupt(self) -> None:
+        """Raise an interrupt from the keyboard that came while the store was looked at."""
+        silence = self._silence
+        if silence is not None and not isinstance(silence, Exception):
+            raise silence
+
     def _is_a_steps(self, error: Exception) -> bool:
         """Whether a transaction failed for what one of its steps is, and would not for the others."""
+        if is_gone(error):
+            return False
         if isinstance(error, LedgerError) or not isinstance(error, self.store_errors):
             return True
         state: str | None = getattr(error, "sqlstate", None)
@@ -402,12 +550,14 @@ class Shared:
         for item, (failure, value) in zip(items, outcomes, strict=True):
             item.over = True
             if item.answer is not None:
-                item.answer.answer(value, failure)
+                with self._marking:
+                    if not item.answer.done:  # else whoever waited has left
+                        item.answer.answer(value, failure)
                 answered += 1
             elif failure is not None:
                 _log.error("a step could not be taken: %s", failure, exc_info=failure, extra=self._about())
         self._crowded = answered > 1
-        self.failing = False
+        self.failing = self.stalled = False
         self.taken += 1
         self._book, self._tried, self._amends = None, [], []
         self.protocol.closed = []
@@ -419,7 +569,7 @@ class Shared:
         began = self.own.now()
         wire.begin(durable=any(item.durable for item in items))
         number = self._lock_head(wire)
-        with self.lock:
+        with wire.holding(self.lock):
             book = SqlBook(wire, self.namespace, self.worker, self.payloads, self.watch)
             if number != self.applied + 1:
                 self._catch_up(wire, number - 1)
@@ -468,6 +618,24 @@ class Shared:
         return before
 
     def _one(self, item: _Item, book: SqlBook, steps: list[str]) -> tuple[BaseException | None, Any]:
+        """Take one step, unless whoever waited for it has left, and have it known what is to be undone if it is not."""
+        with self._marking:
+            if item.over:
+                return None, None
+            item.taking = True
+        regrets = book.regrets
+        try:
+            return self._encoded(item, book, steps)
+        finally:
+            item.regrets = book.regretted(regrets)
+            self._regret_if_over(item)
+
+    def _regret_if_over(self, item: _Item) -> None:
+        """Take back what a step has done here whose caller has left while it was done."""
+        if item.over:
+            self._regret(item)
+
+    def _encoded(self, item: _Item, book: SqlBook, steps: list[str]) -> tuple[BaseException | None, Any]:
         """Take one step, and have what it did encoded before any other's: all that is its own fault shows here.
 
         A refusal is an answer, and what it has moved stays. Of what cannot be written nothing may stay: then the
@@ -499,7 +667,7 @@ class Shared:
             if item.answer is not None:
                 return explain(self.url, error) if isinstance(error, LedgerError) else error, None
             self._told_off(item, spoilt)
-            return (None, None) if item.over else self._one(item, book, steps)
+            return (None, None) if item.over else self._encoded(item, book, steps)
         return refusal, value
 
     def _lock_head(self, wire: Wire) -> int:
@@ -554,7 +722,7 @@ class Shared:
         """
         found = wire.query(_IMAGE, {"b_namespace": self.namespace})
         number, state = found[0] if found else (0, "")
-        joins = self.applied == -1  # then nobody has a transaction of this replica that must stay the same object
+        joins = self.applied == NEVER  # then nobody has a transaction of this replica that must stay the same object
         fresh = self.protocol if joins else Protocol()
         chronicle, fresh.chronicle = fresh.chronicle, None  # what was decided before it joined is not its to tell
         load(fresh, json.loads(state) if state else _EMPTY)
@@ -577,7 +745,7 @@ class Shared:
 
     def look(self) -> None:
         """Take the steps that others took, and none of one's own."""
-        if self.applied < 0:
+        if self.applied < 0 or self._limbo is not None:
             return
         try:
             wire = self._connected()
@@ -585,7 +753,7 @@ class Shared:
                 return
             wire.begin_to_read()
             head = wire.query(_HEAD, {"b_namespace": self.namespace})
-            with self.lock:
+            with wire.holding(self.lock):
                 self._catch_up(wire, head[0][0])
                 self.protocol.closed = []
                 woken = list(self.protocol.take_woken())
@@ -689,49 +857,72 @@ class Shared:
     # ---- when the store fails
 
     def _fail(self, error: Exception, items: list[_Item]) -> None:
-        """Tell those who wait that nothing was decided; what nobody waits for stays queued, in its order."""
+        """Tell those who wait that nothing was decided, or is known; what nobody waits for stays queued, in its order.
+
+        One that is only silent leaves each waiting for as long as that one has said.
+        """
         self.failing = True
-        self._queue.extendleft(reversed([item for item in items if item.answer is None]))
+        if is_late(error):
+            self._put_back(items)
+            return
+        self._put_back([item for item in items if item.answer is None])
         self._refuse(items, explain(self.url, error))
 
     def _refuse(self, items: list[_Item], error: LedgerError) -> None:
+        in_doubt = None
         for item in items:
-            if item.answer is not None:
-                item.over = True
-                item.answer.answer(None, error)
+            if item.answer is None:
+                continue
+            if item.taking and in_doubt is None:
+                in_doubt = LedgerError(f"{error}; {IN_DOUBT}", **error.data | {"in_doubt": True})
+                in_doubt.__cause__ = error.__cause__
+            with self.lock:
+                self._regret(item)
+            with self._marking:
+                if not item.answer.done:
+                    item.over = True
+                    item.answer.answer(None, in_doubt if item.taking else error)
         if all(item.answer is None for item in items):
             _log.error("what was to be recorded is not yet: %s", error, extra=self._about())
 
-    def _undo(self) -> None:
+    def _undo(self, items: list[_Item]) -> None:
         """Take back what a transaction that was not committed has done in this process; whom it woke looks again."""
         book, self._book = self._book, None
-        if book is not None:
-            with self.lock:
+        with self.lock:
+            if book is not None:
                 book.undo()
+            for item in items:
+                item.taking, item.regrets = False, []
         if self._written is not None:
             fire(self._written[2])
 
-    def _take_back(self, *, passing: bool) -> bool:
+    def _take_back(self, *, passing: bool) -> bool | None:
         """Put the replica into the state of the store, and return whether the last transaction was committed after all.
 
-        An answer may be lost like any other: the log says whether its entry is there. While the store cannot be
-        read, nothing of the replica is believed, and the next step tries again.
+        An answer may be lost like any other: the log says whether its entry is there, once the server is done with
+        that transaction, which has the log's head locked until then. None: the commit was sent, and nobody knows.
+        While the store cannot be read, nothing of the replica is believed, and the next step tries again.
         """
         self._let_go()
         written, worker = self._written, self.worker
+        unsure = written is not None and not passing  # the store itself has said that it took none of it
         try:
             wire = self._connected()
-            wire.begin_to_read()
-            with self.lock:
+            if unsure and self._notifies:
+                wire.begin(durable=False)
+                wire.query(_LOCKED, {"namespace": self.namespace})
+            else:
+                wire.begin_to_read()
+            with wire.holding(self.lock):
                 amends = self._begin_anew(wire)
                 woken = list(self.protocol.take_woken())
             here = {"namespace": self.namespace, "n": -1 if written is None else written[0]}
             found = wire.query(_WRITER, here)
             wire.commit()
-        except Exception:
-            self.applied = UNREADABLE
+        except BaseException as error:
+            self.applied, self._silence = UNREADABLE, error
             self._let_go()
-            return False
+            return None if unsure else False
         if amends and not passing:
             self._amends += amends
             self.later(lambda _protocol, _book: None)
@@ -757,8 +948,51 @@ class Shared:
         """Let go of the store."""
         if self._ear is not None:
             self._ear.stop()
-        self._let_go()
-        self.engine.dispose()
+        if self.leading.acquire(timeout=LAST_LOOK_SECONDS):  # else whoever is at the store lets go of it
+            try:
+                with within(LAST_LOOK_SECONDS):
+                    self._let_go()
+            finally:
+                self.leading.release()
+            self.engine.dispose()
+        left = [item for item in [*self._queue, *(self._limbo or ())] if not item.over]
+        if left:
+            _log.error(
+                "%d step(s) could not be recorded before the ledger was closed: what they tell of is in doubt, and is"
+                " found out by whoever opens the ledger next",
+                len(left), extra=self._about(),
+            )  # fmt: skip
+
+    # ---- a fork
+
+    def before_fork(self) -> None:
+        """Let go of a file before this process is forked: SQLite's locks are of no use to a child."""
+        if self.engine.dialect.name != "sqlite" or self.origin.is_elsewhere:
+            return
+        self._forking = self.leading.acquire(timeout=FORK_SECONDS)
+        if self._forking:
+            self._let_go()
+            self.engine.dispose()
+
+    def after_fork(self) -> None:
+        """Go on, in the parent."""
+        if self._forking:
+            self._forking = False
+            self.leading.release()
+            self.pass_on()
+
+    def in_child(self) -> None:
+        """Be nobody's: no lock is held by a thread that is not there, and nothing reaches the parent's store."""
+        self.lock, self.leading, self.wake = threading.Lock(), threading.Lock(), threading.Event()
+        self._marking = threading.Lock()
+        self._led = self._forking = False
+        self._queue.clear()
+        self.waiting.clear()
+        self._limbo = self._ear = None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.forget()
+        self.engine.dispose(close=False)
 
 
 def _in_json(steps: Iterable[Any]) -> str:
@@ -785,6 +1019,7 @@ def _is_passing(error: BaseException) -> bool:
 
 
 _EMPTY = image(Protocol())
+_LOCKED = Statement("SELECT n FROM settlemark_head WHERE namespace = :namespace FOR UPDATE")
 _RENEW = Statement(
     "INSERT INTO settlemark_worker (namespace, id, lease_until_seconds, applied, since_seconds, beat, lease_seconds)"
     " VALUES (:namespace, :id, {clock} + :lease, :applied, {clock}, 1, :lease)"

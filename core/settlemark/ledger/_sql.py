@@ -25,24 +25,34 @@ from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._encryption import Encryption
 from settlemark.ledger._failures import discreet, explain, shown
+from settlemark.ledger._forking import at_fork
 from settlemark.ledger._lease import QUARANTINE_SECONDS
+from settlemark.ledger._limits import CLOSE_SECONDS, within
 from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._postgres import postgres_engine
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._schema import prepare
-from settlemark.ledger._shared import LINGER_MOST_SECONDS, LINGER_SECONDS, LOOK_SECONDS, RETRY_SECONDS, Shared
+from settlemark.ledger._shared import (
+    LINGER_MOST_SECONDS,
+    LINGER_SECONDS,
+    LOOK_SECONDS,
+    NEVER,
+    PATIENCE_SECONDS,
+    RETRY_SECONDS,
+    Shared,
+)
 from settlemark.ledger._sqlite import check_file, reading_engine, writing_engine
 from settlemark.ledger._supported import refuse_alike, supported
 from settlemark.ledger._wire import wire_to
 
 LEASE_SECONDS = 30.0
+LOOK_PATIENCE_SECONDS = 5.0
 
 
 def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
     """Return an engine for a store, with the settings under which what it acknowledges lasts."""
     if url.get_backend_name() != "sqlite":
-        return discreet(
-            sa.create_engine(url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=1, hide_parameters=True)
-        )
+        return discreet(postgres_engine(url))
     if not create:
         check_file(url)
     return reading_engine(url) if readonly else writing_engine(url)
@@ -72,7 +82,7 @@ def _keep(shared: Shared, stopped: threading.Event) -> None:
             answer = shared.submit(_nothing, durable=False)
             answer.lead()
         elif shared.others and (shared.listeners or shared.owns_some):
-            with shared.leading:
+            with shared.leading, within(LOOK_PATIENCE_SECONDS):
                 shared.look()
             shared.pass_on()
 
@@ -90,6 +100,7 @@ class SqlLedger:
         readonly: only look at one that is there: nothing is created or changed, and no step is taken.
         create: make it when there is none.
         lease: seconds after which a process that does not move is thought dead.
+        wait: seconds in which the store must have answered, where nobody says another number.
         redaction, encryption: what is done to payloads before they are stored.
         monotonic: returns seconds, for leases.
         quarantine: seconds for which a worker of another host that fell silent may still be sending.
@@ -109,6 +120,7 @@ class SqlLedger:
         readonly: bool = False,
         create: bool = True,
         lease: float = LEASE_SECONDS,
+        wait: float = PATIENCE_SECONDS,
         redaction: Redaction | None = None,
         encryption: Encryption | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -127,15 +139,17 @@ class SqlLedger:
             ) from error
         self._shared = Shared(
             engine, url=url, namespace=namespace, lease=lease, monotonic=monotonic, quarantine=quarantine,
-            store_clock=store_clock,
+            store_clock=store_clock, wait=wait,
         )  # fmt: skip
+        at_fork(self._shared)
         self._lingers = False
         stopped = threading.Event()
         thread = threading.Thread(target=_keep, args=(self._shared, stopped), name="settlemark-ledger", daemon=True)
         self._closed = weakref.finalize(self, _stop, self._shared, stopped, thread, readonly)
         atexit.register(self._closed)
         try:
-            found = self._open(create=create)
+            with within(self._shared.patience):
+                found = self._open(create=create)
             self.id = found["ledger"]
             self._shared.payloads = Payloads(
                 redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
@@ -189,6 +203,20 @@ class SqlLedger:
         """Whether this worker surely has its lease for a third of it yet."""
         return self._shared.is_fresh()
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        return self._shared.stalled
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process was forked since it was opened, so that it is its parent's."""
+        return self._shared.origin.is_elsewhere
+
+    def expect_end(self) -> None:
+        """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
+        self._shared.expect_end()
+
     def watch_aborts(self, told: Callable[[], None]) -> None:
         """Have a function called when others' steps may have aborted a transaction of this process."""
         self._shared.on_abort = told
@@ -214,7 +242,7 @@ class SqlLedger:
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that is taken sooner or later, in its order."""
-        if self._closed.alive:
+        if self._closed.alive and not self.is_elsewhere:
             self._shared.later(step)
 
     @shielded
@@ -224,25 +252,30 @@ class SqlLedger:
             return self.now(lambda _protocol, book: query(book))
         self._refuse_when_closed(writing=False)
         try:
-            wire = wire_to(self._shared.engine)
-            try:
-                wire.begin_to_read()
-                book = SqlBook(wire, self._shared.namespace, "", self._shared.payloads)
-                found = query(book)
-                book.flush()
-                wire.commit()
-            finally:
-                wire.close()
+            with within(self._shared.patience):
+                return self._look(query)
         except self._shared.store_errors as error:
             raise explain(self.url, error) from error
-        else:
-            return found
+
+    def _look(self, query: Callable[[Book], T]) -> T:
+        wire = wire_to(self._shared.engine)
+        try:
+            wire.begin_to_read()
+            book = SqlBook(wire, self._shared.namespace, "", self._shared.payloads)
+            found = query(book)
+            book.flush()
+            wire.commit()
+        finally:
+            wire.close()
+        return found
 
     def listen(self, change: int) -> None:
         """Look more often for what other processes do while somebody waits."""
         self._shared.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
+        if self.is_elsewhere:
+            raise self._shared.origin.refusal(shown(self.url))
         if not self._closed.alive or self._lingers:
             raise LedgerError(
                 f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
@@ -253,12 +286,15 @@ class SqlLedger:
             )
 
     def close(self) -> None:
-        """Take what is queued and let go of the store; safe to call twice.
+        """Take what is queued and let go of the store; safe to call twice, and bounded when the store is silent.
 
         While acts are out their transactions are handed over, in doubt; what came of the acts is told when they are
         back, and then the store is let go of.
         """
         shared = self._shared
+        if self.is_elsewhere:
+            return
+        shared.expect_end()
         worker = shared.worker
         if self._lingers or not (self._closed.alive and shared.acts.of(worker)):
             if not self._lingers:
@@ -280,11 +316,14 @@ class SqlLedger:
 
 
 def _stop(shared: Shared, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:
+    if shared.origin.is_elsewhere:
+        return  # a forked child: it is its parent's, which has the thread
+    shared.expect_end()
     stopped.set()
     shared.wake.set()
     if thread.is_alive() and thread is not threading.current_thread():
-        thread.join()
-    if not readonly and shared.applied >= 0:
+        thread.join(CLOSE_SECONDS + 1)
+    if not readonly and shared.applied != NEVER:
         shared.leave()
     shared.close()
 

@@ -7,20 +7,19 @@ the statements behind a decision travel together (one round trip, pipeline mode)
 
 from __future__ import annotations
 
-import random
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from settlemark.ledger._sqlite import BASE_CODE, BUSY_SECONDS
+from settlemark.ledger._forking import keep_for_good
+from settlemark.ledger._sqlite import opened_file, patiently
 
-_PAUSE_SECONDS = 0.0005
 _CLOCKS = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgresql": "extract(epoch from clock_timestamp())::float8",
@@ -80,6 +79,20 @@ class Wire:
         self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         self._driver: Any = self._connection.connection.driver_connection
         self.version = 0
+        self.held: threading.Lock | None = None
+
+    @contextmanager
+    def holding(self, lock: threading.Lock) -> Generator[None]:
+        """Hold a lock, but for as long as the server is waited for: who looks at the replica waits for no network."""
+        with lock:
+            self.held = lock
+            try:
+                yield
+            finally:
+                self.held = None
+
+    def forget(self) -> None:
+        """Leave the connection alone for good: a forked child has inherited it."""
 
     def close(self) -> None:
         """Let go of the connection, whatever state it is in."""
@@ -126,17 +139,27 @@ class Wire:
 
 
 class SqliteWire(Wire):
-    """A SQLite file in this process.
-
-    SQLite's own patience sleeps longer and longer: under load some writers hardly ever find the file free.
-    Here every one tries again after the same short pause, so that each has the same chance.
-    """
+    """A SQLite file in this process."""
 
     _synchronous: bool | None = None
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
         self._driver.execute("PRAGMA busy_timeout=0")
+        self._file = opened_file(engine)
+        self._opened: dict[str, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """Leave the connection alone for good: a forked child has inherited it."""
+        keep_for_good(self._driver, self._file.identity)
+        keep_for_good(self._connection, None)
+
+    def close(self) -> None:
+        """Let go of the connection; of a file that was deleted it stays: SQLite would remove its successor's log."""
+        if self._file.is_gone():
+            self.forget()
+        else:
+            super().close()
 
     def begin(self, *, durable: bool) -> None:
         """Begin with the write lock, so that what is read is what will be written behind."""
@@ -145,16 +168,9 @@ class SqliteWire(Wire):
             # brings them to the disk as well.
             self._driver.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._synchronous = durable
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                self._run("BEGIN IMMEDIATE", ())
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & BASE_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not meet again
-            else:
-                return
+        patiently(lambda: self._run("BEGIN IMMEDIATE", ()))
+        if not self._opened:
+            self._opened = self._file.opened()
 
     def begin_to_read(self) -> None:
         """Begin a transaction that only reads."""
@@ -185,8 +201,9 @@ class SqliteWire(Wire):
             raise Unsent(error) from error
 
     def commit(self) -> None:
-        """Commit."""
+        """Commit, and see that it is in the file that others will open."""
         self._run("COMMIT", ())
+        self._file.check(self._opened)
 
     def changed(self) -> bool:
         """Whether another connection wrote since the last call."""
@@ -226,7 +243,15 @@ class PostgresWire(Wire):
     def query(self, statement: Statement, values: Values) -> list[Row]:
         """Return the rows of a statement; what waits goes before it, in the same round trip."""
         text, names = statement.said(self.dialect)
-        return list(self._send(text, {name: values[name] for name in names}).fetchall())
+        bound = {name: values[name] for name in names}
+        held = self.held
+        if held is None:
+            return list(self._send(text, bound).fetchall())
+        held.release()
+        try:
+            return list(self._send(text, bound).fetchall())
+        finally:
+            held.acquire()
 
     def execute(self, statement: Statement, values: Values) -> None:
         """Put a statement with those that go out together."""

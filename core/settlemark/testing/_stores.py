@@ -63,6 +63,11 @@ class SteppedLedger(Shared):
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
         """Do nothing: an explorer has no observer."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Say no: an explorer does not fork."""
+        return False
+
     def listen(self, change: int) -> None:
         """Do nothing: an explorer looks at every moment."""
 

@@ -1,0 +1,124 @@
+"""What a forked child inherits of its parent's ledgers, and must not touch.
+
+A child has the parent's sockets, files and locks, and none of its threads. What it did with them would reach
+the parent's server session, or wait for a thread that is not there. So a ledger is its process's alone: the
+child is told to make its own, its parent's connections lead nowhere in it, and its locks are free.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from settlemark._errors import LedgerError
+
+_generation = 0
+_connections: weakref.WeakSet[Any] = weakref.WeakSet()
+_ledgers: weakref.WeakSet[Any] = weakref.WeakSet()
+_files: set[tuple[int, int]] = set()
+
+
+class Origin:
+    """In which process something was made.
+
+    >>> Origin().is_elsewhere
+    False
+    """
+
+    __slots__ = ("_generation",)
+
+    def __init__(self) -> None:
+        self._generation = _generation
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is a child that was forked since."""
+        return self._generation != _generation
+
+    def refusal(self, url: str) -> LedgerError:
+        """Return the error that tells a child that this ledger is its parent's."""
+        return LedgerError(
+            f"the ledger {url} was opened before this process was forked, and is its parent's: nothing was run; make a"
+            " new Settlement in the child (in a server that preloads its application: in its post-fork hook)",
+            url=url, forked=True,
+        )  # fmt: skip
+
+    def guarded(self, function: Callable[[], object]) -> Callable[[], None]:
+        """Return a finalizer that does nothing in a forked child."""
+
+        def here() -> None:
+            if not self.is_elsewhere:
+                function()
+
+        return here
+
+
+class Forking(Protocol):
+    """What is told of a fork."""
+
+    def before_fork(self) -> None:
+        """Let go of what a child must not have, in the parent."""
+
+    def after_fork(self) -> None:
+        """Go on, in the parent."""
+
+    def in_child(self) -> None:
+        """Be nobody's, in the child."""
+
+
+def at_fork(ledger: Forking) -> None:
+    """Have a ledger told of forks."""
+    _ledgers.add(ledger)
+
+
+def cut_in_child(connection: Any) -> None:
+    """Have a psycopg connection lead nowhere in a forked child: its goodbye would end its parent's session."""
+    _connections.add(connection)
+
+
+def keep_for_good(connection: Any, file: tuple[int, int] | None) -> None:
+    """Never close what a child has inherited of a SQLite file: it would wait for, or let go of, its parent's locks."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    if file is not None:
+        _files.add(file)
+
+
+def is_inherited(file: tuple[int, int]) -> bool:
+    """Whether a SQLite file was in use at the moment of the fork: SQLite's locks on it are of no use here."""
+    return file in _files
+
+
+def _prepare() -> None:
+    for ledger in list(_ledgers):
+        with suppress(Exception):
+            ledger.before_fork()
+
+
+def _go_on() -> None:
+    for ledger in list(_ledgers):
+        with suppress(Exception):
+            ledger.after_fork()
+
+
+def _enter_child() -> None:
+    global _generation  # noqa: PLW0603 - the one thing that tells a child from its parent
+    _generation += 1
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for connection in list(_connections):
+            with suppress(Exception):  # one that is closed has no socket
+                os.dup2(nowhere, connection.pgconn.socket)
+        os.close(nowhere)
+    for ledger in list(_ledgers):
+        with suppress(Exception):
+            ledger.in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_prepare, after_in_parent=_go_on, after_in_child=_enter_child)
+
+__all__ = ["Forking", "Origin", "at_fork", "cut_in_child", "is_inherited", "keep_for_good"]
