@@ -9,7 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from settlemark._effect import EffectClass, Outcome
+from settlemark._errors import LedgerError
 from settlemark._states import FINISHED, State, Tag
+from settlemark._wording import in_words
 from settlemark.ledger import _tables as t
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._blobs import Blobs
@@ -113,12 +115,18 @@ class SqlBook:
         Raises:
             LedgerError: one of them could not be stored for its own sake; none is kept.
         """
-        namespace = self._namespace
         for change in changes:
             if isinstance(change, OutcomeChange | EffectRow):
                 self.named[change.key] = None
         changes = gated(changes, plainly=self.plainly)
         self.written += len(changes)
+        try:
+            self._keep(changes)
+        except (AttributeError, TypeError, ValueError) as error:  # of a value that is none of what a row has
+            raise LedgerError(f"a change cannot be written: {in_words(error)}; nothing was recorded") from error
+
+    def _keep(self, changes: Iterable[Change]) -> None:
+        namespace = self._namespace
         for change in changes:
             kind = type(change)
             if kind is EffectRow:

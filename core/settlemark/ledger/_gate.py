@@ -5,7 +5,6 @@ What reaches it was checked where it came in; this is where nothing passes by, w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -41,9 +40,9 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
 def _gated(change: Change, plainly: bool) -> Change:
     if isinstance(change, OutcomeChange):
         _named("key", change.key, KEY)
-        _timed(change.at)
         if plainly:
             return _plain(change)
+        _timed(change.at)
         result, error, note = _told(change.result), _prose(change.error), _prose(change.note)
         if result is not change.result or error is not change.error or note is not change.note:
             change = change._replace(result=result, error=error, note=note)
@@ -100,7 +99,8 @@ def _plain(change: OutcomeChange) -> OutcomeChange:
     result = change.result
     if result is not None and change.outcome is Outcome.CONFIRMED:
         result = '{"$repr":"its store refused its result"}'
-    return change._replace(result=result, error=_short(change.error), note=_short(change.note))
+    at = change.at if _is_time(change.at) else 0.0
+    return change._replace(result=result, error=_short(change.error), note=_short(change.note), at=at)
 
 
 def _short(text: str | None) -> str | None:
@@ -147,7 +147,7 @@ def _counted(number: Any, most: int) -> None:
 
 
 def _is_time(seconds: Any) -> bool:
-    return isinstance(seconds, int | float) and math.isfinite(seconds)
+    return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # which NaN is not, either
 
 
 def _timed(seconds: Any) -> None:

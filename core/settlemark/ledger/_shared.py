@@ -70,6 +70,8 @@ UNREADABLE = -2
 IMAGE_EVERY = 1_000
 _PLAINER = 2
 """How often a step that nobody waits for may be refused for its own sake: as it is, and with its texts made plain."""
+_NOT_WRITTEN = (UnicodeError, OverflowError)
+"""What a step raises that asks the store with what that cannot hold: it refuses nothing."""
 _NOT_BOUND = ("binding", "cannot adapt", "not supported")
 """What drivers say of a value that is of no kind they know."""
 PATIENCE_SECONDS = 30.0
@@ -653,7 +655,7 @@ class Shared:
             except self._not_a_steps:
                 raise
             except Exception as error:
-                if item.answer is None and not isinstance(error, SettlemarkError):
+                if isinstance(error, _NOT_WRITTEN) or (item.answer is None and not isinstance(error, SettlemarkError)):
                     raise  # with nobody to tell, it is tried again
                 refusal = error
             if len(journal) > before:
@@ -1015,7 +1017,8 @@ def _is_passing(error: BaseException) -> bool:
     """Whether a store failed only because somebody else was there at the same time."""
     if getattr(error, "sqlstate", None) in ("40001", "40P01"):
         return True
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & BASE_CODE == sqlite3.SQLITE_BUSY
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
 
 
 _EMPTY = image(Protocol())

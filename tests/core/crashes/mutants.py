@@ -1,10 +1,12 @@
-"""Drivers that are wrong about what must be durable before what: the sweep must catch each of them."""
+"""Drivers that are wrong about what must be durable before what, and ledgers about whose fault a failure is."""
 
 from __future__ import annotations
 
 from settlemark._driver import Driver
 from settlemark._requests import Act
 from settlemark._txn import Mode
+from settlemark.ledger import _book, _shared
+from settlemark.ledger._book import SqlBook
 
 
 class EffectBeforeIntent(Driver):
@@ -50,3 +52,35 @@ class ReleasesAgain(Driver):
 
     def _doubt_first(self, attempt):
         pass
+
+
+# ---- ledgers that are wrong about whose fault a failure is
+
+
+class RowsLeaveEarly(SqlBook):
+    """Lets go of rows before the store has them."""
+
+    def flush(self):
+        for statement in _book._IN_ORDER:
+            rows = self._rows.pop(statement, None)
+            if rows:
+                self._connection.execute_all(statement, rows)
+
+
+def takes_any_failure_for_a_refusal(shared, item, book, steps):
+    """Take a step as if whatever is raised in it were its own: also what could not be sent for another's sake."""
+    before = len(shared._tried)
+    try:
+        value, failure = item.step(shared.protocol, book), None
+    except shared._dbapi.OperationalError:
+        raise
+    except Exception as error:
+        value, failure = None, error
+    steps += [_shared._in_json([step]) for step in shared._tried[before:]]
+    return failure, value
+
+
+def lets_all_pass(changes, *, plainly=False):
+    """Look at no text."""
+    del plainly
+    return list(changes)
