@@ -10,6 +10,8 @@
 (*   "final"  runs at once too, but cannot be undone cleanly: its claim    *)
 (*            also waits for every older holder;                           *)
 (*   "held"   is kept back, and leaves when its transaction has committed; *)
+(*   "last"   is kept back too, and cannot be undone when it has left: so  *)
+(*            what is held and can still fail leaves before it;            *)
 (*   "fail"   touches nothing: the transaction fails there.                *)
 (*                                                                         *)
 (* What the rules are for stands at the end, as invariants. Every rule     *)
@@ -26,7 +28,7 @@ EXTENDS Naturals, Sequences, FiniteSets
 CONSTANTS
   Transactions,  \* numbered in the order in which they begin
   Scopes,        \* of "x", "y", "z", and "p", the parent of x and y
-  Kinds,         \* of the five above
+  Kinds,         \* of the six above
   Length,        \* the most steps a program has
   Declaring,     \* those that declare when they begin that they may touch every scope
   Without        \* names of rules that are dropped
@@ -256,7 +258,8 @@ HasToWait(T, t, mode, scope) == \E u \in Others(t) :
 (* An effect that overlaps the transaction's own held one is held too.     *)
 Mode(t) ==
   LET step == program[t][txn[t].step]
-  IN IF step.kind \in {"eager", "final"} /\ OnAny(KeptOn(txn, t), step.scope) THEN "held" ELSE step.kind
+      own  == step.kind \in {"eager", "final"} /\ OnAny(KeptOn(txn, t), step.scope)
+  IN IF own \/ step.kind = "last" THEN "held" ELSE step.kind
 
 Granted(T, t, mode, scope) ==
   CASE mode = "read" ->
@@ -291,7 +294,7 @@ IsAt(t, kinds) ==
 
 (* A request, and again after it has waited: only when it changes anything. *)
 Ask(t) ==
-  /\ IsAt(t, {"read", "eager", "final", "held"})
+  /\ IsAt(t, {"read", "eager", "final", "held", "last"})
   /\ txn[t].call \in {"", "waits"}
   /\ LET scope   == Scope(t, txn[t].step)
          mode    == Mode(t)
@@ -374,13 +377,27 @@ AbortStale(t) ==
   /\ txn' = Aborted(txn, t, "stale")
   /\ UNCHANGED <<program, floor, version, world, left, order>>
 
-(* Held effects leave one by one; it holds its footprint until all have.   *)
+(***************************************************************************)
+(* Held effects leave one by one, as they were issued, but what cannot be  *)
+(* undone lets go before it whatever else there is. Where scopes overlap   *)
+(* the order is kept. It holds its footprint until all have left.          *)
+(***************************************************************************)
+IsLast(t, step) == program[t][step].kind = "last"
+
+LeavesNext(t) ==
+  LET kept    == txn[t].kept
+      Tied(i) == \E j \in 1..(i - 1) : Overlap(Scope(t, kept[j]), Scope(t, kept[i]))
+      free    == {i \in DOMAIN kept : ~ IsLast(t, kept[i]) /\ ~ Tied(i)}
+  IN IF Rule("last") /\ free # {} THEN CHOOSE i \in free : \A j \in free : i <= j ELSE 1
+
 Release(t) ==
   /\ txn[t].state = "releasing"
-  /\ LET step == Head(txn[t].kept)
+  /\ LET next == LeavesNext(t)
+         step == txn[t].kept[next]
+         rest == SubSeq(txn[t].kept, 1, next - 1) \o SubSeq(txn[t].kept, next + 1, Len(txn[t].kept))
      IN /\ world' = Written(t, step)
         /\ left' = left \cup {<<t, txn[t].attempt, step>>}
-  /\ txn' = [txn EXCEPT ![t] = IF Tail(@.kept) = <<>> THEN Committed(t) ELSE [@ EXCEPT !.kept = Tail(@)]]
+        /\ txn' = [txn EXCEPT ![t] = IF rest = <<>> THEN Committed(t) ELSE [@ EXCEPT !.kept = rest]]
   /\ UNCHANGED <<program, floor, version, order>>
 
 (* Undone in reverse order, while the scope is still the undoer's own.     *)
@@ -449,7 +466,25 @@ Gated == \A effect \in left :
 (* And of one that has committed every held effect has left.               *)
 NothingForgotten == \A t \in Transactions : txn[t].state = "committed" =>
   \A step \in DOMAIN program[t] :
-    program[t][step].kind = "held" => <<t, txn[t].attempt, step>> \in left
+    program[t][step].kind \in {"held", "last"} => <<t, txn[t].attempt, step>> \in left
+
+(* What cannot be undone leaves when all has left that could still fail,   *)
+(* but for what has to follow it, or one like it: what overlaps that, or   *)
+(* what is kept back behind that and overlaps it.                          *)
+RECURSIVE Follows(_, _, _)
+Follows(t, step, first) == step > first /\
+  \/ Overlap(Scope(t, step), Scope(t, first))
+  \/ \E between \in (first + 1)..(step - 1) :
+        /\ program[t][between].kind \notin {"read", "fail"}
+        /\ Follows(t, between, first)
+        /\ Overlap(Scope(t, step), Scope(t, between))
+
+LeavesLast == \A effect \in left :
+  LET t == effect[1]
+  IN (effect[2] = txn[t].attempt /\ IsLast(t, effect[3])) =>
+    \A step \in Items(txn[t].kept) :
+      \/ IsLast(t, step)
+      \/ \E first \in effect[3]..Len(program[t]) : IsLast(t, first) /\ Follows(t, step, first)
 
 (* A claim is exclusive.                                                   *)
 OneClaim == \A t \in Transactions, u \in Transactions : t # u =>

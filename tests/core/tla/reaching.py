@@ -7,7 +7,7 @@ the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any
 
 from settlemark._errors import Refused
 from settlemark._index import NOWHERE, Position
+from settlemark._leaving import Held, Leaves, leaving_order
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
 from settlemark._txn import Call, Mode, Txn
@@ -24,10 +25,11 @@ Programs = tuple[tuple[tuple[str, str], ...], ...]
 Value = tuple[int, int, int]
 Picture = tuple[Any, ...]
 Move = Callable[[], object]
+Leaving = Callable[[Sequence[int], Callable[[int], Held]], Sequence[int]]
 
 CELLS = {"x": ("x",), "y": ("y",), "z": ("z",), "p": ("x", "y")}
 NAMES = {SCOPES[name].text: name for name in CELLS}
-MODES = {"read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD}
+MODES = {"read": Mode.READ, "eager": Mode.EAGER, "final": Mode.FINAL, "held": Mode.HELD, "last": Mode.HELD}
 UNWRITTEN: Value = (0, 0, 0)
 
 
@@ -85,11 +87,17 @@ class Walk:
     """One fresh protocol with its programs and their world, moved one step at a time."""
 
     def __init__(
-        self, programs: Programs, scopes: Iterable[str], protocol: Callable[[], Protocol], declaring: Iterable[int]
+        self,
+        programs: Programs,
+        scopes: Iterable[str],
+        protocol: Callable[[], Protocol],
+        declaring: Iterable[int],
+        leaving: Leaving,
     ) -> None:
         self.scopes = tuple(scopes)
         self.programs = programs
         self.declaring = tuple(declaring)
+        self.leaving = leaving
         self.protocol = protocol()
         self.tasks = [Task(number, program) for number, program in enumerate(programs, start=1)]
         self.world = {cell: UNWRITTEN for name in self.scopes for cell in CELLS[name]}
@@ -173,12 +181,19 @@ class Walk:
                 self.order.append(task.number)
 
     def _release(self, task: Task) -> None:
-        effect = task.kept.pop(0)
+        issued = range(len(task.kept))
+        effect = task.kept.pop(self.leaving(issued, partial(self._held, task))[0])
         self._write(task, effect.step, _name(effect.call))
         self.left.add(task.value(effect.step))
         self.protocol.released(effect.call)
         if not task.kept:
             self.protocol.finish(task.txn)
+
+    @staticmethod
+    def _held(task: Task, number: int) -> Held:
+        effect = task.kept[number]
+        last = task.program[effect.step - 1][0] == "last"
+        return Held(Leaves.LAST if last else Leaves.ANYWHERE, [effect.call.scope])
 
     def _undo(self, task: Task) -> None:
         effect = task.ran.pop()
@@ -261,13 +276,14 @@ def reach(
     *,
     protocol: Callable[[], Protocol] = Protocol,
     declaring: Iterable[int] = (),
+    leaving: Leaving = leaving_order,
 ) -> set[Picture]:
     """Return the picture of every state that these programs reach, in any order of their steps."""
     seen: set[Picture] = set()
     branches: list[list[int]] = [[]]
     while branches:
         schedule = branches.pop()
-        walk = Walk(programs, scopes, protocol, declaring)
+        walk = Walk(programs, scopes, protocol, declaring, leaving)
         for number in schedule:
             walk.move(number)
         while (picture := walk.picture()) not in seen:

@@ -20,8 +20,8 @@ from tests.core.tla.reaching import Picture, Programs
 
 SPECIFICATION = Path(__file__).parents[3] / "docs" / "settlement.tla"
 INVARIANTS = (
-    "Serializable", "WorldIsSerial", "Gated", "NothingForgotten", "OneClaim", "UndoMeetsItsOwn", "WaitsForOlder",
-    "OnePosition",
+    "Serializable", "WorldIsSerial", "Gated", "NothingForgotten", "LeavesLast", "OneClaim", "UndoMeetsItsOwn",
+    "WaitsForOlder", "OnePosition",
 )  # fmt: skip
 STEPWISE = ("FloorsNeverFall", "SettlesAboveFloor", "RetryKeepsItsPlace")
 
