@@ -181,7 +181,7 @@ async def test_a_handoff_is_handed_out_when_the_rest_has_settled(world, settleme
 
     result = await alone(model, trip(world), settlement, handoffs=[Handoff(target="boss")]).run(task="go")
 
-    assert world.log == ["mail a", "book Ada"]
+    assert world.log == ["book Ada", "mail a"]
     assert isinstance(result.messages[-1], HandoffMessage)
     assert states(settlement) == ["committed"]
 

@@ -64,7 +64,7 @@ async def test_the_turn_settles_when_the_agent_never_asks_its_model_again(world,
     result = await agent(model, trip(world), settlement, max_tool_iterations=1).run(task="go")
 
     assert len(model.requests) == 1
-    assert world.log == ["mail a", "book Ada"]
+    assert world.log == ["book Ada", "mail a"]
     assert result.messages[-1].content == "mail done\nbook done"
     assert [t.state.value for t in settlement.transactions()] == ["committed"]
 
@@ -114,7 +114,7 @@ async def test_a_call_that_never_reaches_the_workbench_is_waited_for_by_nobody(w
     with Settlement("memory:", wait=1e6) as settlement:  # who waits for it fails by the test's own deadline
         result = await agent(Scripted(message), trip(world), settlement, model_client_stream=streams).run(task="go")
 
-    assert world.log == ["mail a", "book Ada"]
+    assert world.log == ["book Ada", "mail a"]
     (mailed, strange_one, booked) = answers(result)
     assert (mailed, booked) == ((False, "mail done"), (False, "book done"))
     assert strange_one[0]
@@ -166,7 +166,7 @@ async def test_a_handoff_among_the_calls_goes_its_way_and_the_others_settle(worl
             task="go"
         )
 
-    assert world.log == ["mail a", "book Ada"]
+    assert world.log == ["book Ada", "mail a"]
     assert isinstance(result.messages[-1], HandoffMessage)
     assert [r.content for m in result.messages[-1].context if m.type == "FunctionExecutionResultMessage"
             for r in m.content] == ["mail done", "book done"]  # fmt: skip

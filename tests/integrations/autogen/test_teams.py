@@ -81,7 +81,7 @@ async def test_a_selector_team_settles_and_its_selector_may_be_the_same_client(w
     result = await team.run(task="go")
 
     assert result.messages[-1].source == "clerk"
-    assert world.log == ["mail a", "book Ada"]
+    assert world.log == ["book Ada", "mail a"]
     assert names(settlement) == ["trip-42/clerk/0"]
 
 

@@ -186,9 +186,10 @@ def test_several_nodes_of_a_branch_are_one_candidate_and_its_held_effects_leave_
 
     state = invoke(builder.chosen_by(chooser(lambda state: seen.append(sorted(world.log)) or "b")), GO)
 
-    assert seen == [sorted(f"{tool} {plan}" for tool in ("read", "reversible") for plan in PLANS)]
-    assert sorted(world.log[6:8]) == ["cancel reversible a", "cancel reversible c"]
-    assert world.log[8:] == ["irreversible b", "keyed b", "opaque b", "staged b"]
+    assert seen == [sorted(f"{tool} {plan}" for tool in ("keyed", "read", "reversible") for plan in PLANS)]
+    undone = sorted(f"cancel {tool} {plan}" for tool in ("keyed", "reversible") for plan in "ac")
+    assert sorted(world.log[9:13]) == undone
+    assert world.log[13:] == ["opaque b", "staged b", "irreversible b"]
     assert states(settlement) == {"a": [State.ABORTED], "b": [State.COMMITTED], "c": [State.ABORTED]}
     told = {plan: answers({"messages": corrections(state[plan], settlement)}) for plan in PLANS}
     assert told["b"] == [
