@@ -250,7 +250,9 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     calls, txn.calls = txn.calls, {}
     for number, text, mode, place, wanting, admitted, returned, since, *more in data["calls"]:
         turned, leaves = [*more, False, 0][:2]  # which an older version did not know
-        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place, turned=bool(turned), leaves=leaves)
+        call = calls.pop(number, None) or Call(
+            txn, Scope.parse(text), Mode(mode), place, turned=bool(turned), leaves=leaves
+        )
         call.number, call.hold = number, holds.get(text)
         call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
         txn.calls[number] = call
