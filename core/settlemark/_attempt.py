@@ -67,11 +67,10 @@ class Attempt:
     """
 
     __slots__ = (
-        "adrift", "again", "approver", "ask", "began", "concluding", "effects", "entering", "expected", "held_scopes",
-        "hooks", "live_reads", "name", "number", "numbering", "on_failure", "park", "parks", "patient", "payloads",
-        "placed",
-        "prefix", "recorded", "replay", "retries", "run", "speculative", "splinters", "stays", "suspended",
-        "told_waiting", "txn", "wait", "waiters", "worker", "written",
+        "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "effects", "entering", "expected",
+        "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure", "overdue", "park",
+        "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "since",
+        "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -125,6 +124,9 @@ class Attempt:
         self.patient = True  # it stands in line where others lost a race
         self.concluding = False
         self.waiters: list[Ticket] = []
+        self.since = 0.0  # when it came to this process, on the monotonic clock
+        self.max_age: float | None = None  # seconds for which it may be open from then on
+        self.age_told = self.overdue = False  # that it is near that, or past it
         self.began: Began | None = None  # what an observer was told of it
 
     @property
@@ -192,7 +194,7 @@ class Attempt:
             txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
             hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
-        again.parks, again.speculative = self.parks, self.speculative
+        again.parks, again.speculative, again.max_age = self.parks, self.speculative, self.max_age
         return again
 
     def part(self, name: str) -> Attempt:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
 from settlemark._acting import Program, Retries
+from settlemark._aging import Aging
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import current_call
 from settlemark._door import Ended
@@ -25,7 +26,7 @@ from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._logs import about_txn
 from settlemark._nesting import Inside, Part
-from settlemark._parking import Parking, follow
+from settlemark._parking import follow
 from settlemark._program import Deadline
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovered
@@ -44,7 +45,7 @@ log = logging.getLogger("settlemark")
 CANCEL_SECONDS = 30.0
 
 
-class Driver(Parking, Rewinding):
+class Driver(Aging, Rewinding):
     """Runs transactions over a ledger: begins, recalls and repeats them.
 
     Making calls, settling, aborting, taking up what was left and resolving what is in doubt are its bases' parts.
@@ -91,6 +92,7 @@ class Driver(Parking, Rewinding):
         retry: bool,
         ask: Ask | None = None,
         approver: Approver | None = None,
+        max_age: float | None = None,
         comes_back: bool = False,
         whole: bool = False,
         **placing: Unpack[Placing],
@@ -151,6 +153,8 @@ class Driver(Parking, Rewinding):
         while True:
             found = yield from self._step(enter, wait=wait)
             if isinstance(found, Attempt):
+                found.max_age = max_age
+                self._watch_age(found)
                 if self.observer is not None:
                     self._tell_began(found, "taken up" if found.effects else "begun")
                 return found
@@ -204,6 +208,7 @@ class Driver(Parking, Rewinding):
             if same.owner == NOBODY:
                 protocol.own(same, self.ledger.worker)
             self._come_to(book, attempt)
+            attempt.since, attempt.age_told = self._monotonic(), False
             attempt.restart()
             protocol.park(same, parked=False)
             return attempt
@@ -449,7 +454,10 @@ class Driver(Parking, Rewinding):
         yield from self.abort(attempt, Reason.FAILED)
         if not txn.finished:
             yield from self._abandon(attempt)
-        return self._attempts.get(txn.successor) if txn.successor is not None and not last else None
+        again = self._attempts.get(txn.successor) if txn.successor is not None and not last else None
+        if again is not None:
+            self._watch_age(again)
+        return again
 
 
 def raise_interrupt(ended: Iterable[Ended]) -> None:

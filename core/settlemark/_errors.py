@@ -22,6 +22,7 @@ SettlemarkError
 │   ├── Rejected          a person was asked about one call, and said no
 │   ├── Cancelled         the run was cancelled: a fence stands
 │   ├── LeaseLost         this process was thought dead: another one ends the transaction
+│   ├── Overdue           it was open for longer than max_age=
 │   ├── Rewound           somebody went back before it: it was undone on request
 │   └── WaitTimeout       the deadline passed while another held the resource
 ├── InDoubt               an outcome nobody can tell: recorded, not guessed
@@ -165,6 +166,13 @@ class Rewound(Refused):
     """Somebody went back before this transaction: it was undone on request, and is not replayed.
 
     Attribute `by`: who, when and why.
+    """
+
+
+class Overdue(Refused):
+    """It was open for longer than it may be: it was undone, though whoever ran it still lives.
+
+    Attribute `max_age`: seconds.
     """
 
 

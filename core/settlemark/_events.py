@@ -89,6 +89,16 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Aging:
+    """A transaction is open for long: it is near its `max_age`, when it is undone, or has none and is old."""
+
+    of: Began | None
+    transaction: str
+    seconds: float
+    max_age: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LostLease:
     """This process did not move for the length of its lease: what it had begun is others' now."""
 
@@ -103,7 +113,7 @@ class Recovery:
     report: Recovered
 
 
-Event = Began | Waited | Acting | Acted | Ended | LostLease | Recovery
+Event = Began | Waited | Acting | Acted | Aging | Ended | LostLease | Recovery
 
 
 class Observer(Protocol):
@@ -168,4 +178,4 @@ class _Around:
         log_failure(log, f"an observer failed around {self._acting.tool}", error, key=self._acting.key)
 
 
-__all__ = ["Acted", "Acting", "Began", "Ended", "Event", "LostLease", "Observer", "Recovery", "Told", "Waited"]
+__all__ = ["Acted", "Acting", "Aging", "Began", "Ended", "Event", "LostLease", "Observer", "Recovery", "Told", "Waited"]

@@ -138,6 +138,7 @@ class Programs(Telling):
     def _seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
         """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
         self._attempts[txn] = attempt
+        attempt.since, attempt.age_told = self._monotonic(), False
         attempt.worker = self.ledger.worker
         book.otherwise(lambda: self._attempts.pop(txn, None))
 

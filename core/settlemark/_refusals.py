@@ -9,6 +9,7 @@ from settlemark._errors import (
     Cascaded,
     LateAppend,
     LeaseLost,
+    Overdue,
     Refused,
     Rewound,
     SettlemarkError,
@@ -56,6 +57,12 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             return LeaseLost(
                 f"{name} is another worker's now: this process did not move for longer than its lease, so it was"
                 " thought dead; nothing of it acts here any more; enter its name again to see how it ended",
+                **data,
+            )
+        case Reason.OVERDUE:
+            return Overdue(
+                f"{name} was undone: {detail.get('cause')}; nothing of it acts any more: begin again, or raise"
+                " max_age=",
                 **data,
             )
         case Reason.REWOUND:

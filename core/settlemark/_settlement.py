@@ -51,7 +51,7 @@ from settlemark._scope import Scope, escape
 from settlemark._sequencer import Order, Turn
 from settlemark._speculation import Speculation
 from settlemark._states import Tag
-from settlemark._tending import Asker, Tender
+from settlemark._tending import Asker, Tender, Watch
 from settlemark._text import CALL_ID, DERIVED, NAME, NAMESPACE, TOOL, Most, brief, identity
 from settlemark._transaction import AsyncTransaction, Opening, Transaction, checked_park
 from settlemark.ledger import RecordedTransaction, open_ledger
@@ -105,6 +105,11 @@ class Settlement(Operators):
             then what a probe calls absent is not sent again. A process of this host may until it has ended.
         keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
             to enter its name again and go on; then it is undone.
+        max_age: seconds for which a transaction may be open in a process that lives: an agent that hangs holds what it
+            holds. After three quarters of it that is told (log, observer); then the transaction is undone as soon as
+            no call of it runs, and what its agent calls late is refused (`Overdue`). One that is put aside for a
+            person does not age, nor does a hold; a retry begins anew. By default nothing is ended: after an hour
+            it is told, once, that a transaction is still open and what it holds.
         ask: called with a `Failure` where `on_failure="ask"`, and says what to do about it: `"retry"`, `"skip"` (the
             call returns None, and the step goes on without it) or `"abort"`. It may be async. Its step waits for the
             answer, and holds what it holds.
@@ -161,6 +166,7 @@ class Settlement(Operators):
         lease: float = 30.0,
         quarantine: float = QUARANTINE_SECONDS,
         keep_open: float = 30.0,
+        max_age: float | None = None,
         on_failure: OnFailure = "abort",
         ask: Ask | None = None,
         approver: Approver | None = None,
@@ -184,6 +190,7 @@ class Settlement(Operators):
         self.url = url or _default_url()
         self._wait = _checked_wait(wait)
         self._on_failure: OnFailure = _checked_choice(on_failure, ask)
+        self._max_age = None if max_age is None else _checked_age(max_age)
         self._ask = ask
         self._approver = approver
         self._retries = retries or Retries()
@@ -238,6 +245,9 @@ class Settlement(Operators):
         self._asker = Asker(self.driver)
         self.driver.on_doubt = self._asker.tell
         weakref.finalize(self, self._asker.wake)
+        self._watch = Watch(self.driver)
+        self.driver.on_age = self._watch.tell
+        weakref.finalize(self, self._watch.wake)
 
     @property
     def patience(self) -> float:
@@ -264,6 +274,7 @@ class Settlement(Operators):
         approver: Approver | None = None,
         park: Park = "keep",
         prevent: Level | Iterable[str] | None = None,
+        max_age: float | None = None,
         independent: bool = False,
     ) -> Opening:
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
@@ -281,6 +292,7 @@ class Settlement(Operators):
             park: how it is put aside, by `tx.park()` or because something of it waits for a yes (`approve=`): `"keep"`
                 it whole, or `"split"` it at its gates.
             prevent: the settlement's by default; see `Settlement`.
+            max_age: seconds; the settlement's by default.
             independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
                 and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
 
@@ -290,8 +302,9 @@ class Settlement(Operators):
             PartialCommit, InDoubt: see there.
         """
         options = self._options(
-            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent
-        )
+            name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent,
+            max_age=max_age,
+        )  # fmt: skip
         return Opening(self, {**options, "independent": independent}, checked_park(park))
 
     def _options(
@@ -306,6 +319,7 @@ class Settlement(Operators):
         ask: Ask | None = None,
         approver: Approver | None = None,
         prevent: Level | Iterable[str] | None = None,
+        max_age: float | None = None,
         retry: bool = False,
         wait_for: WaitFor = "nobody",
         position: Position | None = None,
@@ -337,6 +351,7 @@ class Settlement(Operators):
             "position": position,
             "guards": self.guards if prevent is None else self.guards.against(prevent),
             "whole": True,
+            "max_age": self._max_age if max_age is None else _checked_age(max_age),
         }
 
     def run(  # noqa: PLR0913 - one keyword for each thing a user may choose
@@ -352,6 +367,7 @@ class Settlement(Operators):
         ask: Ask | None = None,
         approver: Approver | None = None,
         prevent: Level | Iterable[str] | None = None,
+        max_age: float | None = None,
         independent: bool = False,
         wait_for: WaitFor = "scopes",
         tries: int = 20,
@@ -374,7 +390,7 @@ class Settlement(Operators):
         """
         options = self._options(
             name, run, may_touch, before_commit, wait, on_failure, ask=ask, approver=approver, prevent=prevent,
-            retry=True, wait_for=wait_for,
+            max_age=max_age, retry=True, wait_for=wait_for,
         )  # fmt: skip
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
@@ -579,7 +595,7 @@ class Settlement(Operators):
 
     def remember_loop(self) -> None:
         """Have handlers that nobody calls run in the event loop of the caller."""
-        for tender in (self._tender, self._asker):
+        for tender in (self._tender, self._asker, self._watch):
             if tender is not None:
                 tender.loop = weakref.ref(asyncio.get_running_loop())
 
@@ -851,6 +867,7 @@ class Settlement(Operators):
         self.ledger.acts.wait(self._wait)
         self.ledger.expect_end()
         self._asker.stop()
+        self._watch.stop()
         if self._keeper is not None:
             self._keeper.stop()
         if self._tender is not None:
@@ -882,6 +899,12 @@ class Settlement(Operators):
 def _checked_wait(seconds: object, what: str = "wait") -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise UsageError(f"{what}={seconds!r}: give seconds, 0 or more")
+    return seconds
+
+
+def _checked_age(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise UsageError(f"max_age={seconds!r}: give the seconds for which it may be open, more than 0")
     return seconds
 
 

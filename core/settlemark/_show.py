@@ -36,6 +36,7 @@ _WHY = {
     Reason.LEASE: "its process hung, and was thought dead",
     Reason.LATE: "what it holds had happened too late",
     Reason.REWOUND: "somebody went back before it",
+    Reason.OVERDUE: "it was open for longer than it may be",
 }
 _BECAME = {
     Outcome.INTENDED: "begun, and its outcome is not recorded yet",

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     LEASE = "lease lost"
     LATE = "late"
     REWOUND = "rewound"
+    OVERDUE = "overdue"
 
 
 # A transaction that lost a race is retried on fresh state; one that failed on its own is not.

@@ -218,4 +218,20 @@ class Asker(Tender):
         return self._every if due is None else min(self._every, due)
 
 
-__all__ = ["Asker", "Tender"]
+class Watch(Asker):
+    """Looks at how long transactions with a `max_age` have been open, in a thread of its own.
+
+    It begins when it is told of the first.
+    """
+
+    name = "settlemark-watch"
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.look_at_ages(self._crew.take)
+
+    def _pause(self, driver: Driver) -> float:
+        due = driver.until_aged()
+        return self._every if due is None else min(self._every, due)
+
+
+__all__ = ["Asker", "Tender", "Watch"]

@@ -38,7 +38,7 @@ except ImportError as _error:
     raise missing("settlemark.telemetry needs OpenTelemetry", "otel", _error) from _error
 
 from settlemark._effect import Outcome
-from settlemark._events import Acted, Acting, Began, Ended, Event, LostLease, Recovery, Waited
+from settlemark._events import Acted, Acting, Aging, Began, Ended, Event, LostLease, Recovery, Waited
 from settlemark._states import State
 
 _NAME = "settlemark"
@@ -91,6 +91,9 @@ class OpenTelemetry:
         )
         self._leases = meter.create_counter(
             "settlemark.leases.lost", unit="{lease}", description="Leases lost by a process that did not move."
+        )
+        self._aging = meter.create_counter(
+            "settlemark.aging", unit="{transaction}", description="Transactions that were open for long, by max_age."
         )
         self._recovered = meter.create_counter(
             "settlemark.recovered", unit="{transaction}", description="Transactions that ended processes left."
@@ -209,6 +212,10 @@ class OpenTelemetry:
         if event.outcome not in _GOOD:
             span.set_status(_trace.StatusCode.ERROR, event.outcome.value)
         span.end()
+
+    @_tell.register
+    def _(self, event: Aging) -> None:
+        self._aging.add(1, {"bounded": event.max_age is not None})
 
     @_tell.register
     def _(self, _event: LostLease) -> None:

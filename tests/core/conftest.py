@@ -232,7 +232,7 @@ def open_here(open_settlement, clock):
 
     def open_(url="memory:", **options):
         settlement = open_settlement(url, **{**clock.options(), **options})
-        settlement.driver.on_doubt = None
+        settlement.driver.on_doubt = settlement.driver.on_age = None
         return settlement
 
     return open_

@@ -1,0 +1,111 @@
+"""Transactions that stay open for long in a process that lives: they are told of, and with `max_age=` they end.
+
+A lease tells of a process that is gone. An agent that hangs in one that lives, in a model's call or for an answer that
+never comes, holds what it holds: only its own age tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from settlemark._aborting import Beside
+from settlemark._acting import Program
+from settlemark._attempt import Attempt
+from settlemark._events import Aging as AgingTold
+from settlemark._logs import about_txn
+from settlemark._parking import Parking
+from settlemark._program import log
+from settlemark._states import Reason, State
+
+WARNED_AT = 0.75
+"""Of its greatest age: when it is told that a transaction is near it."""
+OLD_SECONDS = 3_600.0
+"""The age at which it is told that a transaction without a greatest one is still open."""
+
+
+class Aging(Parking):
+    """The part of a driver that looks at how long transactions have been open.
+
+    Attributes:
+        on_age: called when a transaction is to be looked at earlier than any other.
+    """
+
+    on_age: Callable[[], None] | None = None
+    _next_look = inf
+
+    def look_at_ages(self, beside: Beside | None = None) -> Program:
+        """Tell of what is open for long, and abort what is older than it may be, as `beside` runs that."""
+        for attempt in self._aged():
+            age = self._monotonic() - attempt.since
+            if attempt.max_age is None or age < attempt.max_age:
+                if not attempt.age_told:
+                    self._tell_age(attempt, age)
+                continue
+            if attempt.overdue:
+                continue  # it is being aborted: a call of it has not returned
+            attempt.overdue = True
+            if beside is None:
+                yield from self._end_overdue(attempt)
+            else:
+                beside(self._end_overdue(attempt), lambda: None)
+        self._next_look = self._monotonic() + (self.until_aged() or inf)
+
+    def until_aged(self) -> float | None:
+        """Return the seconds until a transaction is to be looked at; None: none will be."""
+        with self.local:
+            due = min(map(_due, filter(_may_age, self._attempts.values())), default=inf)
+        return None if due == inf else max(0.0, due - self._monotonic())
+
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Do as `Parking.tend`, and tell of what is open for long."""
+        yield from super().tend(beside)
+        yield from self.look_at_ages(beside)
+
+    def _watch_age(self, attempt: Attempt) -> None:
+        """Have a transaction looked at in time that has just begun here."""
+        if attempt.max_age is None or self.on_age is None or attempt.txn is None:
+            return
+        due = _due(attempt)
+        if due < self._next_look:
+            self._next_look = due
+            self.on_age()
+
+    def _aged(self) -> list[Attempt]:
+        now = self._monotonic()
+        with self.local:
+            return [attempt for attempt in self._attempts.values() if _may_age(attempt) and _due(attempt) <= now]
+
+    def _end_overdue(self, attempt: Attempt) -> Program:
+        cause = f"it was open for longer than max_age={attempt.max_age:g} s"
+        yield from self._abandon(attempt)
+        yield from self.abort(attempt, Reason.OVERDUE, cause=cause, max_age=attempt.max_age)
+
+    def _tell_age(self, attempt: Attempt, age: float) -> None:
+        attempt.age_told = True
+        txn = attempt.live
+        held = ", ".join(sorted(hold.scope.text for hold in list(txn.holds.values()))) or "nothing"
+        if attempt.max_age is None:
+            then = "nobody ends it while this process lives, unless it has max_age="
+        else:
+            then = f"at {attempt.max_age:g} s (max_age=) it is undone"
+        log.warning("%s has been open for %.0f s, and holds %s: %s", txn.name, age, held, then, extra=about_txn(txn))
+        if self.observer is not None:
+            self.observer.tell(AgingTold(attempt.began, txn.name, age, attempt.max_age))
+
+
+def _may_age(attempt: Attempt) -> bool:
+    """Whether somebody's program has it: what is put aside waits for a person, and a hold for work to come."""
+    txn = attempt.txn
+    return txn is not None and txn.state is State.OPEN and not (attempt.suspended or txn.parked or txn.role)
+
+
+def _due(attempt: Attempt) -> float:
+    if attempt.max_age is None:
+        return inf if attempt.age_told else attempt.since + OLD_SECONDS
+    if attempt.overdue:
+        return inf
+    return attempt.since + attempt.max_age * (1.0 if attempt.age_told else WARNED_AT)
+
+
+__all__ = ["OLD_SECONDS", "WARNED_AT", "Aging"]
