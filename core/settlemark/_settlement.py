@@ -307,7 +307,7 @@ class Settlement(Operators):
         )  # fmt: skip
         return Opening(self, {**options, "independent": independent}, checked_park(park))
 
-    def _options(
+    def _options(  # noqa: PLR0913 - one for each that a user may choose
         self,
         name: str | None,
         run: str | None,
