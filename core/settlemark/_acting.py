@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from settlemark._current import CurrentCall
-from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome
+from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Frozen, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
 from settlemark._requests import Act, Request, Sleep
 from settlemark._states import Tag
@@ -113,7 +113,7 @@ def perform(
         if current.effect is effect:
             current._calls()  # noqa: SLF001 - what its tool calls within is expected anew
         try:
-            act = Act(run, {}, current, final)
+            act = Act(run.fresh() if isinstance(run, Frozen) else run, {}, current, final)
             result = yield act
         except GeneratorExit:
             raise
@@ -127,7 +127,7 @@ def perform(
             if doubt is None:
                 return effect.result
         else:
-            effect.outcome, effect.result, effect.error = Outcome.CONFIRMED, result, None
+            effect.happened(result)
             return result
 
 

@@ -237,7 +237,7 @@ class Attempt:
     def staged(self, scope: Scope) -> list[Staged]:
         """Return the requests held in the staging area on a scope, in issuance order."""
         return [
-            Staged(effect.declaration.tool, effect.arguments, effect.key)
+            Staged(effect.declaration.tool, effect.shown(), effect.key)
             for effect in self.in_order()
             if effect.held
             and effect.outcome is not Outcome.DROPPED

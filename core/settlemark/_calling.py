@@ -123,8 +123,8 @@ class Calling(Aborting):
     ) -> Program:
         reads = effect.declaration.kind is EffectClass.READ
         if not reads:
+            effect.arguments = _codec.snapshot(dict(effect.arguments))
             effect.payload = _codec.encode(effect.arguments)
-            effect.arguments = _codec.snapshot(effect.arguments)
             effect.key = identity(attempt.key(effect.path, effect.call_id), _KEY, KEY, tool=effect.declaration.tool)
             recorded = attempt.recall(effect)
             recorded = recorded or attempt.stayed(effect)

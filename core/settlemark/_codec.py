@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
 from json import encoder
 from typing import Any, cast
 
@@ -15,6 +18,7 @@ from settlemark._text import brief, prose
 # Python itself refuses to write integers much longer than this (4300 digits by default).
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
+_SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 _MOST_BYTES = 1 << 28
 """Of a payload's text: PostgreSQL takes a gigabyte a field, and a message that is too long ends the connection."""
 # `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
@@ -146,7 +150,12 @@ def _is_too_long(text: str) -> bool:
 
 
 def snapshot(value: Any) -> Any:
-    """Return a value that stays as it is when lists and mappings inside the given one are changed.
+    """Return an equal value that shares nothing with the given one which could change.
+
+    What is no plain data keeps its type where that can be copied; an object of which nobody can tell stays as it is.
+
+    Raises:
+        PayloadError: it is nested too deeply, or contains itself.
 
     >>> guests = ["Ada"]
     >>> kept = snapshot({"guests": guests})
@@ -154,15 +163,60 @@ def snapshot(value: Any) -> Any:
     >>> kept
     {'guests': ['Ada']}
     """
+    try:
+        return _copy(value)
+    except RecursionError:
+        raise PayloadError(
+            "$ is nested too deeply, or contains itself, which JSON cannot hold: pass plain data instead", path="$"
+        ) from None
+
+
+def _copy(value: Any) -> Any:
     kind = _kind(value)
+    if kind in _SCALARS:
+        return value
     if kind is dict:
-        for item in value.values():
-            if type(item) is not str and isinstance(item, (dict, list, tuple)):
-                return {key: snapshot(item) for key, item in value.items()}
-        return value.copy()
+        return {key: item if type(item) is str else _copy(item) for key, item in value.items()}
     if kind is list:
-        return [snapshot(item) for item in value]
-    return tuple(snapshot(item) for item in value) if kind is tuple else value
+        return [_copy(item) for item in value]
+    if kind is tuple:
+        return tuple(_copy(item) for item in value)
+    return _copy_of_a_class(value)
+
+
+def _copy_of_a_class(value: Any) -> Any:
+    """Return a copy of what is of no plain type: of its own type, or else as the record has it."""
+    if isinstance(value, Enum):
+        return value
+    plain = isinstance(value, str | int | float | list | tuple | Mapping)
+    if not (plain or isinstance(value, set | frozenset | bytearray) or is_dataclass(value) or _is_a_model(value)):
+        return value
+    try:
+        made = copy.deepcopy(value)
+    except RecursionError:
+        raise
+    except Exception:  # whatever a class of somebody's own raises
+        made = value
+    return made if made is not value and _kind(made) is _kind(value) else _as_recorded(value)
+
+
+def _as_recorded(value: Any) -> Any:
+    """Return what the record has of a value whose class cannot be copied."""
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in cast("Any", value).items()}
+    if isinstance(value, list | tuple):
+        items = [_copy(item) for item in cast("Any", value)]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, str):
+        return str.__str__(value)  # not what its class makes of itself
+    if isinstance(value, float):
+        return float.__float__(value)
+    return int.__int__(value) if isinstance(value, int) else value
+
+
+def _is_a_model(value: Any) -> bool:
+    """Whether it is a model of Pydantic, which need not be installed."""
+    return hasattr(_kind(value), "__pydantic_fields__")
 
 
 def encode_result(value: Any) -> str:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
@@ -214,7 +214,9 @@ class Declaration:
         if isinstance(self.scope, ScopeTemplate):
             return (self.scope.fill(arguments), *broad)
         try:
-            named = through(self.scope.function, **self.scope.bind(arguments, result=None, key=""))
+            named = through(
+                self.scope.function, **self.scope.bind(_codec.snapshot(dict(arguments)), result=None, key="")
+            )
         except Exception as error:
             raise ScopeError(f"{self.tool}: {message_of(error)}", text=_codec.encode_result(dict(arguments))) from error
         found = (named,) if isinstance(named, str | Scope) else tuple(named)
@@ -268,6 +270,23 @@ class Declaration:
         return named
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A call of a tool with the arguments that it had when it was issued: each try has a copy of its own."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def fresh(self) -> Callable[[], Any]:
+        """Return what makes the call, once."""
+        return partial(self.function, *_codec.snapshot(self.args), **_codec.snapshot(dict(self.kwargs)))
+
+    def __call__(self) -> Any:
+        """Make the call."""
+        return self.fresh()()
+
+
 @dataclass(slots=True, eq=False)
 class Effect:
     """One tool call's side effect: what was asked, under which key, and what became of it.
@@ -286,7 +305,8 @@ class Effect:
     registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
     among the held ones (`Leaves`). `sender` is who may still be sending it, or undoing it, for all that this process
     knows: a worker that was buried meanwhile. `called` is how often its tool was called, at least once by an earlier
-    process, and `came` in which of the times that its transaction was entered it was issued first.
+    process, and `came` in which of the times that its transaction was entered it was issued first. `kept` is what it
+    returned, as plain data that nobody else has.
     """
 
     declaration: Declaration
@@ -324,6 +344,7 @@ class Effect:
     sender: str | None = None
     called: int = 0
     came: int = 0
+    kept: tuple[Any] | None = None
 
     def __post_init__(self) -> None:
         """Have it leave last if it cannot be undone."""
@@ -336,11 +357,28 @@ class Effect:
         return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
 
     def for_handlers(self) -> Mapping[str, Any]:
-        """Return the arguments as the tool got them, when they differ from the recorded ones."""
-        return self.arguments if self.given is None else self.given
+        """Return the arguments as the tool got them, when they differ from the recorded ones; nobody else has these."""
+        found: Mapping[str, Any] = _codec.snapshot(dict(self.arguments if self.given is None else self.given))
+        return found
+
+    def shown(self) -> dict[str, Any]:
+        """Return the recorded arguments, for whoever is asked or told: what is done to them changes no others."""
+        found: dict[str, Any] = _codec.snapshot(dict(self.arguments))
+        return found
+
+    def happened(self, result: Any) -> None:
+        """Note that it happened, and what came of it: its caller may change that, and no handler sees it."""
+        self.outcome, self.result, self.error, self.stored = Outcome.CONFIRMED, result, None, False
+        self.kept = None
+        try:
+            self.kept = (_codec.snapshot(self.plain_result()),)
+        except Exception:  # what cannot be told is told of when it is recorded
+            return
 
     def plain_result(self) -> Any:
         """Return its result as plain data: what handlers are given, and the ledger keeps."""
+        if self.kept is not None:
+            return _codec.snapshot(self.kept[0])
         if self.pack is None or self.stored or self.result is None:
             return self.result
         return self.pack(self.result)
@@ -349,6 +387,7 @@ class Effect:
         """Note that the counterparty knows it, with this result, as plain data."""
         self.outcome = Outcome.CONFIRMED
         self.stored = self.unpack is None
+        self.kept = (_codec.snapshot(found),)
         self.result = found if self.unpack is None else self.unpack(found)
 
     @property

@@ -84,7 +84,7 @@ def until_answered(
             if attempt.on_failure != "ask" or attempt.ask is None or effect.outcome is not Outcome.FAILED:
                 raise
             failure = Failure(
-                attempt.name, effect.declaration.tool, dict(effect.arguments), effect.scope_text, error, tries, held
+                attempt.name, effect.declaration.tool, effect.shown(), effect.scope_text, error, tries, held
             )
             verdict = cast("object", (yield Act(partial(attempt.ask, failure), {}, None)))
             if verdict not in get_args(Verdict):

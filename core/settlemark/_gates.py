@@ -66,7 +66,7 @@ class Gate:
     @classmethod
     def of(cls, attempt: Attempt, effect: Effect) -> Gate:
         """Return what is asked about an effect, under the number it was asked under before."""
-        declaration, arguments = effect.declaration, dict(effect.arguments)
+        declaration, arguments = effect.declaration, effect.shown()
         return cls(
             attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
             effect.rationale, effect.key, _would(declaration, arguments, effect.scope_text, held=effect.held),
@@ -77,7 +77,7 @@ class Gate:
         """Return it as plain data, for a framework to carry to whoever is asked."""
         told: dict[str, Any] = {
             "kind": KIND, "tool": self.tool, "class": self.kind.value, "scope": self.scope,
-            "arguments": dict(self.arguments), "rationale": self.rationale, "key": self.key,
+            "arguments": _codec.snapshot(dict(self.arguments)), "rationale": self.rationale, "key": self.key,
             "transaction": self.transaction, "would": self.would,
         }  # fmt: skip
         return told if self.error is None else {**told, "error": self.error}

@@ -251,8 +251,8 @@ class Gating(Calling):
         if effect.remake is None:
             raise UsageError(f"{tool} cannot be called with other arguments here: approve or reject it", tool=tool)
         made = effect.remake(effect, arguments)
+        made.arguments = _codec.snapshot(dict(made.arguments))
         made.payload = _codec.encode(made.arguments)
-        made.arguments = _codec.snapshot(made.arguments)
         if made.payload == effect.payload:
             return None
         parts = sum(path[:-1] == effect.path for path in attempt.effects)
@@ -268,7 +268,7 @@ class Gating(Calling):
         likeness = next(found for found in attempt.effects.values() if found.key == key)
         attempt.keep(likeness.path)
         if effect.remake is not None:
-            made = effect.remake(effect, likeness.arguments)
+            made = effect.remake(effect, likeness.shown())
             made.payload, made.path, made.call_id = _codec.encode(made.arguments), likeness.path, effect.call_id
             made.pack, made.unpack = effect.pack, effect.unpack
             attempt.resume(made)

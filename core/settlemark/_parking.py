@@ -180,8 +180,8 @@ class Parking(Recovering):
 
     def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
         """Hold an effect in the place of another, of which it is known that it never leaves."""
+        edited.arguments = _codec.snapshot(dict(edited.arguments))
         edited.payload = _codec.encode(edited.arguments)
-        edited.arguments = _codec.snapshot(edited.arguments)
         edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
         edited.path, edited.position = (*gate.path, 0), attempt.placed
         edited.key = attempt.key(edited.path, edited.call_id)

@@ -40,6 +40,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         position=row.position,
         path=row.decision,
         called=1,
+        kept=None if result is None or isinstance(recorded.result, Unreadable) else (result,),
         held=row.held,
         outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
         result=result,

@@ -26,6 +26,7 @@ from settlemark._effect import (
     Effect,
     EffectClass,
     EffectName,
+    Frozen,
     declaration_of,
     declare,
     declared_as,
@@ -544,7 +545,8 @@ class Settlement(Operators):
             raise UsageError(
                 f"{declaration.tool} does not take {_codec.encode_result(dict(arguments))}: {error}; nothing was run"
             ) from error
-        return self.effect_of(declaration, named, partial(function, **named), run=run)
+        named = _codec.snapshot(named)
+        return self.effect_of(declaration, named, Frozen(function, (), named), run=run)
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
         """Return a hold, to enter: what begins later and overlaps these scopes waits until it is dropped.

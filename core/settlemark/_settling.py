@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
+from settlemark import _codec
 from settlemark._acting import Program, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
@@ -345,10 +346,10 @@ class Settling(Orphaning, Splitting):
         handler = effect.declaration.release
         run = effect.run
         if handler is not None:
-            arguments = handler.bind(effect.for_handlers(), result=None, key=effect.key)
 
             def run() -> Any:
                 refuse_withheld(effect, "release")
+                arguments = handler.bind(effect.for_handlers(), result=None, key=effect.key)
                 return handler.function(**arguments)
 
         if effect.outcome is Outcome.QUEUED and effect.declaration.window is not None:
@@ -446,7 +447,7 @@ class Footprint:
         self.effects = [
             {
                 "tool": effect.declaration.tool, "class": effect.declaration.kind.value, "scope": effect.scope_text,
-                "arguments": dict(effect.arguments), "result": effect.result, "held": effect.held,
+                "arguments": effect.shown(), "result": _codec.snapshot(effect.result), "held": effect.held,
             }
             for effect in attempt.in_order()
         ]  # fmt: skip

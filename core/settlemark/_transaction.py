@@ -14,7 +14,7 @@ from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._current import Staged
 from settlemark._driver import Driver
-from settlemark._effect import Declaration, Effect, EffectClass, Outcome, declare
+from settlemark._effect import Declaration, Effect, EffectClass, Frozen, Outcome, declare
 from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
 from settlemark._nesting import Part
@@ -171,12 +171,12 @@ class _Face:
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
         declaration = self._settlement.declaration(function)
-        if self._attempt.is_held(declaration):
-            # It leaves as it was recorded, whatever the caller changes until then.
+        run: Callable[[], Any] = partial(function, *args, **kwargs)
+        if declaration.kind is not EffectClass.READ:
+            # It acts as it was recorded, whatever its caller, or an earlier try of it, changes in between.
             args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
-        effect = self._settlement.effect_of(
-            declaration, declaration.arguments(args, kwargs), partial(function, *args, **kwargs), run=self.run
-        )
+            run = Frozen(function, args, kwargs)
+        effect = self._settlement.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
         effect.remake = self._remade
         with self._settlement.driver.local:
             self._attempt.place(effect, self._part.numbering)

@@ -9,7 +9,7 @@ from typing import Any
 from autogen_core import CancellationToken
 from autogen_core.tools import StaticStreamWorkbench, ToolResult, Workbench
 
-from settlemark import Queued
+from settlemark import Queued, _codec
 from settlemark.agents import words
 from settlemark_autogen._asking import Waits
 from settlemark_autogen._results import Answered, Seen, packed, text_result, unpacked
@@ -46,6 +46,10 @@ class Calling:
     emit: Callable[[Any], None] | None
     ended: Ended = field(default_factory=Ended)
 
+    def __post_init__(self) -> None:
+        """Have it made as it was issued, whatever is done to its arguments in between."""
+        self.arguments = _codec.snapshot(dict(self.arguments))
+
     async def run(self) -> ToolResult:
         """Run the tool, and return its answer; what it raised is raised, also where its workbench made words of it."""
         ended, self.ended.seen = self.ended, Seen()
@@ -62,7 +66,8 @@ class Calling:
     async def _answer(self) -> ToolResult:
         workbench = watched(self.workbench, self.ended.seen)
         how: dict[str, Any] = {
-            "name": self.name, "arguments": self.arguments, "cancellation_token": self.token, "call_id": self.call_id,
+            "name": self.name, "arguments": _codec.snapshot(self.arguments), "cancellation_token": self.token,
+            "call_id": self.call_id,
         }  # fmt: skip
         if self.emit is None or not isinstance(workbench, StaticStreamWorkbench):
             return self._whole(await workbench.call_tool(**how))

@@ -13,7 +13,7 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
-from settlemark import Outcome, Queued
+from settlemark import Outcome, Queued, _codec
 from settlemark._acting import Program
 from settlemark._current import carried_into
 from settlemark._runners import run_async, run_sync
@@ -184,15 +184,16 @@ def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callab
     """Return what runs a tool in the context of this call, whoever runs it."""
     context = copy_context()
     context.run(claimed.set, None)  # what the tool calls in its turn is no call of this turn
+    arguments = _codec.snapshot(dict(arguments))
     if inspect.iscoroutinefunction(function):
 
         async def awaited() -> Any:
-            return await _in(context, function(**arguments))
+            return await _in(context, function(**_codec.snapshot(arguments)))
 
         return awaited
 
     def run() -> Any:
-        result = carried_into(context).run(partial(function, **arguments))
+        result = carried_into(context).run(partial(function, **_codec.snapshot(arguments)))
         return _in(context, result) if inspect.isawaitable(result) else checked(result)
 
     return run

@@ -5,12 +5,27 @@ Scopes are filled from these and handlers get them; the ledger keeps what the mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, cast
 
 from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from pydantic import BaseModel
+
+from settlemark import _codec
+
+
+def apart(call: Any, names: Iterable[str]) -> Any:
+    """Return a call whose arguments of these names are equal to the given one's, and nobody else's.
+
+    What LangGraph injects beside them stays as it is.
+
+    >>> made = {"name": "book", "args": {"rooms": ["a"]}}
+    >>> apart(made, ["rooms"]) == made, apart(made, ["rooms"])["args"]["rooms"] is made["args"]["rooms"]
+    (True, False)
+    """
+    own = {name: _codec.snapshot(call["args"][name]) for name in names if name in call["args"]}
+    return {**call, "args": {**call["args"], **own}}
 
 
 class BadCall(BaseTool):

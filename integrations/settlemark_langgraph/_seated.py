@@ -27,7 +27,7 @@ from settlemark._effect import Effect, Outcome
 from settlemark._runners import in_event_loop, run_async, run_sync, to_its_end
 from settlemark.agents import TOLD, words
 from settlemark_langgraph._acknowledged import marked
-from settlemark_langgraph._arguments import BadCall, as_given, is_async_only, runs_in_a_thread
+from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 
@@ -282,7 +282,7 @@ class SettledTool:
 
         def work(call: Any, config: RunnableConfig) -> Any:
             with self._seated.invocation.turnstile:
-                return self._tool.invoke(call, config)
+                return self._tool.invoke(apart(call, self._arguments), config)
 
         def run(call: Any) -> Any:
             with self._acting(config) as (inner, ended):
@@ -305,7 +305,7 @@ class SettledTool:
 
         async def run(call: Any) -> Any:
             with self._acting(config) as (inner, ended):
-                work = self._tool.ainvoke(call, inner)
+                work = self._tool.ainvoke(apart(call, self._arguments), inner)
                 if self._seated.place.seat.held:
                     # Another call's task releases it: this one's context goes along.
                     ended.append(_checked(await asyncio.create_task(work, context=carried_into(context))))
@@ -382,8 +382,9 @@ class SettledTool:
             return partial(run, made), taken
 
         return invocation.batch.perform(
-            self._seated.place, partial(run, call), self._arguments, given=given, because=invocation.because,
-            pack=plain, unpack=partial(answer_from, call=self._seated.call), ask=ask, remake=remake, may_wait=may_wait,
+            self._seated.place, partial(run, apart(call, self._arguments)), self._arguments, given=given,
+            because=invocation.because, pack=plain, unpack=partial(answer_from, call=self._seated.call), ask=ask,
+            remake=remake, may_wait=may_wait,
         )  # fmt: skip
 
     @contextmanager

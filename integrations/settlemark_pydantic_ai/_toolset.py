@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_ai import AbstractToolset, RunContext, WrapperToolset
 from pydantic_ai.toolsets import ToolsetTool
 
-from settlemark import Settlement
+from settlemark import Settlement, _codec
 from settlemark._parking import Park
 from settlemark._sequencer import Order
 from settlemark.agents import Declared
@@ -44,9 +44,10 @@ class SettlingToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Run a tool in its turn."""
+        kept = _codec.snapshot(tool_args)  # it runs as it was issued, whatever is done to these in between
 
         async def run(ctx: RunContext[Any]) -> Any:
-            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+            return await self.wrapped.call_tool(name, _codec.snapshot(kept), ctx, tool)
 
         if is_journaled(tool):
             return await run(ctx)
