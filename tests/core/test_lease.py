@@ -98,6 +98,22 @@ def test_it_looks_as_often_as_the_shortest_lease_that_it_watches_asks_for(watch,
     assert watch.is_due()
 
 
+class GoesByTheWallClock(Watch):
+    """Thinks a worker dead when its period is over since it was first seen, whatever was seen in between."""
+
+    def _stood_still(self, row, seconds):
+        seen = self._seen.get(row.worker)
+        return seen is not None and self._monotonic() - seen.since >= seconds
+
+
+def test_a_watch_that_goes_by_what_time_it_is_buries_who_is_healthy_after_an_outage(clock):
+    for kind, buries in ((Watch, False), (GoesByTheWallClock, True)):
+        watch = kind(clock.monotonic)
+        watch.look([row()])
+        clock.advance(2 * LEASE)
+        assert watch.is_to_bury(row()) == buries
+
+
 # ---- who may still be sending
 
 

@@ -78,6 +78,10 @@ def recover(
         with Settlement(ledger_url(ledger), namespace=namespace, keep_open=keep_open, observe=collector) as settlement:
             declare(settlement)
             report = settlement.recover(keep_open=keep_open)
+            # Whether a worker elsewhere is dead shows only when its lease has been watched to stand still.
+            while (left := settlement.ledger.undecided()) > 0:
+                time.sleep(min(left, _PAUSE_SECONDS))
+                report = settlement.recover(keep_open=keep_open)
             until = time.monotonic() + keep_open
             while (report.kept or report.waiting) and (left := until - time.monotonic()) > 0:
                 time.sleep(min(left, _PAUSE_SECONDS))

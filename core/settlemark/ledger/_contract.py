@@ -312,6 +312,10 @@ class Ledger(Protocol):
         """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
         ...
 
+    def undecided(self) -> float:
+        """Return for how many seconds workers elsewhere, who have work here, must be watched to know who is dead."""
+        ...
+
     def is_fresh(self) -> bool:
         """Whether this worker surely has its lease for long enough to begin an act."""
         ...

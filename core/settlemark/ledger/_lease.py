@@ -90,10 +90,10 @@ class Lease:
 class _Seen:
     """What is known of one other worker: its beat, and since when it is seen to stand still."""
 
-    __slots__ = ("beat", "buried", "lease", "since")
+    __slots__ = ("beat", "buried", "lease", "moved", "since")
 
-    def __init__(self, row: Row, since: float) -> None:
-        self.beat, self.lease, self.buried, self.since = row.beat, row.lease, row.buried, since
+    def __init__(self, row: Row, since: float, *, moved: bool) -> None:
+        self.beat, self.lease, self.buried, self.since, self.moved = row.beat, row.lease, row.buried, since, moved
 
 
 class Watch:
@@ -119,7 +119,8 @@ class Watch:
         for row in rows:
             seen = self._seen.get(row.worker)
             still = seen is not None and (seen.beat, seen.buried) == (row.beat, row.buried) and gap <= row.lease / 2
-            found[row.worker] = seen if seen is not None and still else _Seen(row, now)
+            moved = seen is not None and (seen.moved or seen.beat != row.beat)
+            found[row.worker] = seen if seen is not None and still else _Seen(row, now, moved=moved)
         self._seen = found
 
     def is_due(self) -> bool:
@@ -132,6 +133,16 @@ class Watch:
     def pace(self) -> float:
         """Seconds between two looks."""
         return min((seen.lease for seen in self._seen.values()), default=float("inf")) / 3
+
+    def undecided(self, worker: str) -> float:
+        """Return for how many seconds one elsewhere is yet to be watched until it is known whether it is dead.
+
+        0 once it was seen to move. One of this host is seen to be there.
+        """
+        seen = self._seen.get(worker)
+        if seen is None or seen.moved or seen.buried or is_here(worker):
+            return 0.0
+        return max(0.0, seen.since + seen.lease - self._monotonic())
 
     def is_to_bury(self, row: Row) -> bool:
         """Whether a worker is to be taken for dead: its process has ended, or its beat stood still for its period."""

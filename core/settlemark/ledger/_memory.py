@@ -147,6 +147,10 @@ class MemoryLedger:
     def expect_end(self) -> None:
         """Do nothing: nobody waits for it."""
 
+    def undecided(self) -> float:
+        """Return 0: nobody else is there."""
+        return 0.0
+
     def is_fresh(self) -> bool:
         """Say yes: nobody else is there."""
         return True

@@ -199,6 +199,12 @@ class SqlLedger:
         """Return the store's time."""
         return self._shared.time()
 
+    def undecided(self) -> float:
+        """Return for how many seconds others must be watched to know who of them is dead."""
+        with self._shared.lock:
+            owners = {txn.owner for txn in self._shared.protocol.live.values()}
+        return max((self._shared.watch.undecided(owner) for owner in owners), default=0.0)
+
     def is_fresh(self) -> bool:
         """Whether this worker surely has its lease for a third of it yet."""
         return self._shared.is_fresh()

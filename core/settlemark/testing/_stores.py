@@ -57,6 +57,10 @@ class SteppedLedger(Shared):
         """Return what a query finds, after all that was given before."""
         return self.now(lambda _protocol, book: query(book))
 
+    def undecided(self) -> float:
+        """Return 0: a death is the explorer's to say."""
+        return 0.0
+
     def watch_aborts(self, told: Callable[[], None]) -> None:
         """Do nothing: an explorer looks whether there is something to conclude."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from settlemark import Settlement, effect
+from settlemark.ledger import _workers
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
@@ -117,3 +118,16 @@ def test_recovering_a_ledger_that_is_not_there_makes_none(tmp_path, run):
     assert said.exit_code == 2
     assert "there is no ledger at" in said.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_process_elsewhere_left_is_ended_once_its_lease_was_watched_to_stand_still(store, run, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(_workers, "_host", lambda: "elsewhere/1/2/3.4")
+        hung = Settlement(store, lease=0.5, monotonic=lambda: 1.0)
+    worker = hung.ledger.worker
+    hung.ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
+
+    said = run("recover", store)
+
+    assert (said.exit_code, said.stdout) == (0, "trip-1 is undone.\n")
+    hung.close()

@@ -10,9 +10,12 @@ import threading
 
 import pytest
 
-from settlemark import Retries, Settlement, current_call, effect
+from settlemark import Retries, Settlement, _attempt, current_call, effect
+from settlemark._aborting import Aborting
+from settlemark._asking import Asking
 from settlemark._errors import SettlemarkError
 from settlemark.ledger import _workers
+from settlemark.ledger._book import SqlBook
 from settlemark.testing import VirtualClock
 
 LEASE, QUARANTINE, PATIENCE = 30.0, 90.0, 30
@@ -225,22 +228,54 @@ def times(office, verb):
     return sum(entry[0] == verb for entry in office.log)
 
 
+def comes_back(silent, office, at, *, elsewhere):
+    """Return what is wrong when a worker comes back before anybody thought it gone for good."""
+    observer, back = silent(at, elsewhere=elsewhere)
+    before = list(office.log)
+    observer.recover(keep_open=0)
+    wrong = [] if office.log == before else ["something was sent again while it may still be sending"]
+    told = back()
+    ask_all(observer)
+    wrong += untrue(office, observer)
+    wrong += [f"{left.key} is left" for left in observer.residue()]
+    wrong += [f"{doubt.key} is in doubt" for doubt in observer.in_doubt()]
+    stays = 1 if "release" in at else 0
+    if (times(office, "mail"), times(office, "book") - times(office, "cancel")) != (stays, stays):
+        wrong.append(f"the log is {office.log}")
+    if told not in (["LeaseLost"], ["Failed"]):
+        wrong.append(f"its caller was told {told}")
+    return wrong
+
+
+def comes_back_late(silent, office, clock, at):
+    """Return what is wrong when a worker of another host comes back after its quarantine."""
+    observer, back = silent(at, elsewhere=True)
+    watch(observer, clock, QUARANTINE)
+    ask_all(observer)
+    undone_again = "undo" in at
+    wrong = untrue(office, observer, undone_again=undone_again)
+    wrong += [f"{doubt.key} is in doubt" for doubt in observer.in_doubt()]
+    sent = times(office, "mail")
+    if sent != (1 if "release" in at else 0):
+        wrong.append(f"the log is {office.log}")
+    back()
+    ask_all(observer)
+    wrong += untrue(office, observer, undone_again=undone_again)
+    doubled = times(office, "mail") > sent
+    if doubled != (at in ("before a release", "inside a release")):
+        wrong.append(f"the log is {office.log}")
+    if [left.tool for left in observer.residue()] != (["mail"] if doubled else []):
+        wrong.append(f"named is {observer.residue()}")
+    if times(office, "book") - min(times(office, "cancel"), times(office, "book")) != sent:
+        wrong.append(f"the log is {office.log}")
+    return wrong
+
+
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("at", POINTS)
 def test_what_a_silent_worker_does_when_it_comes_back_is_undone_or_stands_once(silent, office, at, elsewhere):
-    observer, back = silent(at, elsewhere=elsewhere)
-    before = list(office.log)
-    observer.recover(keep_open=0)
-    assert office.log == before, "nothing was sent again while it may still be sending"
-    told = back()
-    ask_all(observer)
-    assert untrue(office, observer) == []
-    assert observer.residue() == []
-    assert observer.in_doubt() == []
-    assert told in (["LeaseLost"], ["Failed"])
-    assert times(office, "mail") == (1 if "release" in at else 0)
-    assert times(office, "book") - times(office, "cancel") == (1 if "release" in at else 0)
+    assert comes_back(silent, office, at, elsewhere=elsewhere) == []
 
 
 @pytest.mark.sampled(3)
@@ -248,20 +283,7 @@ def test_what_a_silent_worker_does_when_it_comes_back_is_undone_or_stands_once(s
 def test_elsewhere_it_is_believed_to_be_dead_after_the_quarantine_and_one_that_is_not_names_what_it_doubled(
     silent, office, clocks, at
 ):
-    observer, back = silent(at, elsewhere=True)
-    watch(observer, clocks[1], QUARANTINE)
-    ask_all(observer)
-    assert untrue(office, observer, undone_again="undo" in at) == []
-    assert observer.in_doubt() == []
-    sent = times(office, "mail")
-    assert sent == (1 if "release" in at else 0)
-    back()
-    ask_all(observer)
-    assert untrue(office, observer, undone_again="undo" in at) == []
-    doubled = times(office, "mail") > sent
-    assert doubled == (at in ("before a release", "inside a release"))
-    assert [left.tool for left in observer.residue()] == (["mail"] if doubled else [])
-    assert times(office, "book") - min(times(office, "cancel"), times(office, "book")) == sent
+    assert comes_back_late(silent, office, clocks[1], at) == []
 
 
 def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(silent, office, clocks):
@@ -275,3 +297,58 @@ def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_ther
     assert untrue(office, observer) == []
     assert times(office, "mail") == 1
     assert [each.state for each in observer.transactions()] == ["committed"]
+
+
+# ---- engines that are wrong about it are caught
+
+
+def believes_absence(patch):
+    """What a probe calls absent is sent again, whoever may still be sending it."""
+    patch.setattr(SqlBook, "ghosts", lambda _book: frozenset())
+
+
+def says_nothing(patch):
+    """Who comes back keeps to itself what its calls did."""
+    patch.setattr(_attempt, "first_hand", lambda *_given, **_named: None)
+
+
+def forgets_who_sent_again(patch):
+    """It is not on record that another has sent it again."""
+    patch.setattr(Asking, "sends_again", lambda _driver, _effect: iter(()))
+
+
+def undoes_at_once(patch):
+    """An undo that may be under way is begun again."""
+
+    def never(_driver, _effect):
+        yield from ()
+        return False, False
+
+    patch.setattr(Aborting, "_undone_elsewhere", never)
+
+
+def is_dead_to_all(patch):
+    """Whoever is only silent is off the list at once."""
+    patch.setattr(SqlBook, "haunt", lambda book, worker: book.strike_off([worker]))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "at", "late"),
+    [
+        (believes_absence, "inside a release", False),
+        (is_dead_to_all, "inside a release", False),
+        (says_nothing, "between an undo and its outcome", False),
+        (undoes_at_once, "inside an undo", False),
+        (forgets_who_sent_again, "inside a release", True),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_engine_that_is_wrong_about_silence_is_caught(silent, office, clocks, monkeypatch, mutant, at, late):
+    mutant(monkeypatch)
+    try:
+        wrong = (
+            comes_back_late(silent, office, clocks[1], at) if late else comes_back(silent, office, at, elsewhere=True)
+        )
+    except AssertionError as error:
+        wrong = [str(error)]
+    assert wrong != []
