@@ -173,7 +173,7 @@ def test_rows_come_back_as_they_were_written(ledger):
         intent(),
         intent(position=1, kind=EffectClass.IRREVERSIBLE, held=True, call_id="c7", rationale="né ☃ 'quoted' 100% :x",
                arguments='{"to":"ünï","n":[1,null]}', outcome=Outcome.QUEUED, version="2", at=1.25,
-               scopes='["mail:/x","room:/b"]'),
+               scopes='["mail:/x","room:/b"]', leaves=3),
     ]  # fmt: skip
     write(ledger, opened(epoch=2**40), *rows)
     recorded = load(ledger)

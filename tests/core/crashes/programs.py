@@ -59,6 +59,8 @@ MIXES = [
     Program("scopes declared before", (("add", "a"), ("put", "b/c")), options={"may_touch": ("cell:/a", "cell:/b")}),
     Program("refined afterwards", (("add_somewhere", "shelf"), ("wire", "a"))),
     Program("a turn", (("add", "a"), ("look", "b"), ("put", "b"), ("add_keyed", "c"), ("register", "d")), how="turn"),
+    Program("what cannot be undone before the rest", (("send", "a"), ("put", "b"), ("wire", "c"), ("put", "d"))),
+    Program("a strict turn", (("send", "a"), ("put", "b"), ("add", "c"), ("wire", "d")), how="issued"),
     Program("undone", (("add", "a"), ("charge_refundable", "b"), ("put", "c"), ("send", "d")), how="raise"),
     Program("undone as far as it goes", (("add_at_a_cost", "a"), ("hire", "b"), ("add_blind", "c")), how="raise"),
     Program("vetoed", (("add", "a"), ("wire", "b")), how="veto"),
@@ -111,8 +113,11 @@ class Play:
         self.transact("trip/1", self.program.steps)
         self.transact("trip/2", self.program.second)
 
-    def _turn(self):
-        with self.settlement.transaction("trip") as tx, tx.turn() as turn:
+    def _issued(self):
+        self._turn(order="issued")
+
+    def _turn(self, order="turn"):
+        with self.settlement.transaction("trip") as tx, tx.turn(order=order) as turn:
             planned = [turn.plan(self.tools[tool], cell=cell) for tool, cell in self.program.steps]
             answers = [call.run() for call in planned]
         self.acknowledge("trip", self.program.steps, answers)

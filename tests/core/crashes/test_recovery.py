@@ -177,6 +177,25 @@ def test_releases_stop_at_one_that_nobody_can_ask_about_and_what_is_behind_it_is
         assert judged(settlement, desk) == []
 
 
+@pytest.mark.parametrize(("order", "left"), [("turn", "bdac"), ("issued", "abcd")])
+@pytest.mark.parametrize("j", [1, 2, 3])
+def test_releases_go_on_in_the_order_in_which_they_began_what_cannot_be_undone_last_or_as_issued(
+    case, order, left, j, still
+):
+    def play(settlement, known):
+        with settlement.transaction("trip") as tx, tx.turn(order=order) as turn:
+            for tool, cell in [("wire", "a"), ("put_probed", "b"), ("wire", "c"), ("put_probed", "d")]:
+                turn.call(known[tool], cell=cell)
+
+    killed(case, play, after=j)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        assert "".join(cell for _, cell, *_ in desk.log()) == left[:j]
+        assert settlement.recover().committed == ["trip"]
+        assert "".join(cell for verb, cell, *_ in desk.log() if verb in ("write", "letter")) == left
+        assert (judged(settlement, desk), settlement.residue()) == ([], [])
+
+
 @pytest.mark.parametrize("undone", [0, 1, 2, 3])
 def test_undos_go_on_in_their_order_and_at_most_one_is_asked_for_twice(case, undone, still):
     def three(settlement, known):

@@ -8,12 +8,13 @@ import threading
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import StructuredTool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Send
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
-from settlemark import DeclarationError, Settlement, UsageError
+from settlemark import DeclarationError, Settlement, UsageError, effect
 from settlemark_langgraph import SequencedToolNode
 from settlemark_langgraph._superstep import Superstep
 
@@ -118,6 +119,33 @@ def test_with_one_thread_held_calls_still_leave_and_nothing_waits_for_ever(world
     assert answers(state) == [
         ("success", "mail done"), ("success", "mail done"), ("success", "look done"), ("success", "book done"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [1, None])
+def test_a_call_whose_wrapper_has_it_act_on_what_an_earlier_one_holds_is_held_and_keeps_nobody_waiting(
+    world, settlement, limit
+):
+    @effect("staged", scope="room:/{hotel}")
+    def note(hotel: str) -> str:
+        """Note something of a room."""
+        world.act(f"note {hotel}")
+        return "noted"
+
+    def elsewhere(request, execute):
+        call = request.tool_call
+        other = {**call, "args": {"hotel": "Ada"}} if call["args"] == {"hotel": "Bee"} else call
+        return execute(request.override(tool_call=other))
+
+    node = SequencedToolNode(
+        [*trip(world), StructuredTool.from_function(note, name="note")], settlement=settlement, wrap_tool_call=elsewhere
+    )
+    message = turn(("note", {"hotel": "Ada"}), ("book", {"hotel": "Bee"}), ("rent", {"plate": "X"}))
+    config = {} if limit is None else {"max_concurrency": limit}
+
+    state = graph(node).invoke({"messages": [message]}, config)
+
+    assert world.log == ["rent X", "note Ada", "book Ada"]
+    assert answers(state) == [("success", "noted"), ("success", "book done"), ("success", "rent done")]
 
 
 def test_tools_that_run_at_once_are_never_more_than_max_concurrency(settlement):
