@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from autogen_agentchat.messages import ToolCallExecutionEvent
 from tests.integrations.autogen.world import Scripted, agent, told, turn
-from tests.integrations.contract.driver import Answers, Tool, Turns
+from tests.integrations.contract.driver import Answers, Saying, Tool, Turns
 
 from settlemark import Settlement
 
@@ -47,7 +47,8 @@ class Driver:
     ) -> Answers:
         """Play it; who is cancelled waits until what the framework leaves behind is over."""
         script = [
-            turn(*((call.tool, call.arguments) for call in calls), ids=[call.id for call in calls]) for calls in turns
+            turn(*((call.tool, call.arguments) for call in calls), ids=[call.id for call in calls], said=Saying.text)
+            for calls in turns
         ]
         played = agent(
             Scripted(*script, final=final), [_readable(tool) for tool in tools], settlement, run=run, effects=effects,

@@ -56,6 +56,12 @@ class ScriptedCall:
 Turns = Sequence[Sequence[ScriptedCall]]
 
 
+class Saying:
+    """What a model says beside its calls, where its framework has a place for that."""
+
+    text = "I act."
+
+
 class Driver(Protocol):
     """Has one agent of a framework play a script. Made without arguments, once for each test.
 

@@ -20,7 +20,7 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
-from tests.integrations.contract.driver import Answers, Tool, Turns, answer_of
+from tests.integrations.contract.driver import Answers, Saying, Tool, Turns, answer_of
 
 from settlemark import Settlement
 from settlemark_langgraph import SettlementMiddleware
@@ -53,7 +53,7 @@ class Script(BaseChatModel):
             {"name": call.tool, "args": call.arguments, "id": call.id, "type": "tool_call"}
             for call in self.turns[number]
         ]
-        return AIMessage("I act.", tool_calls=calls, id=f"ai-{number}")
+        return AIMessage(Saying.text, tool_calls=calls, id=f"ai-{number}")
 
 
 class ToolErrors(AgentMiddleware[Any, Any, Any]):

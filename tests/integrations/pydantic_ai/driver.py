@@ -8,7 +8,7 @@ from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolAp
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
-from tests.integrations.contract.driver import answer_of
+from tests.integrations.contract.driver import Saying, answer_of
 
 from settlemark._gates import approval_of
 from settlemark_pydantic_ai import Settled
@@ -24,7 +24,7 @@ def scripted(turns, final="done"):
         if said >= len(turns):
             return ModelResponse(parts=[TextPart(final)])
         calls = [ToolCallPart(call.tool, dict(call.arguments), call.id) for call in turns[said]]
-        return ModelResponse(parts=[TextPart("I act."), *calls])
+        return ModelResponse(parts=[TextPart(Saying.text), *calls])
 
     return FunctionModel(answer)
 
