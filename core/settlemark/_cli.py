@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from settlemark._commands._adopt import adopt
+from settlemark._commands._approvals import approvals, approve, reject
 from settlemark._commands._check import check
 from settlemark._commands._doctor import doctor
 from settlemark._commands._doubts import in_doubt, resolve
@@ -25,7 +26,10 @@ from settlemark._commands._waiting import waiting
 from settlemark._terminal import PlainGroup, say
 
 GROUP = "settlemark.commands"
-COMMANDS = (show, waiting, residue, in_doubt, resolve, recover, export, doctor, migrate, prune, check, lint, adopt)
+COMMANDS = (
+    show, waiting, residue, approvals, approve, reject, in_doubt, resolve, recover, export, doctor, migrate, prune,
+    check, lint, adopt,
+)  # fmt: skip
 
 
 def _version(asked: bool) -> None:

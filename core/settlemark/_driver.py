@@ -17,6 +17,7 @@ from typing import Any, Unpack
 
 from settlemark._acting import Program, Retries
 from settlemark._aging import Aging
+from settlemark._approving import Approving
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._current import current_call
 from settlemark._door import Ended
@@ -45,7 +46,7 @@ log = logging.getLogger("settlemark")
 CANCEL_SECONDS = 30.0
 
 
-class Driver(Aging, Rewinding):
+class Driver(Aging, Approving, Rewinding):
     """Runs transactions over a ledger: begins, recalls and repeats them.
 
     Making calls, settling, aborting, taking up what was left and resolving what is in doubt are its bases' parts.

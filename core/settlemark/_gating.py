@@ -13,6 +13,7 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program
+from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
 from settlemark._calling import Calling, give_back, returned
 from settlemark._effect import Effect, EffectClass, Handler, Outcome
@@ -30,14 +31,17 @@ from settlemark._gates import (
     is_asked,
     rejection,
 )
+from settlemark._hearing import either
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
+from settlemark._show import said_values
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Mode, Txn
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book
 
 Control = tuple[type[BaseException], ...]
+Said = dict[str, Any]
 
 
 TRIES = 3
@@ -64,6 +68,10 @@ class Gating(Calling):
                 return self._its_likeness(attempt, effect, note.removeprefix(EDITED))
             if not is_asked(note) and (note.startswith(APPROVED) or earlier.outcome not in _NOT_YET):
                 return earlier
+        if earlier is not None and is_asked(note):
+            said: Said | None = yield from self._said(earlier.key)
+            if said is not None:  # by somebody elsewhere, while nobody was here to hear it
+                return (yield from self._answered(attempt, txn, earlier, lambda _gate: said, let_through))
         if not is_asked(note) and not (yield from self._needs_a_yes(effect)):
             return earlier
         if ask is None:
@@ -167,8 +175,9 @@ class Gating(Calling):
         gate = Gate.of(attempt, effect)
         for tries in range(TRIES, 0, -1):
             try:
-                answer = yield Act(partial(ask, gate), {}, None)
-                approval = approval_of(answer)
+                asking = ask if effect.ask is not None else self._listening(ask, effect.key)
+                answer = yield Act(partial(asking, gate), {}, None)
+                approval = approval_of((yield from self._said(effect.key)) or answer)
                 likeness = self._likeness(attempt, effect, approval.arguments)
             except GeneratorExit:
                 raise
@@ -187,6 +196,17 @@ class Gating(Calling):
             else:
                 return approval, likeness
         raise AssertionError
+
+    def _said(self, key: str) -> Program:
+        """Return what somebody elsewhere has answered about an effect, or None."""
+        said: Said | None = yield from self._step(lambda _protocol, book: _said_in(book, key))
+        return said
+
+    def _listening(self, ask: Approver, key: str) -> Approver:
+        """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
+        if self.ledger.immediate:
+            return ask  # there is no elsewhere
+        return either(ask, lambda: self.ledger.read(lambda book: _said_in(book, key)))
 
     def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program:
         told = attempt.outcome(effect, self._clock())
@@ -273,6 +293,12 @@ class Gating(Calling):
             made.pack, made.unpack = effect.pack, effect.unpack
             attempt.resume(made)
         return likeness
+
+
+def _said_in(book: Book, key: str) -> Said | None:
+    effect = effect_of_key(book, key)
+    said = {} if effect is None else said_values(effect)
+    return {name: value for name, value in said.items() if value is not None} if "decision" in said else None
 
 
 _NOT_YET = (Outcome.SUSPENDED, Outcome.QUEUED, Outcome.DROPPED)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program
+from settlemark._approving import Answer, Answered, Question
 from settlemark._driver import Driver
 from settlemark._effect import UNKNOWN, Outcome
 from settlemark._errors import InDoubt, UsageError
@@ -14,7 +15,7 @@ from settlemark._resolving import Doubt
 from settlemark._rewind import Rewind
 from settlemark._rewinding import Request
 from settlemark._runners import run_async, run_sync
-from settlemark._text import DERIVED, KEY, WHO, Most, brief, identity
+from settlemark._text import DERIVED, KEY, WHO, Most, brief, identity, prose
 from settlemark._verdicts import Verdict
 from settlemark.ledger import Ledger
 
@@ -105,9 +106,11 @@ class Operators:
 
         `"confirmed"`: it happened. When its transaction was undone it is undone now, else named.
         `"absent"`: it did not happen. `"give_up"`: nobody will know; it stays named as residue, and is no
-        longer in doubt. About other residue, `"confirmed"` tries a failed undo once more or accepts what
+        longer in doubt. `"dealt_with"`: what it left is seen to; it leaves `residue()` and stays in the record, until
+        there is news of it. About other residue, `"confirmed"` tries a failed undo once more or accepts what
         stands, and `"absent"` says that it was seen to by hand; so it decides between words that contradict each
-        other. Who, when and why stand in the record.
+        other. Who, when and why stand in the record. What an operator has decided
+        already stays as it is.
 
         Args:
             effect: its key, or what has one: a `Doubt`, a `Residue`, an `InDoubt`.
@@ -119,14 +122,85 @@ class Operators:
         Raises:
             UsageError: as `confirm`; nothing was recorded.
         """
-        became: Outcome = run_sync(self._resolving(effect, verdict, by, note, result))
-        return became
+        became: tuple[Outcome, bool] = run_sync(self._resolving(effect, verdict, by, note, result))
+        return became[0]
 
-    def aresolve(
+    async def aresolve(
         self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
-    ) -> Awaitable[Outcome]:
+    ) -> Outcome:
         """Do as `resolve`, for an event loop."""
-        return run_async(self._resolving(effect, verdict, by, note, result))
+        became: tuple[Outcome, bool] = await run_async(self._resolving(effect, verdict, by, note, result))
+        return became[0]
+
+    def approvals(self) -> list[Question]:
+        """Return every call that waits for a person's yes, oldest first, wherever it waits.
+
+        >>> from settlemark import Settlement
+        >>> Settlement("memory:").approvals()
+        []
+        """
+        return self.driver.asked()
+
+    def approve(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
+        """Say yes to a call that waits for a person, wherever it waits, and return what came of that.
+
+        It is on record when this returns. A process whose approver is still asking goes on with it; a framework does
+        when it comes back to its question; what was put aside settles once all of its calls are approved, here if its
+        tools are declared in this process, else in one where they are. Saying it twice is as good as once.
+
+        Args:
+            which: the call's key, or what has one, as one of `approvals()`; or its transaction's name, for all of it.
+            by: who says so.
+            arguments: to run it with instead, all of them.
+
+        Raises:
+            UsageError: nothing waits under it, it was answered otherwise, or the arguments cannot be kept; nothing was
+                recorded. Stale, WaitTimeout, PartialCommit, InDoubt: what was put aside did not settle; see `answer`.
+
+        >>> sent = []
+        >>> from settlemark import Settlement, effect
+        >>> @effect("irreversible", scope="mail:/{to}", approve=True)
+        ... def send_mail(to): sent.append(to)
+        >>> settlement = Settlement("memory:")
+        >>> _ = settlement.run("trip-42", lambda tx: tx.call(send_mail, to="a@b.example"))
+        >>> settlement.approve(settlement.approvals()[0], by="ada").settled, sent
+        (True, ['a@b.example'])
+        """
+        done: Answered = run_sync(self._saying(which, "approve", by, arguments, None))
+        return done
+
+    async def aapprove(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
+        """Do as `approve`, for an event loop."""
+        done: Answered = await run_async(self._saying(which, "approve", by, arguments, None))
+        return done
+
+    def reject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
+        """Say no to a call that waits for a person: it never runs, and whoever waits is told why; see `approve`.
+
+        What was put aside is undone.
+
+        Raises:
+            UsageError: as `approve`.
+        """
+        done: Answered = run_sync(self._saying(which, "reject", by, None, because))
+        return done
+
+    async def areject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
+        """Do as `reject`, for an event loop."""
+        done: Answered = await run_async(self._saying(which, "reject", by, None, because))
+        return done
+
+    def _saying(
+        self, which: str | Keyed, decision: Answer, by: str, arguments: Mapping[str, Any] | None, because: str | None
+    ) -> Program:
+        key = _checked(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
+        who = _checked(by, "by= is who answers, a text", WHO)
+        if because is not None:
+            because = prose(because)
+        if arguments is not None:
+            _codec.check(arguments)
+            decision = "edit"
+        return self.driver.say(key, decision, arguments=arguments, because=because, by=who)
 
     def rewind(
         self,
@@ -224,6 +298,13 @@ class Operators:
         found = (True if result is None else result) if verdict == "confirmed" else None
         who = _checked(by, "by= is who decides, a text", WHO)
         return self.driver.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
+
+    def resolved(self, effect: str | Keyed | InDoubt, verdict: Verdict, **said: Any) -> tuple[Outcome, bool]:
+        """Do as `resolve`, and also return whether it was news: for whoever tells a person so."""
+        became: tuple[Outcome, bool] = run_sync(
+            self._resolving(effect, verdict, said["by"], said.get("note", ""), said.get("result"))
+        )
+        return became
 
 
 def _checked(text: object, what: str, most: Most) -> str:

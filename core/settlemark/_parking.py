@@ -99,7 +99,7 @@ class Parking(Recovering):
         """Return what waits for an answer, oldest first. Blocks."""
 
         def look(protocol: Protocol, book: Book) -> list[Parked]:
-            found = sorted((txn for txn in protocol.live.values() if _is_parked(txn)), key=lambda txn: txn.id)
+            found = sorted((txn for txn in protocol.live.values() if is_parked(txn)), key=lambda txn: txn.id)
             return [Parked(txn.name, txn.run, _gates(book.load(txn.name), txn)) for txn in found]
 
         return self.ledger.now(look)
@@ -111,13 +111,14 @@ class Parking(Recovering):
         approve: bool,
         arguments: Mapping[str, Any] | None,
         because: str | None,
+        edits: Mapping[str, Mapping[str, Any]] | None = None,
         remake: Callable[[Effect, Mapping[str, Any]], Effect],
         wait: float,
         retries: Retries,
     ) -> Program:
         """Commit what is parked under this name, or undo it; return the results of what left, in order.
 
-        `remake` returns an effect with other arguments.
+        `remake` returns an effect with other arguments; `edits` has them by the keys of those that get some.
 
         Raises:
             UsageError: nothing is parked under it, or it is not to be edited. DeclarationError: a tool of it is not
@@ -126,7 +127,7 @@ class Parking(Recovering):
 
         def take(protocol: Protocol, book: Book) -> Attempt:
             txn = protocol.named.get(name)
-            if txn is None or not _is_parked(txn):
+            if txn is None or not is_parked(txn):
                 raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
             attempt = self._attempts.get(txn)
             recorded = None
@@ -164,10 +165,13 @@ class Parking(Recovering):
             yield from self.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
             return []
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
+        chosen = dict(edits or {})
         if arguments is not None:
             gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
+            chosen[gate.key] = arguments
+        for gate in [e for e in held if e.key in chosen]:
             try:
-                edited = remake(gate, arguments)
+                edited = remake(gate, chosen[gate.key])
             except Exception:
                 yield from self.suspend(attempt)  # as it was: it still waits for an answer
                 raise
@@ -239,7 +243,7 @@ def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
     return replace(recorded, effects=effects)
 
 
-def _is_parked(txn: Txn) -> bool:
+def is_parked(txn: Txn) -> bool:
     return txn.parked and txn.owner == NOBODY and txn.state is State.OPEN and not txn.role
 
 
@@ -258,12 +262,20 @@ def _gates(
             "tool": effect.row.tool, "arguments": _codec.decode(effect.row.arguments), "scope": effect.row.scope,
             "key": effect.row.key, "rationale": effect.row.rationale,
         }
+        for effect in gated_in(recorded, txn)
+    )  # fmt: skip
+
+
+def gated_in(recorded: RecordedTransaction, txn: Txn) -> list[RecordedEffect]:
+    """Return the effects of what is put aside that would leave on a yes."""
+    return [
+        effect
         for effect in recorded.effects
         if effect.row.attempt == txn.attempt
         and effect.row.held
         and effect.outcome is Outcome.QUEUED
         and effect.row.kind is EffectClass.IRREVERSIBLE
-    )  # fmt: skip
+    ]
 
 
-__all__ = ["Park", "Parked", "Parking"]
+__all__ = ["Park", "Parked", "Parking", "gated_in", "is_parked"]

@@ -32,7 +32,7 @@ from settlemark._states import Reason, Tag
 from settlemark._text import CAUSE, prose
 from settlemark._txn import Mode, Txn
 from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
-from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction
+from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._recoverable import Role, cannot_run
 
 MEND, REWIND = "/mend/", "/rewind/"
@@ -93,23 +93,32 @@ class Resolving(Recovering):
     def resolve(
         self, key: str, verdict: Verdict, found: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
     ) -> Program:
-        """Record an operator's verdict on an effect, and return what it is by then.
+        """Record an operator's verdict on an effect, and return what it is by then, and whether that was news.
 
         Raises:
             UsageError: as `confirm`.
         """
         word = Word(found, by, self._clock(), note)
+        news: list[Said] = []
 
         def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
             recorded, effect = self._recorded_as(book, key)
-            return _verdicts.resolve(recorded, effect, verdict, word, undoable=self._is_undoable(effect))
+            change = _verdicts.resolve(recorded, effect, verdict, word, undoable=self._is_undoable(effect))
+            news[:] = []
+            if change is not None or (verdict == "dealt_with" and effect.dealt_at is None):
+                news.append(_verdicts.said_of(effect, change, verdict, word))
+                book.write([*([] if change is None else [change]), *news])
+            return change
 
-        return (yield from self._learn(key, learn, wait))
+        outcome: Outcome = yield from self._learn(key, learn, wait, written=True)
+        return outcome, bool(news)
 
-    def _learn(self, key: str, judged: Callable[[Protocol, Book], OutcomeChange | None], wait: float) -> Program:
+    def _learn(
+        self, key: str, judged: Callable[[Protocol, Book], OutcomeChange | None], wait: float, *, written: bool = False
+    ) -> Program:
         def learn(protocol: Protocol, book: Book) -> OutcomeChange | None:
             change = judged(protocol, book)
-            if change is not None:
+            if change is not None and not written:
                 book.write([change])
             return change
 

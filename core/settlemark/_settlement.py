@@ -51,11 +51,12 @@ from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
 from settlemark._sequencer import Order, Turn
 from settlemark._speculation import Speculation
-from settlemark._states import Tag
+from settlemark._states import State, Tag
 from settlemark._tending import Asker, Tender, Watch
 from settlemark._text import CALL_ID, DERIVED, NAME, NAMESPACE, TOOL, Most, brief, identity
 from settlemark._transaction import AsyncTransaction, Opening, Transaction, checked_park
 from settlemark.ledger import RecordedTransaction, open_ledger
+from settlemark.ledger._contract import Page
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
 from settlemark.ledger._failures import shown
 from settlemark.ledger._lease import QUARANTINE_SECONDS
@@ -90,6 +91,8 @@ class Residue:
     note: str
     arguments: dict[str, Any]
     result: Any
+    dealt_by: str | None = None
+    dealt_at: float | None = None
 
 
 class Settlement(Operators):
@@ -223,6 +226,8 @@ class Settlement(Operators):
             namespace=namespace,
             on_residue=on_residue,
         )
+        self.driver.remake = lambda run, effect, arguments: self.remade(effect, arguments, run=run)
+        self.driver.patience = self._wait
         self.driver.keep_open = _checked_wait(keep_open, "keep_open")
         if observe is not None:
             told = self.driver.observer = Told(observe)
@@ -794,11 +799,21 @@ class Settlement(Operators):
 
     # ---- what an operator sees
 
-    def residue(self) -> list[Residue]:
-        """Return what aborts and partial commits left, oldest first: what somebody must look at."""
+    def residue(
+        self, *, last: int | None = None, since: float | None = None, run: str | None = None, dealt: bool = False
+    ) -> list[Residue]:
+        """Return what aborts and partial commits left, oldest first: what somebody must look at.
+
+        Args:
+            last: only the last so many.
+            since: only what was begun since then, in seconds since 1970.
+            run: only that of one run.
+            dealt: what somebody has dealt with (`resolve`) in place of what nobody has.
+        """
         from settlemark._show import left_over
 
-        return [
+        page = _page(last, since, run, None)
+        found = [
             Residue(
                 recorded.row.name,
                 recorded.row.attempt,
@@ -809,23 +824,50 @@ class Settlement(Operators):
                 effect.note or "",
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
+                effect.said_by if effect.dealt_at is not None else None,
+                effect.dealt_at,
             )
-            for recorded, effect in left_over(self.transactions())
+            for recorded, effect in left_over(self.ledger.read(lambda book: book.left(page, dealt=dealt)), dealt=dealt)
         ]
+        return found if last is None else found[-last:]
 
-    def transactions(self) -> list[RecordedTransaction]:
-        """Return every recorded attempt of every transaction, oldest first."""
-        return self.ledger.read(lambda book: book.transactions())
+    def transactions(
+        self,
+        *,
+        last: int | None = None,
+        since: float | None = None,
+        run: str | None = None,
+        state: State | str | None = None,
+    ) -> list[RecordedTransaction]:
+        """Return recorded attempts of transactions, oldest first: all, or only the page that is asked for.
+
+        Args:
+            last: only the last so many.
+            since: only those begun since then, in seconds since 1970.
+            run: only those of one run.
+            state: only those that are in it, as in `"aborted"`.
+        """
+        page = _page(last, since, run, state)
+        if page == Page():
+            return self.ledger.read(lambda book: book.transactions())
+        return self.ledger.read(lambda book: book.recent(page))
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""
         return [(name, holder, scope.text) for name, holder, scope in list(self.driver.waiting.values())]
 
-    def show(self) -> str:
-        """Return the account of this settlement's ledger, in sentences."""
+    def show(
+        self,
+        *,
+        last: int | None = None,
+        since: float | None = None,
+        run: str | None = None,
+        state: State | str | None = None,
+    ) -> str:
+        """Return the account of this settlement's ledger, in sentences: of all, or of a page: see `transactions`."""
         from settlemark._show import account
 
-        return account(self.transactions())
+        return account(self.transactions(last=last, since=since, run=run, state=state))
 
     def recover(self, *, keep_open: float | None = None) -> Recovered:
         """End what processes that are gone have left, and return what was done; it also runs by itself.
@@ -908,6 +950,17 @@ def _checked_age(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise UsageError(f"max_age={seconds!r}: give the seconds for which it may be open, more than 0")
     return seconds
+
+
+def _page(last: object, since: object, run: str | None, state: State | str | None) -> Page:
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
+        raise UsageError(f"last={last!r}: give how many, 1 or more")
+    if since is not None and (isinstance(since, bool) or not isinstance(since, int | float)):
+        raise UsageError(f"since={since!r}: give seconds since 1970, as time.time() does")
+    try:
+        return Page(last, since, run, None if state is None else State(state))
+    except ValueError:
+        raise UsageError(f"state={state!r}: choose one of {', '.join(repr(each.value) for each in State)}") from None
 
 
 def _checked_epoch(epoch: object) -> int:

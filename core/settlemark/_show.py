@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from settlemark import _codec
 from settlemark._effect import Outcome
@@ -13,6 +13,7 @@ from settlemark._plain import joined, plain
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+from settlemark.ledger._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,6 +65,15 @@ def account(transactions: Sequence[RecordedTransaction]) -> str:
     return "\n\n".join(_paragraph(recorded) for recorded in transactions) or EMPTY
 
 
+def dealt_account(transactions: Sequence[RecordedTransaction]) -> str:
+    """Return in sentences what somebody has dealt with, or nothing."""
+    lines = ["Dealt with:"] if transactions else []
+    for recorded, effect in left_over(transactions, dealt=True):
+        lines.append(f"{_name(recorded)}: {effect.row.tool} on {effect.row.scope}: {dealt_with(effect)}")
+        lines.append(f"  key: {effect.row.key}")
+    return joined(lines)
+
+
 def left_account(transactions: Sequence[RecordedTransaction]) -> str:
     """Return in sentences what is left to mend, oldest first, each with the key its counterparty knows it by.
 
@@ -87,16 +97,21 @@ def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
     return list(enumerate(sorted(recorded.effects, key=lambda effect: effect.row.position), 1))
 
 
-def left_over(transactions: Sequence[RecordedTransaction]) -> Iterator[tuple[RecordedTransaction, RecordedEffect]]:
-    """Yield every effect that an abort or a partial commit left for somebody to mend, oldest first."""
+def left_over(
+    transactions: Sequence[RecordedTransaction], *, dealt: bool = False
+) -> Iterator[tuple[RecordedTransaction, RecordedEffect]]:
+    """Yield every effect that an abort or a partial commit left for somebody to mend, oldest first.
+
+    With `dealt`, those that somebody has dealt with.
+    """
     for recorded in transactions:
         for _, effect in issued(recorded):
-            if _is_left(effect):
+            if effect.dealt_at is not None if dealt else _is_left(effect):
                 yield recorded, effect
 
 
 def _is_left(effect: RecordedEffect) -> bool:
-    return effect.tag not in (None, Tag.CLEAN)
+    return effect.tag not in (None, Tag.CLEAN) and effect.dealt_at is None
 
 
 # ---- sentences
@@ -189,8 +204,35 @@ def became(effect: RecordedEffect) -> str:
     """Return in plain words what became of an effect, with its residue where it left any."""
     words = _outcome(effect)
     if effect.tag in (None, Tag.CLEAN):
-        return f"{words} ({_one_line(effect.note or '')})" if is_gates(effect.note) else words
-    return f"{words} [{effect.tag}{f': {_one_line(effect.note)}' if effect.note else ''}]"
+        said = answer_of(effect) or (_one_line(effect.note or "") if is_gates(effect.note) else "")
+        return f"{words} ({said})" if said else words
+    dealt = "" if effect.dealt_at is None else f"; {dealt_with(effect)}"
+    return f"{words} [{effect.tag}{f': {_one_line(effect.note)}' if effect.note else ''}{dealt}]"
+
+
+def dealt_with(effect: RecordedEffect) -> str:
+    """Return in plain words who has dealt with what an effect left, when and how."""
+    when = datetime.fromtimestamp(effect.dealt_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    note = said_values(effect).get("note")
+    return f"dealt with by {effect.said_by}, {when}{f': {_one_line(str(note))}' if note else ''}"
+
+
+_ANSWERS = {"approve": "approved", "edit": "approved with other arguments", "reject": "rejected"}
+
+
+def answer_of(effect: RecordedEffect) -> str:
+    """Return in plain words what a person has answered about an effect from elsewhere; nothing when nobody has."""
+    said = said_values(effect)
+    answer = _ANSWERS.get(str(said.get("decision")))
+    because = said.get("because")
+    return "" if answer is None else f"{answer} by {effect.said_by}{f': {_one_line(str(because))}' if because else ''}"
+
+
+def said_values(effect: RecordedEffect) -> dict[str, Any]:
+    """Return what a person has said of an effect last; nothing where nobody has, or it cannot be read."""
+    if effect.said is None or isinstance(effect.said, Unreadable):
+        return {}
+    return cast("dict[str, Any]", _codec.decode(effect.said))
 
 
 def _outcome(effect: RecordedEffect) -> str:
@@ -233,15 +275,16 @@ def effect_values(effect: RecordedEffect) -> dict[str, Any]:
         "arguments": _codec.decode(row.arguments), "outcome": effect.outcome.value,
         "result": _codec.decode(effect.result), "error": effect.error,
         "tag": None if effect.tag is None else effect.tag.value, "note": effect.note,
-        "intended_at": row.at, "settled_at": effect.settled_at,
+        "intended_at": row.at, "settled_at": effect.settled_at, "said": said_values(effect) or None,
+        "said_by": effect.said_by, "said_at": effect.said_at, "dealt_at": effect.dealt_at,
     }  # fmt: skip
 
 
-def residue_values(transactions: Sequence[RecordedTransaction]) -> list[dict[str, Any]]:
+def residue_values(transactions: Sequence[RecordedTransaction], *, dealt: bool = False) -> list[dict[str, Any]]:
     """Return what is left to mend as JSON values, each effect with its transaction."""
     return [
         {"transaction": recorded.row.name, "attempt": recorded.row.attempt, **effect_values(effect)}
-        for recorded, effect in left_over(transactions)
+        for recorded, effect in left_over(transactions, dealt=dealt)
     ]
 
 
@@ -277,6 +320,15 @@ def residue_table(transactions: Sequence[RecordedTransaction]) -> RenderableType
     for recorded, effect in left:
         tag = "" if effect.tag is None else effect.tag.value
         add_row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, effect.note or "", effect.row.key)
+    return table
+
+
+def dealt_table(transactions: Sequence[RecordedTransaction]) -> Table:
+    """Return what somebody has dealt with as a table."""
+    table = new_table("Dealt with", "transaction", "tool", "scope", "residue", "how", "key")
+    for recorded, effect in left_over(transactions, dealt=True):
+        tag = "" if effect.tag is None else effect.tag.value
+        add_row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, dealt_with(effect), effect.row.key)
     return table
 
 

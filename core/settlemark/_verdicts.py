@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from settlemark import _codec
 from settlemark._acting import ORPHANED, TO_UNDO
@@ -19,11 +19,11 @@ from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._text import prose
-from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction
+from settlemark.ledger._contract import OutcomeChange, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._redaction import withheld
 from settlemark.ledger._unreadable import Unreadable
 
-Verdict = Literal["confirmed", "absent", "give_up"]
+Verdict = Literal["confirmed", "absent", "give_up", "dealt_with"]
 
 BACK = "its own worker, which had fallen silent"
 HAPPENED = "told that it happened"
@@ -133,13 +133,18 @@ def resolve(
 
     About an effect in doubt it is a word like any other. About residue, `confirmed` tries an undo that had
     failed once more, or accepts what stands, and `absent` says that it was seen to by hand; so it decides
-    between words that contradict each other.
+    between words that contradict each other. `dealt_with` changes nothing of what became of it; that it is nobody's to
+    look at any more is recorded beside it.
 
     Raises:
-        UsageError: nothing of it was sent yet, or there is nothing to give up.
+        UsageError: nothing of it was sent yet, or there is nothing to give up, or to deal with.
     """
+    if is_resolved(effect):
+        return None
+    if verdict == "dealt_with":
+        return _dealt_with(recorded, effect, word)
     if verdict == "give_up":
-        return _give_up(recorded, effect, word)
+        return None if is_given_up(effect) else _give_up(recorded, effect, word)
     if effect.outcome in _MAY_HAVE or effect.tag in (None, Tag.CLEAN):
         return judge(recorded, effect, word, undoable=undoable)
     judged = _Judged(recorded, effect, word, undoable)
@@ -175,6 +180,48 @@ def first_hand(
             return _Judged(recorded, found, replace(word, found=None), judged.undoable).absent(leaving=False)
         case _:
             return None
+
+
+def is_resolved(effect: RecordedEffect) -> bool:
+    """Whether an operator has decided what became of an effect, or dealt with what it left, and no news came since."""
+    if effect.dealt_at is not None:
+        return True
+    settled = effect.tag in (None, Tag.CLEAN) and effect.outcome not in (*_MAY_HAVE, *_NEVER_SENT)
+    return settled and verdict_of(effect) is not None
+
+
+def verdict_of(effect: RecordedEffect) -> Verdict | None:
+    """Return what an operator has last decided of an effect, or None."""
+    if effect.said is None or isinstance(effect.said, Unreadable):
+        return None
+    said = _codec.decode(effect.said).get("verdict")
+    return cast("Verdict", said) if said in get_args(Verdict) else None
+
+
+def said_of(effect: RecordedEffect, change: OutcomeChange | None, verdict: Verdict, word: Word) -> Said:
+    """Return how an operator's verdict stands in the record, beside what it changes."""
+    before = effect.tag not in (None, Tag.CLEAN)
+    after = before if change is None else change.tag not in (None, Tag.CLEAN)
+    dealt = verdict == "dealt_with" or (before and not after)
+    text = _codec.encode({"verdict": verdict, "note": prose(word.note)})
+    return Said(effect.row.key, text, word.by, word.at, dealt, effect.row.tool)
+
+
+def _dealt_with(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) -> OutcomeChange | None:
+    if recorded.state not in FINISHED or effect.tag in (None, Tag.CLEAN):
+        ended = "has not ended yet" if recorded.state not in FINISHED else f"is {effect.outcome}"
+        raise UsageError(
+            f"{effect.row.tool} on {effect.row.scope} of {recorded.row.name} {ended}, and left nothing to deal with:"
+            " nothing was recorded; settlement.residue() tells what is left",
+            key=effect.row.key,
+        )
+    if is_to_undo(recorded, effect) or is_to_rewind(recorded, effect):
+        raise UsageError(
+            f"{effect.row.tool} on {effect.row.scope} is yet to be undone by the engine: nothing was recorded; say"
+            ' "absent" if you have undone it by hand',
+            key=effect.row.key,
+        )
+    return _give_up(recorded, effect, word) if is_in_doubt(effect) else None
 
 
 def _give_up(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) -> OutcomeChange:
@@ -326,9 +373,12 @@ __all__ = [
     "Word",
     "is_given_up",
     "is_in_doubt",
+    "is_resolved",
     "is_rewound",
     "is_to_rewind",
     "is_to_undo",
     "judge",
     "resolve",
+    "said_of",
+    "verdict_of",
 ]

@@ -7,9 +7,10 @@ Any process can see this, without joining the others: the protocol's state is in
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from settlemark._approving import Question, questions
 from settlemark._entangled import siblings
 from settlemark._errors import Entangled
 from settlemark._plain import joined
@@ -57,6 +58,7 @@ class Standing:
         alive: whether that worker is; its lease runs out in `lease_left` seconds.
         scopes: what it holds.
         waits: for whom it waits, each with the scope; empty when it does not.
+        asked: the calls of it that wait for a person.
         ended: it has ended, and its process was gone before it could say so: the next recovery does.
     """
 
@@ -73,6 +75,7 @@ class Standing:
     scopes: tuple[str, ...]
     waits: tuple[Waits, ...]
     ended: bool = False
+    asked: tuple[Question, ...] = ()
 
     def values(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -80,6 +83,7 @@ class Standing:
             "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
             "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
             "alive": self.alive, "lease_left": self.lease_left, "scopes": list(self.scopes), "ended": self.ended,
+            "approvals": [one.key for one in self.asked],
             "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
         }  # fmt: skip
 
@@ -98,10 +102,14 @@ def found(look: Look) -> tuple[list[Standing], float]:
     protocol = look.replica()
     workers = {worker.name: worker for worker in look.workers()}
     rows = {(r.row.name, r.row.attempt): r for r in look.book.unfinished()}
+    asked: dict[tuple[str, int], list[Question]] = {}
+    for one in questions(protocol, look.book):
+        asked.setdefault((one.transaction, one.attempt), []).append(one)
     stand: list[Standing] = []
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
-        stand.append(_standing(protocol, txn, recorded, workers.get(txn.owner)))
+        mine = tuple(asked.get((txn.name, txn.attempt), ()))
+        stand.append(replace(_standing(protocol, txn, recorded, workers.get(txn.owner)), asked=mine))
     for recorded in rows.values():
         row = recorded.row
         worker = workers.get(row.owner)
@@ -167,12 +175,15 @@ def told(stand: list[Standing], now: float) -> str:
 
 
 def _lines(one: Standing, now: float) -> list[str]:
-    state = "put aside, until its framework comes back to it" if one.parked else _STANDS[one.state]
+    state = _STANDS[one.state]
+    if one.parked:
+        state = f"put aside, until {'a person has answered' if one.asked else 'its framework comes back to it'}"
     if one.ended:
         state = "over; its process was gone before it could say so, and the next recovery does"
     lines = [f"{name_of(one)} is {state}{_since(one.since, now)}; {owner_of(one)}."]
     if one.scopes:
         lines.append(f"  holds: {', '.join(one.scopes)}")
+    lines += [f"  waits for a person: {each.tool} on {each.scope}; settlemark approve {each.key}" for each in one.asked]
     lines += [f"  waits for {short(w.holder)}, on {w.scope}{_since(w.since, now)}" for w in one.waits]
     return lines
 
@@ -194,6 +205,8 @@ def process(worker: str) -> str:
 
 def owner_of(one: Standing) -> str:
     """Return in plain words who brings it to its end."""
+    if one.parked and not one.worker:
+        return "nobody's until then: recovery leaves it as it is"
     if not one.worker:
         return "nobody's: its process is gone, settlemark recover ends it"
     if not one.alive:

@@ -718,7 +718,7 @@ def test_residue_that_was_seen_to_by_hand_is_residue_no_more(settlement, desk):
 @pytest.mark.parametrize(
     ("verdict", "options", "match"),
     [
-        ("maybe", {"by": "ada"}, "verdict='maybe': choose one of 'confirmed', 'absent', 'give_up'"),
+        ("maybe", {"by": "ada"}, "verdict='maybe': choose one of 'confirmed', 'absent', 'give_up', 'dealt_with'"),
         ("absent", {"by": " "}, "by= is who decides"),
         ("absent", {"by": "ada", "result": 1}, 'result= belongs to "confirmed"'),
     ],

@@ -64,7 +64,7 @@ def test_a_committed_transaction_is_told_with_its_effects_in_issuance_order_and_
             turn.call(reserve, hotel="Ada")
         told = settlement.show()
 
-    assert log == ["mail a@b.example", "Ada"]
+    assert log == ["Ada", "mail a@b.example"]  # what cannot be undone leaves last
     assert told.splitlines() == [
         "trip-42 committed.",
         "  because: Ada wants a room",
@@ -320,5 +320,6 @@ def test_the_values_hold_every_field_with_payloads_decoded():
             "position": 0, "tool": "reserve", "class": "reversible", "scope": "room:/Ada", "held": False,
             "key": "trip-42#1/0", "call_id": None, "rationale": None, "arguments": {}, "outcome": "confirmed",
             "result": None, "error": None, "tag": None, "note": None, "intended_at": 1.0, "settled_at": 2.0,
+            "said": None, "said_by": None, "said_at": None, "dealt_at": None,
         }],
     }  # fmt: skip

@@ -29,6 +29,7 @@ class Said(StrEnum):
     CONFIRMED = "confirmed"
     ABSENT = "absent"
     GIVE_UP = "give-up"
+    DEALT_WITH = "dealt-with"
 
 
 def in_doubt(
@@ -104,7 +105,9 @@ def _table(doubts: list[Doubt]) -> Any:
 
 def resolve(
     key: Annotated[str, typer.Argument(help="The effect's key, as settlemark in-doubt and residue print it.")],
-    verdict: Annotated[Said, typer.Argument(help="It happened; it did not; or nobody will ever know.")],
+    verdict: Annotated[
+        Said, typer.Argument(help="It happened; it did not; nobody will ever know; or what it left is seen to.")
+    ],
     ledger: LedgerName = None,
     *,
     by: Annotated[str, typer.Option(help="Who says so; it is put on record.")],
@@ -116,7 +119,10 @@ def resolve(
     module: Module = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Put on record what became of an effect, and undo it when it came too late and --module knows how."""
+    """Put on record what became of an effect, and undo it when it came too late and --module knows how.
+
+    dealt-with takes residue off the list that you have seen to. What is resolved already stays as it is: exits with 1.
+    """
     from settlemark._settlement import Settlement
 
     try:
@@ -131,16 +137,21 @@ def resolve(
     try:
         with Settlement(ledger_url(ledger), namespace=namespace) as settlement:
             declare(settlement)
-            outcome = settlement.resolve(key, said, by=by, note=note, result=value)
+            outcome, news = settlement.resolved(key, said, by=by, note=note, result=value)
     except LedgerError as error:
         fail(error)
     except SettlemarkError as error:
         say(f"settlemark: {error}", err=True)
         raise typer.Exit(1) from None
     if as_json:
-        say_json({"key": key, "outcome": str(outcome)})
+        say_json({"key": key, "outcome": str(outcome), "changed": news})
+    elif not news:
+        say(f"{key} was resolved already: it is {outcome}; nothing was changed", err=True)
+    elif verdict is Said.DEALT_WITH:
+        say(f"{key} is dealt with, by {by}{f': {note}' if note else ''}. It stays in the record: see residue --all.")
     else:
         say(f"{key} is {outcome}, by {by}{f': {note}' if note else ''}.")
+    raise typer.Exit(0 if news else 1)
 
 
 __all__ = ["Said", "doubts_in", "in_doubt", "resolve"]

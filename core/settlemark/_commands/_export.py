@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -15,7 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from settlemark import _codec
-from settlemark._commands._options import LedgerName, Namespace, reading
+from settlemark._commands._options import LedgerName, Namespace, reading, since_when
 from settlemark._errors import LedgerError
 from settlemark._private import private
 from settlemark._terminal import fail, json_line
@@ -24,7 +22,6 @@ from settlemark.ledger._looking import Place, decisions, effects, looking
 
 BATCH = 500
 BEHIND_ALL = (1 << 31) - 1  # a position behind all that a transaction has
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def export(
@@ -62,7 +59,7 @@ def export(
 
     It is ordered by transaction and attempt, and read in batches: what changes meanwhile may be told either way.
     """
-    start = _start(since)
+    start = 0.0 if since is None else since_when(since)
     counted = 0
     told = sys.stderr.isatty()
     try:
@@ -147,19 +144,6 @@ def _effect(run: str, row: Any) -> dict[str, Any]:
         "fingerprint": fingerprint, "version": version, "outcome": outcome, "tag": tag, "intended_at": intended,
         "settled_at": settled,
     }  # fmt: skip
-
-
-def _start(since: str | None) -> float:
-    if since is None:
-        return 0.0
-    number, unit = since[:-1], since[-1:]
-    if number.isdigit() and unit in _UNITS:
-        return time.time() - int(number) * _UNITS[unit]
-    try:
-        when = datetime.fromisoformat(since)
-    except ValueError:
-        fail(f"--since {since} is no time: give one such as 2026-11-30, 2026-11-30T12:00Z, 90m, 12h or 7d")
-    return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
 
 
 __all__ = ["export", "lines"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -20,6 +22,8 @@ from settlemark.ledger._contract import Ledger
 T = TypeVar("T")
 
 _SQLITE = "sqlite:///"
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DIGITS = 10
 _URL = "A file or a URL; by default $SETTLEMARK_URL, else settlemark.db in this folder."
 
 LedgerName = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help=_URL, show_default=False)]
@@ -34,6 +38,18 @@ Module = Annotated[
         show_default=False,
     ),
 ]
+
+
+def since_when(since: str) -> float:
+    """Return the time that somebody named, in seconds since 1970; say what would be one and exit with 2."""
+    number, unit = since[:-1], since[-1:]
+    if number.isdecimal() and number.isascii() and len(number) < _DIGITS and unit in _UNITS:
+        return time.time() - int(number) * _UNITS[unit]
+    try:
+        when = datetime.fromisoformat(since)
+        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        fail(f"--since {since} is no time: give one such as 2026-11-30, 2026-11-30T12:00Z, 90m, 12h or 7d")
 
 
 def ledger_url(given: str | None) -> str:
@@ -115,4 +131,5 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
 __all__ = [
     "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url", "reading",
     "seen",
+    "since_when",
 ]  # fmt: skip

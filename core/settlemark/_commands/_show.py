@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, seen
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, since_when
 from settlemark._terminal import say, say_json, say_table, say_text
-from settlemark.ledger import RecordedTransaction
-from settlemark.ledger._contract import Ledger
+
+if TYPE_CHECKING:
+    from settlemark.ledger import RecordedTransaction
+    from settlemark.ledger._contract import Ledger
+
+ON_A_TERMINAL = 20
+"""How many transactions a terminal is shown when nobody says how many."""
+
+
+class InState(StrEnum):
+    """A state of a transaction."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    RELEASING = "releasing"
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+OfRun = Annotated[str | None, typer.Option("--run", help="Only what belongs to this run.", show_default=False)]
+Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many.", show_default=False)]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="WHEN",
+        help="Only what was begun since: 2026-11-30, 2026-11-30T12:00Z, or 90m, 12h, 7d ago.",
+        show_default=False,
+    ),
+]  # fmt: skip
+WithState = Annotated[
+    InState | None, typer.Option("--state", help="Only the transactions in this state.", show_default=False)
+]
+
+
+def on_terminal() -> bool:
+    """Whether what is printed is read by a person."""
+    return sys.stdout.isatty()
 
 
 def every(ledger: Ledger) -> list[RecordedTransaction]:
@@ -23,43 +60,84 @@ def show(
     *,
     as_json: AsJson = False,
     as_table: AsTable = False,
-    run: Annotated[str | None, typer.Option(help="Only the transactions of this run.", show_default=False)] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Only the last so many.", show_default=False)] = None,
+    run: OfRun = None,
+    last: Last = None,
+    since: Since = None,
+    state: WithState = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Tell what became of every call, who waits for whom, and what is left to mend."""
-    from settlemark import _show
+    """Tell what became of every call, who waits for whom, and what is left to mend.
 
-    found: Sequence[RecordedTransaction] = seen(ledger, namespace, every)
-    if run is not None:
-        found = [recorded for recorded in found if recorded.row.run == run]
-    if last is not None:
-        found = found[-last:]
+    A terminal is shown the last 20 transactions, unless --last, --since, --run or --state says which.
+    """
+    from settlemark import _show
+    from settlemark._approving import asked_account, asked_in
+    from settlemark._commands._options import seen
+    from settlemark._states import State
+    from settlemark.ledger._contract import Page
+
+    start = None if since is None else since_when(since)
+    brief = not as_json and on_terminal() and (last, since, run, state) == (None, None, None, None)
+    most = ON_A_TERMINAL + 1 if brief else last
+    page = Page(most, start, run, None if state is None else State(state.value))
+    found = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.recent(page)))
+    more = brief and len(found) > ON_A_TERMINAL
+    found = found[-ON_A_TERMINAL:] if more else found
     if as_json:
         say_json([_show.as_values(recorded) for recorded in found])
-    elif as_table:
+        return
+    if as_table:
         say_table(_show.tables(found))
-    elif run is not None and not found:
-        say(f"Nothing of the run {run} is on record.")
+    elif (run or since or state) and not found:
+        say(f"Nothing of the run {run} is on record." if run is not None else "Nothing of that is on record.")
     else:
         say_text(_show.account(found))
+    names = {(recorded.row.name, recorded.row.attempt) for recorded in found}
+    asked = [one for one in seen(ledger, namespace, asked_in) if (one.transaction, one.attempt) in names]
+    if asked:
+        say_text(f"\n{asked_account(asked)}")
+    if more:
+        say(f"\nThese are the last {ON_A_TERMINAL}: --last 100, --since 7d, --run or --state shows others.")
 
 
 def residue(
-    ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
+    ledger: LedgerName = None,
+    *,
+    as_json: AsJson = False,
+    as_table: AsTable = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="What somebody has dealt with, too, with who did, when and how.")
+    ] = False,
+    run: OfRun = None,
+    last: Last = None,
+    since: Since = None,
+    namespace: Namespace = "default",
 ) -> None:
-    """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some."""
-    from settlemark import _show
+    """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some.
 
-    found = seen(ledger, namespace, every)
+    To take something off the list that you have seen to: settlemark resolve KEY dealt-with --by NAME --note TEXT.
+    """
+    from settlemark import _show
+    from settlemark._commands._options import seen
+    from settlemark.ledger._contract import Page
+
+    page = Page(last, None if since is None else since_when(since), run)
+    found = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.left(page)))
     values = _show.residue_values(found)
+    dealt: list[RecordedTransaction] = []
+    if everything:
+        dealt = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.left(page, dealt=True)))
     if as_json:
-        say_json(values)
+        say_json([*values, *_show.residue_values(dealt, dealt=True)])
     elif as_table:
         say_table(_show.residue_table(found))
+        if dealt:
+            say_table(_show.dealt_table(dealt))
     else:
         say_text(_show.left_account(found))
+        if dealt:
+            say_text(_show.dealt_account(dealt))
     raise typer.Exit(1 if values else 0)
 
 
-__all__ = ["residue", "show"]
+__all__ = ["every", "residue", "show"]

@@ -43,8 +43,9 @@ def _table(stand: list[Standing], now: float) -> RenderableType:
         lease = "" if one.lease_left is None else f"{one.lease_left:.0f} s" if one.alive else "gone"
         add_row(
             shown, name_of(one), state, since(one.since), process(one.worker) if one.worker else "nobody", lease,
-            one.scopes, [short(w.holder) for w in one.waits],
-            [w.scope for w in one.waits], [since(w.since) for w in one.waits],
+            one.scopes, [*(f"a person, for {each.tool}" for each in one.asked), *(short(w.holder) for w in one.waits)],
+            [*(each.scope for each in one.asked), *(w.scope for w in one.waits)],
+            [*(since(each.since) for each in one.asked), *(since(w.since) for w in one.waits)],
         )  # fmt: skip
     return shown
 

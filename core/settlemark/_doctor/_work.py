@@ -22,6 +22,7 @@ def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
     yield _log(look)
     stand, now = _waiting.found(look)
     yield from _unfinished(stand, now)
+    yield _asked(stand)
     yield from _left(look)
 
 
@@ -78,7 +79,8 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
         return
     begun = [one.since for one in stand if one.since is not None]
     oldest = now - min(begun) if begun else 0.0
-    nobodys = [one for one in stand if not one.alive]
+    # What is put aside is nobody's on purpose: recovery leaves it to the person, or the framework, it waits for.
+    nobodys = [one for one in stand if not one.alive and not one.parked]
     told = f"{len(stand)}, the oldest for {lasting(oldest)}"
     if nobodys:
         yield Finding(
@@ -91,12 +93,22 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
         yield Finding("unfinished", Severity.OK, told)
 
 
+def _asked(stand: list[Standing]) -> Finding:
+    asked = [each for one in stand for each in one.asked if each.answer is None]
+    if not asked:
+        return Finding("approvals", Severity.OK, "nothing waits for a person")
+    dying = [one for one in stand if one.asked and not one.alive and not one.parked]
+    ends = f"; {len(dying)} of them belong to processes that are gone, and recovery ends those" if dying else ""
+    return Finding("approvals", Severity.NOTE, f"{len(asked)} wait for a person{ends}", "see settlemark approvals")
+
+
 def _left(look: Look) -> Iterator[Finding]:
     ((doubts,),) = look.ask(
         "SELECT count(*) FROM settlemark_effect WHERE namespace = :namespace AND outcome = 'unknown'"
     )
     ((left,),) = look.ask(
         "SELECT count(*) FROM settlemark_effect WHERE namespace = :namespace AND tag IS NOT NULL AND tag <> 'clean'"
+        " AND dealt_at_seconds IS NULL"
     )
     yield (
         Finding("in doubt", Severity.NOTE, f"{doubts}", "see settlemark in-doubt")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,10 +23,13 @@ from settlemark.ledger._contract import (
     EffectRow,
     Fence,
     OutcomeChange,
+    Page,
     RecordedEffect,
     RecordedTransaction,
+    Said,
     StateChange,
     TransactionRow,
+    age_of,
 )
 from settlemark.ledger._gate import gated
 from settlemark.ledger._lease import Row as Worker
@@ -137,6 +141,8 @@ class SqlBook:
                 self._put(_INSERT_TRANSACTION, _transaction_values(namespace, change))  # type: ignore[arg-type]
             elif kind is StateChange:
                 self._put(_UPDATE_TRANSACTION, _state_values(namespace, change))  # type: ignore[arg-type]
+            elif isinstance(change, Said):
+                self._hear(change)
             elif isinstance(change, Fence):
                 values = {"namespace": namespace, "run": change.run, "at_seconds": change.at}
                 self._put(_INSERT_FENCE, values)
@@ -163,6 +169,18 @@ class SqlBook:
         if blobs:
             self.flush()
             self._blobs.store(blobs, key)
+
+    def _hear(self, change: Said) -> None:
+        blobs: list[Blob] = []
+        said = self._payloads.pack(change.text, effect_key=change.key, tool=change.tool, field="said", blobs=blobs)
+        values = {
+            "namespace": self._namespace, "key": change.key, "said": said, "by": change.by, "at": change.at,
+            "dealt": change.at if change.dealt else None,
+        }  # fmt: skip
+        self.flush()  # what became of it goes before, and later news behind
+        self._connection.execute_all(_SAY, [values])
+        if blobs:
+            self._blobs.store(blobs, change.key)
 
     # ---- reading
 
@@ -202,6 +220,31 @@ class SqlBook:
         """Return every recorded attempt, oldest first."""
         return self._gather(_ALL, _ALL_EFFECTS)
 
+    def recent(self, page: Page) -> list[RecordedTransaction]:
+        """Return the recorded attempts of a page, oldest first; no more of the store is read than that."""
+        statement, values = _page_of(page)
+        found = [_transaction(row) for row in self._wire.query(statement, {"namespace": self._namespace, **values})]
+        found.reverse()
+        for recorded in found:
+            recorded.effects = self._effects_of(recorded.row.name, recorded.row.attempt)
+        return found
+
+    def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
+        """Return attempts with effects that somebody has to look at, or has dealt with; a page counts these."""
+        statement, values = _left_of(page, dealt=dealt)
+        keys = [str(key) for (key,) in self._wire.query(statement, {"namespace": self._namespace, **values})]
+        found: dict[tuple[str, int], RecordedTransaction] = {}
+        for key in reversed(keys):
+            whole = self.find(key)
+            if whole is None:
+                continue
+            found.setdefault((whole.row.name, whole.row.attempt), whole)
+        return sorted(found.values(), key=age_of)
+
+    def _effects_of(self, name: str, attempt: int) -> list[RecordedEffect]:
+        here = {"b_namespace": self._namespace, "b_name": name, "b_attempt": attempt}
+        return [self._effect(row) for row in self._wire.query(_EFFECTS, here)]
+
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every recorded attempt of a run, oldest first."""
         return self._gather(_OF_RUN, _EFFECTS_OF_RUN, b_run=run)
@@ -225,6 +268,7 @@ class SqlBook:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
             handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path, sender,
+            said, said_by, said_at, dealt_at,
         ) = row  # fmt: skip
 
         def read(text: str | None, field: Field) -> str | None:
@@ -236,7 +280,8 @@ class SqlBook:
             intended, fingerprint, window, leaves, path,
         )  # fmt: skip
         told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
-        return RecordedEffect(intent, intent.outcome, *told, settled, sender)
+        heard = sender, read(said, "said"), said_by, said_at, dealt_at
+        return RecordedEffect(intent, intent.outcome, *told, settled, *heard)
 
     # ---- what is old
 
@@ -350,7 +395,12 @@ _UPDATE_EFFECT = Statement(
         tag=sa.bindparam("b_tag"),
         note=sa.bindparam("b_note"),
         settled_at_seconds=sa.bindparam("b_at"),
+        dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it anew
     )
+)
+_SAY = Statement(
+    "UPDATE settlemark_effect SET said = :said, said_by = :by, said_at_seconds = :at, dealt_at_seconds = :dealt"
+    " WHERE namespace = :namespace AND key = :key"
 )
 _IN_ORDER = (_INSERT_TRANSACTION, _INSERT_EFFECT, _INSERT_FENCE, _UPDATE_EFFECT, _UPDATE_TRANSACTION)
 _LAST = Statement(
@@ -420,6 +470,56 @@ _EFFECTS_OPEN_WITH = Statement(
 )
 
 
+_PAGE_COLUMNS = ", ".join(column.name for column in t.transactions.columns)
+
+
+def _page_of(page: Page) -> tuple[Statement, Values]:
+    """Return the statement for a page of transactions, newest first, by an index for what is asked."""
+    where, values = ["namespace = :namespace"], dict[str, Any]()
+    if page.run is not None:
+        where.append("run = :run")
+        values["run"] = page.run
+    if page.state is not None:
+        where.append(f"state = '{page.state.value}'")
+        if page.state not in FINISHED:
+            where.append("forget_at_seconds IS NULL AND settled_at_seconds IS NULL")
+    if page.since is not None:
+        where.append("opened_at_seconds >= :since")
+        values["since"] = page.since
+    select = f"SELECT {_PAGE_COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
+    return _paged(select, where, "opened_at_seconds DESC, epoch DESC, attempt DESC", page, values)
+
+
+def _left_of(page: Page, *, dealt: bool) -> tuple[Statement, Values]:
+    """Return the statement for a page of what is left, newest first."""
+    mine = t.DEALT if dealt else t.LEFT
+    order = "dealt_at_seconds" if dealt else "intended_at_seconds"
+    where, values = ["e.namespace = :namespace", str(mine)], dict[str, Any]()
+    if page.run is not None:
+        where.append(
+            "EXISTS (SELECT 1 FROM settlemark_transaction AS t WHERE t.namespace = e.namespace AND t.name = e.name"
+            " AND t.attempt = e.attempt AND t.run = :run)"
+        )
+        values["run"] = page.run
+    if page.since is not None:
+        where.append(f"{order} >= :since")
+        values["since"] = page.since
+    return _paged("SELECT key FROM settlemark_effect AS e", where, f"{order} DESC, key DESC", page, values)
+
+
+@cache
+def _statement(text: str) -> Statement:
+    return Statement(text)
+
+
+def _paged(select: str, where: list[str], order: str, page: Page, values: Values) -> tuple[Statement, Values]:
+    most = ""
+    if page.last is not None:
+        most = " LIMIT :last"
+        values = {**values, "last": page.last}
+    return _statement(f"{select} WHERE {' AND '.join(where)} ORDER BY {order}{most}"), values
+
+
 def _transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
     return {
         "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
@@ -444,6 +544,7 @@ def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "handlers": row.handlers, "version": row.version, "outcome": row.outcome.value, "intended_at_seconds": row.at,
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
         "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path, "sender": None,
+        "said": None, "said_by": None, "said_at_seconds": None, "dealt_at_seconds": None,
     }  # fmt: skip
 
 

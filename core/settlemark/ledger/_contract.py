@@ -107,6 +107,30 @@ class OutcomeChange(NamedTuple):
     tool: str = ""
 
 
+class Said(NamedTuple):
+    """What a person has said of an effect: an answer to a question about it, or a verdict.
+
+    `text` is JSON; with `dealt` what the effect left is nobody's to look at any more. Later news of the effect takes
+    that back.
+    """
+
+    key: str
+    text: str
+    by: str
+    at: float
+    dealt: bool
+    tool: str = ""
+
+
+class Page(NamedTuple):
+    """Which part of the record is asked for: the last so many, those since a time, of a run, in a state."""
+
+    last: int | None = None
+    since: float | None = None
+    run: str | None = None
+    state: State | None = None
+
+
 class Fence(NamedTuple):
     """A run was cancelled: nothing of it acts from here on."""
 
@@ -114,7 +138,7 @@ class Fence(NamedTuple):
     at: float
 
 
-Change = TransactionRow | StateChange | EffectRow | OutcomeChange | Fence
+Change = TransactionRow | StateChange | EffectRow | OutcomeChange | Said | Fence
 
 
 @dataclass(slots=True)
@@ -130,6 +154,10 @@ class RecordedEffect:
     settled_at: float | None = None
     sender: str | None = None
     """A worker that was buried while it may have been sending it, or who has sent it again since."""
+    said: str | None = None
+    said_by: str | None = None
+    said_at: float | None = None
+    dealt_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -142,6 +170,11 @@ class RecordedTransaction:
     reason: str | None = None
     settled_at: float | None = None
     effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
+
+
+def age_of(recorded: RecordedTransaction) -> tuple[float, int, int]:
+    """Return what attempts are ordered by, oldest first."""
+    return recorded.row.at, recorded.epoch, recorded.row.attempt
 
 
 class Book(Protocol):
@@ -180,6 +213,17 @@ class Book(Protocol):
 
     def transactions(self) -> list[RecordedTransaction]:
         """Return every recorded attempt, oldest first."""
+        ...
+
+    def recent(self, page: Page) -> list[RecordedTransaction]:
+        """Return the recorded attempts of a page, oldest first; no more of the store is read than that."""
+        ...
+
+    def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
+        """Return attempts that have effects which somebody has to look at, oldest first.
+
+        With `dealt`, that have effects which somebody has dealt with. A page counts these effects.
+        """
         ...
 
     def of_run(self, run: str) -> list[RecordedTransaction]:

@@ -12,7 +12,7 @@ from settlemark import _codec
 from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
 from settlemark._text import CALL_ID, CAUSE, DERIVED, KEY, PROSE, TOOL, VERSION, Most, brief, prose, wrong_with
-from settlemark.ledger._contract import Change, EffectRow, Fence, OutcomeChange, StateChange, TransactionRow
+from settlemark.ledger._contract import Change, EffectRow, Fence, OutcomeChange, Said, StateChange, TransactionRow
 from settlemark.ledger._payloads import Packed
 from settlemark.ledger._unreadable import Unreadable
 
@@ -67,10 +67,18 @@ def _gated(change: Change, plainly: bool) -> Change:
         _counted(change.epoch, _BIG)
         _timed(change.at)
         return change
+    return _word(change)
+
+
+def _word(change: Fence | Said) -> Change:
     if isinstance(change, Fence):
         _named("run", change.run, DERIVED)
         _timed(change.at)
-    return change
+        return change
+    _named("key", change.key, KEY)
+    _timed(change.at)
+    text = change.text if isinstance(change.text, Packed) else _told(change.text) or "{}"
+    return change._replace(text=text, by=prose(change.by, _OWNER.characters))
 
 
 def _intent(row: EffectRow) -> EffectRow:

@@ -20,7 +20,7 @@ from settlemark._logs import log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._shield import shielded
-from settlemark._states import FINISHED
+from settlemark._states import FINISHED, Tag
 from settlemark._txn import fire
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
@@ -32,12 +32,15 @@ from settlemark.ledger._contract import (
     EffectRow,
     Fence,
     OutcomeChange,
+    Page,
     RecordedEffect,
     RecordedTransaction,
+    Said,
     StateChange,
     Step,
     T,
     TransactionRow,
+    age_of,
 )
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._gate import gated
@@ -45,7 +48,7 @@ from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
 from settlemark.ledger._redaction import Redaction
 from settlemark.ledger._unreadable import Outdated
 
-_TOLD: tuple[Field, ...] = ("result", "error", "note")
+_TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
 _log = logging.getLogger("settlemark")
 
@@ -192,6 +195,8 @@ class MemoryLedger:
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
                 self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
                 self._last[change.name] = recorded  # type: ignore[union-attr]
+            elif isinstance(change, Said):
+                self._hear(change)
             elif kind is Fence:
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
 
@@ -205,6 +210,8 @@ class MemoryLedger:
             read = partial(self._read, change.key, change.tool)
             result, error, note = read("result", change.result), read("error", change.error), read("note", change.note)
             return change._replace(result=result, error=error, note=note)
+        if isinstance(change, Said):
+            return change._replace(text=self._read(change.key, change.tool, "said", change.text) or "{}")
         return change
 
     def _read(self, key: str, tool: str, field: Field, text: str | None) -> str | None:
@@ -234,6 +241,13 @@ class MemoryLedger:
             return
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
+        effect.dealt_at = None  # news of it: somebody has to look at it anew
+
+    def _hear(self, change: Said) -> None:
+        effect = self._effects.get(change.key)
+        if effect is not None:
+            effect.said, effect.said_by, effect.said_at = change.text, change.by, change.at
+            effect.dealt_at = change.at if change.dealt else None
 
     def _state(self, change: StateChange) -> None:
         key = (change.name, change.attempt)
@@ -331,7 +345,8 @@ class MemoryLedger:
         return sorted(cursor for cursor in settled if cursor[0] < age.before and cursor > after)
 
     def _keeps(self, cursor: Cursor) -> bool:
-        return any(is_kept(effect.tag, effect.outcome) for effect in self._transactions[cursor[1:]].effects)
+        effects = self._transactions[cursor[1:]].effects
+        return any(is_kept(None if each.dealt_at else each.tag, each.outcome) for each in effects)
 
     def _until(self, cursor: Cursor, age: Age) -> float:
         windows = [effect.row.window for effect in self._transactions[cursor[1:]].effects]
@@ -373,6 +388,26 @@ class MemoryLedger:
         """Return every kept attempt, oldest first."""
         return list(self._transactions.values())
 
+    def recent(self, page: Page) -> list[RecordedTransaction]:
+        """Return the kept attempts of a page, oldest first."""
+        found = [recorded for recorded in self._transactions.values() if _is_on(page, recorded, recorded.row.at)]
+        return found if page.last is None else found[-page.last :]
+
+    def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
+        """Return attempts with effects that somebody has to look at, or has dealt with; a page counts these."""
+        found: list[tuple[float, str, RecordedTransaction]] = []
+        for recorded in self._transactions.values():
+            for effect in recorded.effects:
+                left = effect.tag not in (None, Tag.CLEAN) and effect.dealt_at is None
+                at = effect.dealt_at if dealt else effect.row.at if left else None
+                if at is not None and _is_on(page, recorded, at):
+                    found.append((at, effect.row.key, recorded))
+        found.sort(key=lambda each: each[:2])
+        pages: dict[tuple[str, int], RecordedTransaction] = {}
+        for _, _, recorded in found if page.last is None else found[-page.last :]:
+            pages.setdefault((recorded.row.name, recorded.row.attempt), recorded)
+        return sorted(pages.values(), key=age_of)
+
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every kept attempt of a run, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.row.run == run]
@@ -383,6 +418,14 @@ class MemoryLedger:
 
     def close(self) -> None:
         """Do nothing: the record ends with the object."""
+
+
+def _is_on(page: Page, recorded: RecordedTransaction, at: float) -> bool:
+    return (
+        (page.run is None or recorded.row.run == page.run)
+        and (page.state is None or recorded.state is page.state)
+        and (page.since is None or at >= page.since)
+    )
 
 
 def _no_blob(digest: str) -> NoReturn:

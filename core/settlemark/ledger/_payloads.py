@@ -22,7 +22,7 @@ from settlemark.ledger._unreadable import Damaged, Outdated, Sealed, Unreadable
 if TYPE_CHECKING:
     from settlemark.ledger._encryption import Encryption
 
-Field = Literal["arguments", "result", "rationale", "error", "note"]
+Field = Literal["arguments", "result", "rationale", "error", "note", "said"]
 
 LIMIT = 65_536
 """Bytes of UTF-8 that a column holds; what is longer is kept by reference."""

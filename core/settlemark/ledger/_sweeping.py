@@ -77,7 +77,8 @@ class Sweeping:
         return {"namespace": self._namespace, "name": name, "attempt": attempt}
 
 
-_KEPT = f"((e.tag IS NOT NULL AND e.tag <> '{Tag.CLEAN}') OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
+_LEFT = f"(e.tag IS NOT NULL AND e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"
+_KEPT = f"({_LEFT} OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
 _THEIRS = "e.namespace = t.namespace AND e.name = t.name AND e.attempt = t.attempt"
 _WINDOW = "max(e.window_seconds)"
 _UNSAID = "max(CASE WHEN e.key IS NOT NULL AND e.window_seconds IS NULL THEN 1 ELSE 0 END)"
@@ -114,7 +115,7 @@ _COUNT_OLD = Statement(
 _OWN = "namespace = :namespace AND name = :name AND attempt = :attempt"
 _STRIPPED = ", ".join(
     f"{field} = CASE WHEN {field} IS NULL THEN NULL ELSE :pruned END"
-    for field in ("rationale", "result", "error", "note")
+    for field in ("rationale", "result", "error", "note", "said")
 )
 _STRIP_EFFECTS = Statement(
     f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608

@@ -19,6 +19,10 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+LEFT = text("tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL")
+DEALT = text("dealt_at_seconds IS NOT NULL")
+UNDONE = text("state = 'aborted'")
+
 # Its rows: "schema", the version of these tables; "salt", under which fingerprints of secrets are made; and "ledger",
 # the id that the keys of its effects carry.
 meta = Table(
@@ -86,7 +90,12 @@ transactions = Table(
     Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too
     # What is unfinished, whose payloads are old, whose keys are: each is one range of it.
     Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
-    Index("settlemark_transaction_run", "namespace", "run"),
+    Index("settlemark_transaction_run", "namespace", "run", "opened_at_seconds"),
+    # The last so many, for people: those that committed are most, and those that did not are a range of their own.
+    Index("settlemark_transaction_opened", "namespace", "opened_at_seconds"),
+    Index(
+        "settlemark_transaction_aborted", "namespace", "opened_at_seconds", sqlite_where=UNDONE, postgresql_where=UNDONE
+    ),
 )
 
 effects = Table(
@@ -119,6 +128,10 @@ effects = Table(
     Column("path", Text),  # NULL where the key tells it
     # A worker that was buried while it may have been sending this, or who has sent it again since; else NULL.
     Column("sender", String(255)),
+    Column("said", Text),  # JSON: what a person has said of it last: an answer to a question, a verdict
+    Column("said_by", String(255)),
+    Column("said_at_seconds", Float),
+    Column("dealt_at_seconds", Float),  # NULL while what it left is somebody's to look at
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],
@@ -131,6 +144,13 @@ effects = Table(
         "tag",
         sqlite_where=text("tag IS NOT NULL"),
         postgresql_where=text("tag IS NOT NULL"),
+    ),
+    # What somebody has to look at, and what somebody has dealt with: a page of either is a range of its own index.
+    Index(
+        "settlemark_effect_left", "namespace", "intended_at_seconds", "key", sqlite_where=LEFT, postgresql_where=LEFT
+    ),
+    Index(
+        "settlemark_effect_dealt", "namespace", "dealt_at_seconds", "key", sqlite_where=DEALT, postgresql_where=DEALT
     ),
     sqlite_with_rowid=False,
 )

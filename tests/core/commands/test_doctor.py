@@ -53,7 +53,8 @@ def test_a_sound_ledger_is_told_check_by_check_and_exits_with_0(ledger, run, run
         assert line in said.stdout
     checks = [finding["check"] for finding in run_json("doctor", ledger)]
     assert checks == [
-        "schema", "journal_mode", "synchronous", "clock", "workers", "log", "unfinished", "in doubt", "residue",
+        "schema", "journal_mode", "synchronous", "clock", "workers", "log", "unfinished", "approvals", "in doubt",
+        "residue",
         "filesystem", "permissions", "free space", "write-ahead log",
     ]  # fmt: skip
     assert "Doctor" in run("doctor", ledger, "--table").stdout

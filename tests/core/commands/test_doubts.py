@@ -80,7 +80,11 @@ def test_an_operator_says_that_it_happened_and_with_what_result(doubtful, run, r
 
 
 def test_an_operator_says_that_it_did_not_happen(doubtful, run, run_json):
-    assert run_json("resolve", KEY, "absent", doubtful, "--by", "Bo") == {"key": KEY, "outcome": "failed"}
+    assert run_json("resolve", KEY, "absent", doubtful, "--by", "Bo") == {
+        "key": KEY,
+        "outcome": "failed",
+        "changed": True,
+    }
 
     assert (recorded(run_json, doubtful)["outcome"], recorded(run_json, doubtful)["tag"]) == ("failed", "clean")
     assert run("in-doubt", doubtful).exit_code == run("residue", doubtful).exit_code == 0

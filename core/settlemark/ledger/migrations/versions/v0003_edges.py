@@ -21,6 +21,24 @@ def upgrade() -> None:
     )
     op.add_column("settlemark_effect", sa.Column("path", sa.Text))
     _watch_beats()
+    for column in (
+        sa.Column("said", sa.Text), sa.Column("said_by", sa.String(255)), sa.Column("said_at_seconds", sa.Float),
+        sa.Column("dealt_at_seconds", sa.Float),
+    ):  # fmt: skip
+        op.add_column("settlemark_effect", column)
+    op.drop_index("settlemark_transaction_run", "settlemark_transaction")
+    op.create_index("settlemark_transaction_run", "settlemark_transaction", ["namespace", "run", "opened_at_seconds"])
+    op.create_index("settlemark_transaction_opened", "settlemark_transaction", ["namespace", "opened_at_seconds"])
+    for table, name, columns, where in (
+        ("transaction", "aborted", ["namespace", "opened_at_seconds"], "state = 'aborted'"),
+        ("effect", "left", ["namespace", "intended_at_seconds", "key"],
+         "tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL"),
+        ("effect", "dealt", ["namespace", "dealt_at_seconds", "key"], "dealt_at_seconds IS NOT NULL"),
+    ):  # fmt: skip
+        some = sa.text(where)
+        op.create_index(
+            f"settlemark_{table}_{name}", f"settlemark_{table}", columns, sqlite_where=some, postgresql_where=some
+        )
     op.execute("UPDATE settlemark_meta SET value = '3' WHERE key = 'schema'")
 
 

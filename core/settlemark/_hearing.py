@@ -1,0 +1,67 @@
+"""Waiting for one answer from two sides: from whoever was asked here, and from whoever answers elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.2, 2.0, 1.5
+
+
+def either(ask: Callable[[Any], Any], heard: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Return a function that answers as `ask` does, or with what was `heard` elsewhere, whichever comes first.
+
+    `heard` returns None while there is nothing. A function that is still being asked by then is not heeded any more.
+    """
+    if inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None)):  # noqa: B004
+        return lambda gate: _first_async(ask, gate, heard)
+    return lambda gate: _first(ask, gate, heard)
+
+
+def _first(ask: Callable[[Any], Any], gate: Any, heard: Callable[[], Any]) -> Any:
+    done = threading.Event()
+    answers: list[Any] = []
+    failures: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def asking() -> None:
+        try:
+            answers.append(context.run(ask, gate))
+        except BaseException as error:  # it is raised where the answer is waited for
+            failures.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=asking, name="settlemark-approver", daemon=True).start()
+    pause = FIRST_PAUSE
+    while not done.wait(pause):
+        pause = min(pause * SLOWER, LONGEST_PAUSE)
+        found = heard()
+        if found is not None:
+            return found
+    if failures:
+        raise failures[0]
+    return answers[0]
+
+
+async def _first_async(ask: Callable[[Any], Any], gate: Any, heard: Callable[[], Any]) -> Any:
+    asking = asyncio.ensure_future(ask(gate))
+    pause = FIRST_PAUSE
+    try:
+        while True:
+            done, _ = await asyncio.wait([asking], timeout=pause)
+            if done:
+                return asking.result()
+            pause = min(pause * SLOWER, LONGEST_PAUSE)
+            found = await asyncio.to_thread(heard)
+            if found is not None:
+                return found
+    finally:
+        asking.cancel()
+
+
+__all__ = ["either"]
