@@ -1102,12 +1102,8 @@ class Protocol:
         return self.next_epoch if least is None else least[0]
 
     def floor(self, scope: Scope) -> int:
-        """Return the epoch at or below which all on this scope is final; it never goes back."""
-        match = self.index.match(scope)
-        exact, floor, least = self.index.floor(match), self.versions.floor(scope, match), self.index.least(match)
-        if floor == exact or least is None or floor < least:
-            return floor[0]
-        return max(exact[0], least[0] - 1)  # what is forgotten says nothing of those who have held it all the while
+        """Return the epoch at or below which nobody may touch a scope anew; it never goes back."""
+        return self.versions.floor(scope, self.index.match(scope))[0]
 
     def version(self, scope: Scope) -> int:
         """Return the number of the last committed write overlapping a scope, 0 for none still needed."""

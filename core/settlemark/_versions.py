@@ -300,7 +300,8 @@ class Versions:
             for path in entry.paths:
                 self._index.leave(path[-1])
         if self.folded:
-            self.folded = {kind: at for kind, at in self.folded.items() if oldest is not None and at >= oldest}
+            over = [kind for kind, at in self.folded.items() if oldest is None or at < oldest]
+            self.base = max([self.base, *(self.folded.pop(kind) for kind in over)])
 
     def _is_over(self, entry: Entry, oldest: Position | None) -> bool:
         low = self._lows.least()

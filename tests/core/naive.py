@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Mode
+from settlemark._versions import FLOORS
 
 UNSETTLED = (State.OPEN, State.SEALED)
 AT_ONCE = (Mode.EAGER, Mode.FINAL)
@@ -35,6 +36,8 @@ class Hold:
     wants: int = 0
     readings: int = 0
     touched: bool = False
+    acted: bool = False
+    lined: bool = False
 
 
 @dataclass(eq=False)
@@ -67,6 +70,9 @@ class Txn:
     wrote: bool = False
     released: bool = False
     reason: Reason | None = None
+    queues: bool = False
+    writes: bool = False
+    begins_again: bool = False
 
     @property
     def claims(self):
@@ -80,9 +86,16 @@ class Txn:
 
 
 class Naive:
-    """What follows from a history: a list of (kind of step, its arguments)."""
+    """What follows from a history: a list of (kind of step, its arguments).
 
-    def __init__(self, history):
+    Versions are never forgotten. When somebody ends, the last `floors` commits keep their floors by scope, and so many
+    more for each who is unfinished; the floors of those before count for the whole type of each scope.
+    """
+
+    def __init__(self, history, floors=FLOORS):
+        self.room = floors
+        self.recent: list[tuple[int, set[str]]] = []
+        self.folded: dict[str, int] = {}
         self.live: list[Txn] = []
         self.floors: list[tuple[Scope, int]] = []
         self.writes: list[tuple[Scope, int]] = []
@@ -103,6 +116,15 @@ class Naive:
 
     def floor(self, scope):
         return max((position for other, position in self.floors if other.overlaps(scope)), default=0)
+
+    def reached(self, scope):
+        return max(self.floor(scope), self.folded.get(scope.type, 0))
+
+    def forget(self):
+        while len(self.recent) > self.room * (1 + len(self.live)):
+            position, kinds = self.recent.pop(0)
+            for kind in kinds:
+                self.folded[kind] = max(self.folded.get(kind, 0), position)
 
     def version(self, scope):
         return max((number for other, number in self.writes if other.overlaps(scope)), default=0)
@@ -130,7 +152,7 @@ class Naive:
             raise Refusal("refused")
         self.epoch += 1
         self.serial += 1
-        txn = Txn(self.serial, name, run, 1, self.epoch, retry, owner, dict(self.plans.get(run, {})))
+        txn = Txn(self.serial, name, run, 1, self.epoch, retry, owner, dict(self.plans.get(run, {})), queues=retry)
         self.live.append(txn)
         for scope in declared:
             self.hold(txn, scope, declared=True)
@@ -167,16 +189,19 @@ class Naive:
             raise Refusal("late")
         if txn.state is not State.OPEN:
             raise refusal(txn) if txn.state is State.ABORTING else Refusal("late")
+        txn.begins_again, txn.writes = False, txn.writes or call.mode is not Mode.READ
         if call.mode in AT_ONCE and self.changed(txn, planned=True) is not None:
             self.to_abort(txn, Reason.STALE)
             raise Refusal("refused")
         if call.hold is None:
             covered = any(hold.scope.covers(call.scope) for hold in txn.holds)
-            if not covered and self.floor(call.scope) >= txn.position:
+            if not covered and self.reached(call.scope) >= txn.position:
                 self.restamp(txn)
             call.hold = self.hold(txn, call.scope)
         self.meet_claims(txn, call.scope)
         blocked = None if call.mode is Mode.HELD else self.in_the_way(txn, call)
+        if blocked is None and call.mode is Mode.READ:
+            blocked = self.ahead_in_line(txn, call)
         if (blocked is not None) is not call.wanting:
             call.wanting = blocked is not None
             call.hold.wants += 1 if call.wanting else -1
@@ -208,6 +233,23 @@ class Naive:
             reading = [t for t, h in others if h.readings]
             if reading:
                 return reading[0]
+        return None
+
+    def ahead_in_line(self, txn, call):
+        if txn.reading or call.scope in txn.reads or not txn.queues:
+            return None
+        older = [t for t, h in self.others(txn, call.scope) if h.lined and t.position < txn.position]
+        call.hold.lined = call.hold.lined or bool(older)
+        return max(older, key=lambda t: t.position, default=None)
+
+    def ahead(self, txn):
+        """Return whom a transaction waits for before it begins again."""
+        if not txn.begins_again or txn.state is not State.OPEN:
+            return None
+        for hold in txn.holds:
+            older = [t for t, _ in self.others(txn, hold.scope) if t.position < txn.position] if hold.lined else []
+            if older:
+                return max(older, key=lambda t: t.position).serial
         return None
 
     def grant(self, txn, call):
@@ -272,6 +314,7 @@ class Naive:
                 call.hold.readings -= 1
             return
         txn.running -= 1
+        call.hold.acted = call.hold.acted or happened
         if not happened:
             del txn.calls[number]
             self.drop_claim(call.hold)
@@ -292,7 +335,7 @@ class Naive:
             raise refusal(txn)
         if txn.state is not State.OPEN:
             raise Refusal("state")
-        txn.state = State.SEALED
+        txn.state, txn.begins_again = State.SEALED, False
         txn.holds = [hold for hold in txn.holds if not hold.declared]
 
     def decide(self, serial, lasting):
@@ -318,6 +361,7 @@ class Naive:
             self.sequence += 1
             self.floors += [(hold.scope, txn.position) for hold in txn.holds]
             self.writes += [(hold.scope, self.sequence) for hold in txn.holds if hold.claims or hold.held]
+            self.recent.append((txn.position, {hold.scope.type for hold in txn.holds}))
         if not lasting and not any(hold.held for hold in txn.holds):
             self.finish(serial)
         return None
@@ -342,6 +386,7 @@ class Naive:
         elif not txn.wrote and txn.reads:
             self.keep_plan(txn)
         self.live.remove(txn)
+        self.forget()
 
     def keep_plan(self, txn):
         self.plans[txn.run] = {**self.plans.pop(txn.run, {}), **txn.reads}
@@ -372,6 +417,7 @@ class Naive:
         if not clean:
             self.sequence += 1
             self.writes.append((hold.scope, self.sequence))
+            self.recent.append((0, set()))
         self.drop_claim(hold)
 
     def end_undo(self, serial):
@@ -387,12 +433,15 @@ class Naive:
             self.serial += 1
             plan = dict(self.plans.get(txn.run, {}))
             again = Txn(self.serial, txn.name, txn.run, txn.attempt + 1, txn.position, True, txn.owner, plan)
-            again.holds = txn.holds
+            again.holds, again.queues = txn.holds, txn.queues
             for hold in again.holds:
-                hold.declared = True
+                if txn.queues and txn.writes and (hold.scope in txn.reads or hold.acted):
+                    hold.lined = again.begins_again = True
+                hold.declared, hold.acted = True, False
             self.live[self.live.index(txn)] = again
         else:
             self.live.remove(txn)
+        self.forget()
 
     def unretry(self, serial):
         self.txn(serial).retry = False

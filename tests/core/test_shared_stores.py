@@ -31,6 +31,7 @@ from settlemark._protocol import Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Blocked, Call, Mode
+from settlemark._versions import FLOORS, then
 from settlemark.ledger import MemoryLedger
 from settlemark.ledger._shared import EPOCHS
 from settlemark.testing._stores import SharedStore, SteppedLedger
@@ -56,6 +57,7 @@ class Workers(RuleBasedStateMachine):
     """Some workers on one store; `store` makes their ledgers."""
 
     store = None
+    floors = FLOORS
     last = ()  # the history of the last run: when Hypothesis has found a fault, the shortest that shows it
 
     @initialize()
@@ -77,7 +79,7 @@ class Workers(RuleBasedStateMachine):
     def after(self, length):
         """Return what follows from the first so many steps of the history, taken from the first on."""
         if length not in self.known:
-            self.known[length] = Naive(self.history[:length])
+            self.known[length] = Naive(self.history[:length], self.floors)
         return self.known[length]
 
     def ledger(self, worker):
@@ -154,7 +156,7 @@ class Workers(RuleBasedStateMachine):
         owner, name = self.ledger(worker).worker, f"{run}/{len(self.history)}"
 
         def begin(protocol):
-            return protocol.begin(name, run, declared=declared, retry=retry, owner=owner).id
+            return protocol.begin(name, run, declared=declared, retry=retry, queues=retry, owner=owner).id
 
         self.step(worker, begin, "begin", name, run, tuple(declared), retry, owner)
 
@@ -359,41 +361,59 @@ def assert_alike(protocol, naive):
     oldest = min((t.position for t in naive.live), default=naive.epoch + 1)
     reads = [seen for t in naive.live for seen in (*t.reads.values(), *t.plan.values())]
     needed = min(reads + [seen for plan in naive.plans.values() for seen in plan.values()], default=naive.sequence)
+    exact = naive.room == FLOORS  # else a write may be forgotten that not everybody has seen: those were told
     for scope in SCOPES:
         assert protocol.frontier(scope) == naive.frontier(scope)
         # What every unfinished one is above, or has seen, may be forgotten: then it is final, or known, for all.
         floor, version = naive.floor(scope), naive.version(scope)
-        assert protocol.floor(scope) == floor or floor < protocol.floor(scope) < oldest
-        assert protocol.version(scope) == version or protocol.version(scope) < version <= needed
+        raised = max(oldest - 1, naive.folded.get(scope.type, 0))
+        assert protocol.floor(scope) == floor or floor < protocol.floor(scope) <= raised
+        assert protocol.version(scope) == version or protocol.version(scope) < version <= (needed if exact else version)
     for txn in naive.live:
+        ahead = protocol.ahead(protocol.by_id[txn.serial])
+        assert (None if ahead is None else ahead.holder.id) == naive.ahead(txn)
         for planned in (False, True):
             changed = protocol.versions.changed(protocol.by_id[txn.serial], planned=planned)
             assert changed == naive.changed(txn, planned=planned)
 
 
+def said_of_hold(hold):
+    numbers = hold.claims, hold.held, hold.wants, hold.readings
+    return (hold.scope, hold.declared, *numbers, hold.touched, hold.lined)
+
+
 def said_of(txn):
-    holds = [(h.scope, h.declared, h.claims, h.held, h.wants, h.readings, h.touched) for h in txn.holds.values()]
+    holds = [
+        (h.scope, h.declared, h.claims, h.held, h.wants, h.readings, h.touched, h.lined) for h in txn.holds.values()
+    ]
     calls = {n: (c.scope, c.mode, c.wanting, c.admitted, c.returned) for n, c in txn.calls.items()}
     return (txn.name, txn.run, txn.attempt, txn.position, txn.state, txn.reason, txn.owner, txn.retry, txn.wrote,
-            txn.released, txn.running, txn.reading, txn.claims, holds, calls, txn.reads, txn.plan)  # fmt: skip
+            txn.released, txn.running, txn.reading, txn.claims, holds, calls, as_read(txn.reads), as_read(txn.plan),
+            txn.writes, txn.begins_again)  # fmt: skip
+
+
+def as_read(reads):
+    """When each was read, whatever has become known of it."""
+    return {scope: then(seen) for scope, seen in reads.items()}
 
 
 def said_by(txn):
-    holds = [(h.scope, h.declared, h.claims, h.held, h.wants, h.readings, h.touched) for h in txn.holds]
+    holds = list(map(said_of_hold, txn.holds))
     calls = {n: (c.scope, c.mode, c.wanting, c.admitted, c.returned) for n, c in txn.calls.items()}
     return (txn.name, txn.run, txn.attempt, (txn.position, ""), txn.state, txn.reason, txn.owner, txn.retry, txn.wrote,
-            txn.released, txn.running, txn.reading, txn.claims, holds, calls, txn.reads, txn.plan)  # fmt: skip
+            txn.released, txn.running, txn.reading, txn.claims, holds, calls, txn.reads, txn.plan, txn.writes,
+            txn.begins_again)  # fmt: skip
 
 
 def plans_of(protocol):
     found = {}
     for run, scope, seen in protocol.versions.planned():
-        found.setdefault(run, {})[scope] = seen
+        found.setdefault(run, {})[scope] = then(seen)
     return found
 
 
-def machine_of(store):
-    return type("Workers", (Workers,), {"store": staticmethod(store)})
+def machine_of(store, floors=FLOORS):
+    return type("Workers", (Workers,), {"store": staticmethod(store), "floors": floors})
 
 
 def run(machine, *, examples, **options):
@@ -409,6 +429,22 @@ def silence(caplog):
 
 def test_one_process_alone_decides_as_the_naive_model_does():
     run(machine_of(lambda: [MemoryLedger()]), examples=150 if ALL else 50)
+
+
+@pytest.fixture(params=[0, 1])
+def floors(request, monkeypatch):
+    """For how few commits a protocol remembers what only those need who stay behind."""
+    monkeypatch.setitem(Protocol.__init__.__kwdefaults__, "floors", request.param)
+    return request.param
+
+
+def test_what_is_forgotten_early_changes_no_decision(floors):
+    run(machine_of(lambda: [MemoryLedger()], floors), examples=300 if ALL else 40)
+
+
+def test_what_is_forgotten_early_changes_no_decision_of_workers_on_one_store(tmp_path, floors):
+    with SharedStore(f"sqlite:///{tmp_path}/store.db", workers=3) as store:
+        run(machine_of(store, floors), examples=100 if ALL else 10)
 
 
 def test_workers_on_one_sqlite_file_decide_as_the_naive_model_does(tmp_path):
