@@ -3,7 +3,8 @@
 It listens to the protocol's steps. Where processes share a store each replays the steps of all, so each can write the
 whole history, in the one order there is. Cells are scopes, and their values the names of those who last wrote them:
 versions are compared, never values. A transaction that read at several moments becomes several records, each with its
-own window, so that what it had seen already counts as seen. Who is undone while others read what it had done has a
+own window, so that what it had seen already counts as seen. One that stays open keeps what it has to know of the writes
+on what it has read, and no others. Who is undone while others read what it had done has a
 record that says so: at the moment it was first seen.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from settlemark._index import LATE, Node, ScopeIndex
 from settlemark._leaving import Held, leaving_order
 from settlemark._scope import Scope
 from settlemark._txn import Call, Mode, Txn
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 """One operation, by the fields of `settlemark.history.OpRecord`."""
+
+
+WRITES = 64
+"""How many writes are remembered whoever stays open, and for each who is open so many more."""
 
 
 class _Version(NamedTuple):
@@ -51,7 +57,9 @@ class _Open:
 
     `leaving` are the places of what is held, as that is to leave;
     `early` is what it saw, at each moment, of work that was not settled, `preds` whose work that was; `seen` says that
-    others saw its own so, and `shown` is its place in the history for those whom its undo leaves with that.
+    others saw its own so, and `shown` is its place in the history for those whom its undo leaves with that. Once writes
+    are forgotten that came since it began, `before` says for each moment what those on its reads had found there, and
+    `paths` where it is told of more.
     """
 
     began: int
@@ -64,7 +72,22 @@ class _Open:
     leaving: list[int] = field(default_factory=list[int])
     records: list[Record] = field(default_factory=list[Record])
     written: list[_Written] = field(default_factory=list[_Written])
+    before: dict[int, dict[Scope, _Version | None]] = field(default_factory=dict[int, dict[Scope, "_Version | None"]])
+    paths: list[tuple[list[Node], _Read]] | None = None
     ended: bool = False
+
+
+class _Read(NamedTuple):
+    """A read, made at a moment, by one who has been open for long."""
+
+    known: _Open
+    at: int
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 class Chronicle:
@@ -76,27 +99,53 @@ class Chronicle:
     Args:
         write: is given each record; under the protocol's lock, so it should be quick.
         retract: is given the id of a record that was written, and whose transaction is undone on request.
+        writes: see `WRITES`.
     """
 
-    def __init__(self, write: Callable[[Record], object], retract: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        write: Callable[[Record], object],
+        retract: Callable[[str], object] = lambda _: None,
+        *,
+        writes: int = WRITES,
+    ) -> None:
+        self._room = writes
         self._write = write
         self._told_back = retract
         self._clock = 0
         self._open: dict[int, _Open] = {}
+        self._recent: dict[int, _Open] = {}  # of these, who began first at the front
+        self._index = ScopeIndex()
         self._last: dict[Scope, _Version] = {}
         self._writes: deque[_Written] = deque()
         self._decided: deque[_Open] = deque()
 
     def began(self, txn: Txn) -> None:
         """Note that a transaction is there."""
-        self._open[txn.id] = _Open(self._clock)
+        self._open[txn.id] = self._recent[txn.id] = _Open(self._clock)
 
     def _of(self, txn: Txn) -> _Open:
-        return self._open.setdefault(txn.id, _Open(self._clock))
+        if txn.id not in self._open:
+            self.began(txn)
+        return self._open[txn.id]
+
+    def _close(self, number: int) -> _Open | None:
+        self._recent.pop(number, None)
+        known = self._open.pop(number, None)
+        if known is not None and known.paths is not None:
+            for path, read in known.paths:
+                self._index.drop_hold(path, LATE, read)
+                self._index.leave(path[-1])
+            known.paths = None
+        return known
 
     def read(self, txn: Txn, scope: Scope) -> None:
         """Note that it reads a scope as it is now; read again, the first time is what has to hold."""
-        self._of(txn).reads.setdefault(scope, self._clock)
+        known = self._of(txn)
+        if scope not in known.reads:
+            known.reads[scope] = self._clock
+            if known.paths is not None:
+                self._watch(known, known.paths, scope)
 
     def saw(self, txn: Txn, claims: Iterable[Hold], *, first: bool) -> None:
         """Note that its last read, the `first` of its scope or not, saw what these claims had put there."""
@@ -143,7 +192,7 @@ class Chronicle:
 
     def committed(self, txn: Txn) -> None:
         """Note that all of a decided transaction has left: its records are written when those before it are."""
-        known = self._open.pop(txn.id, None)
+        known = self._close(txn.id)
         if known is None or not known.records:
             return  # decided before anybody listened here
         self._show(known, None)
@@ -166,7 +215,7 @@ class Chronicle:
 
     def aborted(self, txn: Txn) -> None:
         """Note that a transaction was undone; of one that had been decided the records say so."""
-        known = self._open.pop(txn.id, None)
+        known = self._close(txn.id)
         if known is not None:
             self._show(known, None if known.records else txn)
             self._retract(known)
@@ -203,7 +252,8 @@ class Chronicle:
     def keep(self, live: Container[int]) -> None:
         """Forget all transactions but these, by their numbers: the store does not have the others."""
         for number in [number for number in self._open if number not in live]:
-            known = self._open.pop(number)
+            known = self._close(number)
+            assert known is not None, "it is open"
             self._show(known, None)
             self._retract(known)
 
@@ -214,8 +264,28 @@ class Chronicle:
                 self._write(record)
         # Of whoever is open longest, who came first: it may still have to know what was written since.
         oldest = next((each.began for each in self._open.values()), self._clock)
-        while self._writes and self._writes[0].time <= oldest:
-            self._writes.popleft()
+        room = self._room * (1 + len(self._open))
+        while self._writes and (self._writes[0].time <= oldest or len(self._writes) > room):
+            self._forget(self._writes.popleft())
+
+    def _forget(self, write: _Written) -> None:
+        """Have each read of before a write know what the write found, where they overlap."""
+        while self._recent:
+            number, known = next(iter(self._recent.items()))
+            if known.began >= write.time:
+                break
+            del self._recent[number]
+            known.paths = []
+            for scope in known.reads:
+                self._watch(known, known.paths, scope)
+        for read in self._index.members(self._index.match(write.scope), LATE):
+            if read.at < write.time:
+                read.known.before.setdefault(read.at, {}).setdefault(write.scope, write.before)
+
+    def _watch(self, known: _Open, paths: list[tuple[list[Node], _Read]], scope: Scope) -> None:
+        path, read = self._index.enter(scope), _Read(known, known.reads[scope])
+        self._index.add_hold(path, LATE, read)
+        paths.append((path, read))
 
     def waiting(self) -> Iterable[Record]:
         """Return the records that are not written yet: of what was decided, and may still be undone."""
@@ -243,6 +313,7 @@ class Chronicle:
                 break
             if any(write.scope.overlaps(scope) for scope in reads):
                 seen[write.scope.text] = write.before
+        seen |= {cell.text: version for cell, version in known.before.get(moment, {}).items()}
         seen |= {cell.text: version for cell, version in known.early.get(moment, {}).items()}
         for scope in reads:
             seen.setdefault(scope.text, self._last.get(scope))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Stale
+from settlemark import Stale, effect
 from settlemark._guards import Guards
 from settlemark._image import image, load
 from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._txn import Mode
 from settlemark._versions import FLOORS, TYPES
+from settlemark.ledger import _shared
+from settlemark.ledger import _tables as tables
 
 WHOLE = 10**6
 """So many commits that none is forgotten."""
@@ -83,6 +86,35 @@ def test_what_is_kept_beside_one_who_stays_behind_does_not_grow(make_stage, stay
     assert (nodes, logged) == before[:2]
     assert logged <= 2 * FLOORS
     assert text <= before[2] + 4 * FLOORS  # its numbers have more digits
+
+
+@pytest.mark.every_store
+def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_others_commit(settlement, monkeypatch):
+    monkeypatch.setattr(_shared, "IMAGE_EVERY", 16)  # else the last image may be from before
+
+    @effect("irreversible", scope="mail:/{to}", approve=True)
+    def send(to): ...
+
+    @effect("staged", scope="lamp:/{number}")
+    def switch(number): ...
+
+    def others(first, last):
+        for number in range(first, last):
+            with settlement.transaction(f"other {number}") as tx:
+                tx.call(switch, number=number)
+
+    settlement.run("waits", lambda tx: (tx.read("price:/Ada"), tx.call(send, to="boss")))
+    assert [parked.transaction for parked in settlement.parked()] == ["waits"]
+    others(100, 100 + 4 * FLOORS)
+    before = len(str(image(settlement.protocol)))
+    others(500, 500 + 4 * FLOORS)
+    text = str(image(settlement.protocol))
+    assert len(text) <= before + 4 * FLOORS
+    assert settlement.protocol.versions.logged <= 2 * FLOORS
+    if not settlement.ledger.immediate:
+        with settlement.ledger._shared.engine.connect() as connection:
+            (written,) = connection.scalars(sa.select(sa.func.max(sa.func.length(tables.images.c.state))))
+        assert written < 2 * len(text)
 
 
 def test_of_very_many_types_the_forgotten_floors_become_one_for_all(short):

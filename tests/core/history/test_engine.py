@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from settlemark import Settlement, Stale, UsageError, effect
-from settlemark._chronicle import Chronicle
+from settlemark import SettlemarkError, Settlement, Stale, UsageError, effect
+from settlemark._chronicle import WRITES, Chronicle
+from settlemark._guards import Guards
 from settlemark._image import image, load
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
+from settlemark._states import Reason
 from settlemark._txn import Mode
 from settlemark.history import HistoryError, Level, analyze, read
 from settlemark.history._files import HistoryFile
@@ -324,3 +329,98 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_els
         f"the history {path} ends here, it cannot be written: [Errno 28] No space left on device"
     ]
     assert [record.name for record in read(path)] == ["ada/1"]
+
+
+class Both:
+    """Two chronicles that hear the same; an engine knows one."""
+
+    def __init__(self, *chronicles):
+        self.chronicles = chronicles
+
+    def __getattr__(self, name):
+        methods = [getattr(chronicle, name) for chronicle in self.chronicles]
+
+        def tell(*args, **kwargs):
+            for method in methods:
+                method(*args, **kwargs)
+
+        return tell
+
+
+CELLS = ["cell:/a", "cell:/a/1", "cell:/b", "cell:/*", "cell:/*/1", "room:/a"]
+AGENTS = 4
+
+
+class Agents:
+    """Some who are always at work, one transaction after the other."""
+
+    def __init__(self, stage, guards):
+        self.stage, self.guards = stage, guards
+        self.txns = [stage.begin(f"agent {n}", guards=guards) for n in range(AGENTS)]
+        self.calls = [[] for _ in self.txns]
+
+    def touch(self, number, mode, cell):
+        protocol = self.stage.protocol
+        call = protocol.request(self.txns[number], Scope.parse(cell), mode)
+        try:
+            blocked = protocol.admit(call)
+        except SettlemarkError:
+            self.end(number)
+            return
+        if blocked is not None:
+            protocol.withdraw(call)
+            return
+        protocol.acted(call, happened=True)
+        if mode is Mode.EAGER:
+            self.calls[number].append(call)
+
+    def end(self, number, *, fails=False):
+        """Commit, if that can be, or be undone."""
+        protocol, txn = self.stage.protocol, self.txns[number]
+        with contextlib.suppress(SettlemarkError):
+            if not fails:
+                protocol.seal(txn)
+            if fails or protocol.decide(txn) is not None:
+                protocol.abort(txn, Reason.FAILED)
+        for other in protocol.take_aborted():
+            for call in self.calls[self.txns.index(other)]:
+                protocol.undone(call, clean=True)
+            if not other.finished:
+                protocol.finish_abort(other)
+        for place, other in enumerate(self.txns):
+            if other.finished:
+                self.txns[place] = self.stage.begin(f"{other.name}'", guards=self.guards)
+                self.calls[place] = []
+
+
+@given(
+    acts=st.lists(
+        st.tuples(st.integers(0, AGENTS - 1), st.sampled_from("rwwef"), st.sampled_from(CELLS)), max_size=60
+    ),
+    guards=st.builds(Guards, current=st.booleans(), reads=st.sampled_from(["settled", "early", "any"])),
+)  # fmt: skip
+def test_writes_that_are_forgotten_early_leave_every_record_as_it_was(make_stage, acts, guards):
+    stage, short, whole = make_stage(), [], []
+    stage.protocol.chronicle = Both(Chronicle(short.append, writes=0), Chronicle(whole.append, writes=10**6))
+    agents = Agents(stage, guards)
+    for number, kind, cell in acts:
+        if kind in "ef":
+            agents.end(number, fails=kind == "f")
+        else:
+            agents.touch(number, Mode.READ if kind == "r" else Mode.EAGER, cell)
+    for number in (*range(AGENTS), *range(AGENTS)):
+        agents.end(number)
+    assert short == whole
+
+
+def test_a_history_beside_one_that_stays_open_keeps_of_the_writes_of_others_a_few(make_stage):
+    stage, records = make_stage(), []
+    chronicle = stage.protocol.chronicle = Chronicle(records.append)
+    idle = stage.begin("idle")
+    stage.read(idle, "room:/a")
+    for number in range(20 * WRITES):
+        txn = stage.begin(f"other {number}")
+        stage.write(txn, "cell:/a")
+        stage.commit(txn)
+    assert len(chronicle._writes) <= 2 * WRITES
+    assert (len(records), chronicle._open[idle.id].before) == (20 * WRITES, {})
