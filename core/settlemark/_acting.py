@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from settlemark._current import CurrentCall
+from settlemark._door import Unfinished
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Frozen, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
 from settlemark._requests import Act, Request, Sleep
@@ -72,7 +73,7 @@ def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     settlement inside the tool knows for itself what it left.
     """
     if is_a(error, SettlemarkError):
-        return is_a(error, (InDoubt, PartialCommit))
+        return is_a(error, (InDoubt, PartialCommit, Unfinished))
     known: tuple[type[BaseException], ...] = (TimeoutError, ConnectionError, *declaration.unknown)
     if not is_a(error, Exception) or is_a(error, known):
         return True

@@ -8,13 +8,22 @@ an ordinary failure of that call.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Future
+from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
 from functools import partial
+from io import IOBase
 from typing import Any, NamedTuple, TypeVar
 
+from settlemark._errors import SettlemarkError
 from settlemark._wording import in_words
 
 _T = TypeVar("_T")
+# `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
+_kind: Callable[[Any], type[Any]] = type
+_LAZY = (_GeneratorContextManagerBase,)
 
 STOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
 """What must not travel as it is."""
@@ -82,6 +91,67 @@ def _name_of(function: object) -> str:
     except Exception:  # a class of the user's may fail at any attribute
         name = None
     return name if isinstance(name, str) else "a function"
+
+
+class Unfinished(SettlemarkError):
+    """What a function answered is work that nobody has done yet: it may have acted before that, or not."""
+
+
+_PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})
+
+
+def is_lazy_function(function: object) -> bool:
+    """Whether calling a function does nothing: it makes a generator, sync or async.
+
+    >>> def book(): yield "room"
+    >>> is_lazy_function(book), is_lazy_function(partial(book)), is_lazy_function(print)
+    (True, True, False)
+    """
+    while isinstance(function, partial):
+        function = function.func
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - what is called, not whether it can be
+    both = (function,) if inspect.isroutine(function) else (function, called)
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in both)
+
+
+def is_awaited(answer: object) -> bool:
+    """Whether an answer is there only when somebody has awaited it."""
+    return _kind(answer) not in _PLAIN and inspect.isawaitable(answer)
+
+
+def done(answer: _T, function: object) -> _T:
+    """Return a function's answer, if that is one, and no work yet to be done.
+
+    Raises:
+        Unfinished: it is a generator, another iterator, or a context manager that nobody has entered.
+    """
+    kind = _kind(answer)
+    if kind in _PLAIN or not isinstance(answer, (*_LAZY, Iterator, AsyncIterator)) or isinstance(answer, IOBase):
+        return answer
+    raise unfinished(kind.__name__, function)
+
+
+def unfinished(what: str, function: object) -> Unfinished:
+    """Return the error that says that a function has not done its work."""
+    return Unfinished(
+        f"{_name_of(function)} answered with a {what}, which is work that has not been done yet: do it before you"
+        " return, and return what came of it"
+    )
+
+
+async def awaited(answer: Any, function: object) -> Any:
+    """Return what an answer comes to, awaited as often as it is something to await.
+
+    Raises:
+        Unfinished: it belongs to another event loop, or is none after all.
+    """
+    while is_awaited(answer):
+        if isinstance(answer, asyncio.Future) and answer.get_loop() is not asyncio.get_running_loop():
+            raise unfinished(f"{_kind(answer).__name__} of another event loop", function)
+        answer = await (Through(answer) if inspect.iscoroutine(answer) else answer)
+    if isinstance(answer, Future):
+        answer = await awaited(asyncio.wrap_future(answer), function)
+    return done(answer, function)
 
 
 class Through:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
-from settlemark._door import through
+from settlemark._door import is_lazy_function, through
 from settlemark._errors import DeclarationError, ScopeError
 from settlemark._fields import field_path
 from settlemark._leaving import Leaves
@@ -214,9 +214,8 @@ class Declaration:
         if isinstance(self.scope, ScopeTemplate):
             return (self.scope.fill(arguments), *broad)
         try:
-            named = through(
-                self.scope.function, **self.scope.bind(_codec.snapshot(dict(arguments)), result=None, key="")
-            )
+            bound = self.scope.bind(_codec.snapshot(dict(arguments)), result=None, key="")
+            named = through(self.scope.function, **bound)
         except Exception as error:
             raise ScopeError(f"{self.tool}: {message_of(error)}", text=_codec.encode_result(dict(arguments))) from error
         found = (named,) if isinstance(named, str | Scope) else tuple(named)
@@ -401,6 +400,8 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
         return None
     if not callable(function):
         raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
+    if role != "scope":  # which may tell several, one after the other
+        _refuse_lazy(f"{role}= of {tool}", function, tool)
     name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)
     handler = Handler(function, name)
     _check_callable_by_name(role, handler, tool)
@@ -412,6 +413,14 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
             tool=tool,
         )
     return handler
+
+
+def _refuse_lazy(what: str, function: Callable[..., Any], tool: str) -> None:
+    if is_lazy_function(function):
+        raise DeclarationError(
+            f"{what} is a generator, and calling it does nothing: let it do its work, and return what came of it",
+            tool=tool,
+        )
 
 
 def _check_callable_by_name(role: str, handler: Handler, tool: str) -> None:
@@ -471,6 +480,8 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         for text in (texts,) if isinstance(texts, str) else texts:
             most = TOOL if part == "aliases" else VERSION
             identity(text, f"{part}= of {tool}", most, error=DeclarationError, tool=tool)
+    if function is not None:
+        _refuse_lazy(tool, function, tool)
     names = _argument_names(function)
     broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
     declaration = Declaration(

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from settlemark._acting import Program
 from settlemark._current import _current
-from settlemark._door import Ended, Through, awaited_to_its_end, ended, outcome_of, through
+from settlemark._door import Ended, awaited, awaited_to_its_end, done, ended, is_awaited, outcome_of, through
 from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
@@ -130,7 +130,9 @@ def _what_came_of(request: Request) -> Any:
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
-        return _run_coroutine(_with_current(request, answer)) if inspect.iscoroutine(answer) else answer
+        if isinstance(answer, Future):
+            answer = answer.result()
+        return _run_coroutine(_with_current(request, answer)) if is_awaited(answer) else done(answer, request.function)
     if type(request) is Recorded:
         request.pending.lead()
         return request.pending.result()
@@ -400,8 +402,8 @@ async def _act_async(act: Act, patience: Patience) -> Any:
         carrying = loop.run_in_executor(None, _carry, act.carried, context, act)
         await uninterrupted(carrying, patience)
         answer = outcome_of(act.carried.result())
-        if not inspect.iscoroutine(answer):
-            return answer
+        if not (is_awaited(answer) or isinstance(answer, Future)):
+            return done(answer, act.function)
         coroutine = answer
     else:
         act.begun = True
@@ -413,21 +415,21 @@ async def _act_async(act: Act, patience: Patience) -> Any:
 
 
 @lifted
-async def _awaited_here(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
+async def _awaited_here(act: Act, coroutine: Any) -> Any:
     """Await a tool where a signal may strike."""
     return await _with_current(act, coroutine)
 
 
-async def _with_current(act: Act, coroutine: Coroutine[Any, Any, Any]) -> Any:
+async def _with_current(act: Act, work: Any) -> Any:
     if act.current is None:
-        return await Through(coroutine)
+        return await awaited(work, act.function)
     token = _current.set(act.current._begun())  # noqa: SLF001
     around = act.current._around  # noqa: SLF001
     try:
         if around is None:
-            return await Through(coroutine)
+            return await awaited(work, act.function)
         with around():
-            return await Through(coroutine)
+            return await awaited(work, act.function)
     finally:
         _current.reset(token)
 

@@ -13,6 +13,7 @@ from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._current import Staged
+from settlemark._door import is_lazy_function
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Frozen, Outcome, declare
 from settlemark._errors import StateError, UsageError
@@ -170,6 +171,11 @@ class _Face:
         return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
+        if is_lazy_function(function):
+            raise UsageError(
+                f"{getattr(function, '__name__', function)} is a generator: nothing was run, and calling it does"
+                " nothing; let it do its work, and return what came of it"
+            )
         declaration = self._settlement.declaration(function)
         run: Callable[[], Any] = partial(function, *args, **kwargs)
         if declaration.kind is not EffectClass.READ:
