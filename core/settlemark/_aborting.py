@@ -119,8 +119,8 @@ class Aborting(Asking, Freshening):
             except BaseException as error:
                 interrupted = error
         for effect in reversed(attempt.as_acted()):
-            if txn.id == DETACHED:
-                return  # another worker goes on with it
+            if txn.id == DETACHED or self.ledger.is_elsewhere:
+                return  # another worker goes on with it, or the parent of this forked child
             try:
                 yield from self._conclude_effect(attempt, effect)
             except GeneratorExit:
@@ -211,6 +211,8 @@ class Aborting(Asking, Freshening):
 
     def _surely(self, step: Step[Any], *, durable: bool = False) -> Program:
         """Take a step that must not be lost: while the store fails it stays queued, and stops nobody's undo."""
+        if self.ledger.is_elsewhere:
+            yield from self._step(step)  # which tells a forked child so
         if self.ledger.immediate:
             with suppress(LedgerError):
                 self.ledger.now(step)

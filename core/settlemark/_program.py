@@ -202,9 +202,9 @@ class Programs(Telling):
         """Return when this worker may act for a transaction: it surely has its lease, and nobody has taken it over.
 
         Raises:
-            LeaseLost: another worker has it.
+            LeaseLost: another worker has it. LedgerError: this is a forked child.
         """
-        if not self.ledger.is_fresh():
+        if self.ledger.is_elsewhere or not self.ledger.is_fresh():
             yield from self._step(lambda _protocol, _book: None)
         if txn.id == DETACHED:
             raise self._protocol.refusal(txn)

@@ -28,6 +28,7 @@ from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
 from settlemark._shield import closed, lifted, lower_shield, raise_shield, refuse_too_deep, shielded, strike
+from settlemark._threads import executor
 from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
@@ -399,7 +400,7 @@ async def _act_async(act: Act, patience: Patience) -> Any:
         loop = asyncio.get_running_loop()
         context = copy_context()
         act.carried = Future()
-        carrying = loop.run_in_executor(None, _carry, act.carried, context, act)
+        carrying = loop.run_in_executor(executor(), _carry, act.carried, context, act)
         await uninterrupted(carrying, patience)
         answer = outcome_of(act.carried.result())
         if not (is_awaited(answer) or isinstance(answer, Future)):

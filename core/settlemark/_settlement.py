@@ -59,6 +59,7 @@ from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._contract import Page
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
 from settlemark.ledger._failures import shown
+from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._recoverable import objections
 from settlemark.ledger._redaction import Redaction, Rule
@@ -235,25 +236,26 @@ class Settlement(Operators):
         if encrypt is not None:
             keep_from_logs(self)
         self._historian = None if history is None else self._recording(history)
+        here = Origin()
         self._tender: Tender | None = None
         if not self.ledger.immediate:
             self._tender = Tender(self.driver, every=lease / 3)
             self.ledger.watch_aborts(self._tender.tell)
             self.driver.wake_tender = self._tender.tell
             self._tender.start()
-            weakref.finalize(self, self._tender.tell)
+            weakref.finalize(self, here.guarded(self._tender.tell))
         self._clock = clock
         self._keeper = None if older_than is None else Keeper(self.ledger, older_than=older_than, clock=clock)
         if self._keeper is not None:
             self._keeper.start()
-            weakref.finalize(self, self._keeper.tell)
+            weakref.finalize(self, here.guarded(self._keeper.tell))
         self.driver.retries = self._retries
         self._asker = Asker(self.driver)
         self.driver.on_doubt = self._asker.tell
-        weakref.finalize(self, self._asker.wake)
+        weakref.finalize(self, here.guarded(self._asker.wake))
         self._watch = Watch(self.driver)
         self.driver.on_age = self._watch.tell
-        weakref.finalize(self, self._watch.wake)
+        weakref.finalize(self, here.guarded(self._watch.wake))
 
     @property
     def patience(self) -> float:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Collection, Mapping
 from typing import Any, cast
@@ -23,6 +22,7 @@ from langgraph.checkpoint.base import (
 from settlemark import Settlement, UsageError
 from settlemark._runners import run_async, run_sync
 from settlemark._states import State
+from settlemark._threads import in_thread
 from settlemark.ledger._contract import Book
 from settlemark_langgraph._boundaries import boundaries_of
 from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
@@ -148,7 +148,7 @@ async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> Chec
     if found is None or not found.pending_writes:
         return found
     # In a thread: the ledger may be away for a while, and the loop is others', too.
-    return await asyncio.to_thread(_without_undone, self, found)
+    return await in_thread(_without_undone, self, found)
 
 
 def _is_over(config: RunnableConfig, found: CheckpointTuple | None) -> bool:

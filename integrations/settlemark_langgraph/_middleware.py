@@ -20,6 +20,7 @@ from settlemark._acting import Program
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
 from settlemark._sequencer import Order, checked_order
+from settlemark._threads import in_thread
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._corrections import corrections
@@ -155,7 +156,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """Have the model told what became of the calls whose answers were acknowledgements."""
         await run_async(self._turns.finish(Superstep.of(get_config())))
-        found = await asyncio.to_thread(corrections, request.messages, self._settlement)
+        found = await in_thread(corrections, request.messages, self._settlement)
         return _with(found, await handler(_corrected(request, found)))
 
 

@@ -42,7 +42,7 @@ from settlemark.ledger._contract import (
     TransactionRow,
     age_of,
 )
-from settlemark.ledger._forking import Origin
+from settlemark.ledger._forking import Origin, at_fork
 from settlemark.ledger._gate import gated
 from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
 from settlemark.ledger._redaction import Redaction
@@ -79,6 +79,7 @@ class MemoryLedger:
         self._protocol = protocol or Protocol()
         self._lock = threading.Lock()
         self._origin = Origin()
+        at_fork(self)
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
@@ -153,6 +154,15 @@ class MemoryLedger:
     def undecided(self) -> float:
         """Return 0: nobody else is there."""
         return 0.0
+
+    def before_fork(self) -> None:
+        """Do nothing: nothing of it is shared with a child."""
+
+    after_fork = before_fork
+
+    def in_child(self) -> None:
+        """Be looked at, no more: no lock is held by a thread that is not there."""
+        self._lock = threading.Lock()
 
     def is_fresh(self) -> bool:
         """Say yes: nobody else is there."""

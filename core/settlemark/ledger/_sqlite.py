@@ -115,9 +115,11 @@ class LedgerFile:
             if found != identity:
                 raise self._gone(name, found)
 
-    def is_gone(self) -> bool:
-        """Whether the file that is open is not the one of its name any more."""
-        return self._told is not None and self.identity is not None and _identity(self._told[0]) != self.identity
+    def is_replaced(self) -> bool:
+        """Whether another file has the name of the one that is open."""
+        if self._told is None or self.identity is None:
+            return False
+        return _identity(self._told[0]) not in (None, self.identity)
 
     def _gone(self, name: str, found: tuple[int, int] | None) -> LedgerError:
         what = "deleted or moved away" if found is None else "replaced by another"

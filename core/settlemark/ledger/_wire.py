@@ -155,8 +155,8 @@ class SqliteWire(Wire):
         keep_for_good(self._connection, None)
 
     def close(self) -> None:
-        """Let go of the connection; of a file that was deleted it stays: SQLite would remove its successor's log."""
-        if self._file.is_gone():
+        """Let go of the connection; of a file that was replaced it stays: SQLite would remove its successor's log."""
+        if self._file.is_replaced():
             self.forget()
         else:
             super().close()

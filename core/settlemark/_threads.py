@@ -1,0 +1,48 @@
+"""Threads for what a task hands to one: as many as there is to do at a time.
+
+The event loop's own executor has a handful, and belongs to the application. A tool in one of its threads may
+wait for a transaction whose next call waits for a thread: full of callers, it would go on only when they give
+up. So there are threads of our own here, idle ones first, and nobody waits for one that is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TypeVar
+
+from settlemark.ledger._forking import Origin
+
+_T = TypeVar("_T")
+_MOST = 1 << 14  # beyond what a machine can have: it is the machine that says no
+_lock = threading.Lock()
+_pool: tuple[Origin, ThreadPoolExecutor] | None = None
+
+
+def executor() -> ThreadPoolExecutor:
+    """Return this process's threads; a forked child has none of its parent's."""
+    global _pool, _lock  # noqa: PLW0603 - a process has one
+    if _pool is not None and _pool[0].is_elsewhere:
+        _pool, _lock = None, threading.Lock()
+    with _lock:
+        if _pool is None:
+            _pool = (Origin(), ThreadPoolExecutor(_MOST, thread_name_prefix="settlemark-call"))
+        return _pool[1]
+
+
+async def in_thread(function: Callable[..., _T], /, *args: object, **kwargs: object) -> _T:
+    """Call a function in a thread, in this context, and return what it returns; no thread is waited for.
+
+    >>> import asyncio
+    >>> asyncio.run(in_thread(sum, [1, 2]))
+    3
+    """
+    context = copy_context()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(executor(), lambda: context.run(function, *args, **kwargs))
+
+
+__all__ = ["executor", "in_thread"]
