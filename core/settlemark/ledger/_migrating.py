@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from settlemark._errors import LedgerError
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._failures import discreet, explain, shown
+from settlemark.ledger._limits import within
+from settlemark.ledger._postgres import bound
 from settlemark.ledger._schema import advise, check, described, lock, version_of
 from settlemark.ledger._sqlite import check_file, writing_engine
 from settlemark.ledger._supported import supported
 
+_PATIENCE_SECONDS = 60.0
 _FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -43,7 +47,7 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
         LedgerError: it is no ledger, a newer one, or has unfinished work; nothing was changed.
     """
     try:
-        with _closing(_engine(url)) as engine, engine.connect() as connection:
+        with within(_PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
             if engine.dialect.name == "sqlite":
                 # A table is made anew to be changed: its neighbours refer to nothing for a moment.
                 connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
@@ -51,7 +55,7 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
                 before = _upgrade(connection, url, give_up=give_up)
                 if dry_run:
                     transaction.rollback()
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         raise explain(url, error) from error
     except LedgerError as error:
         error.data.setdefault("url", shown(url))
@@ -70,7 +74,7 @@ def _closing(engine: sa.Engine) -> Generator[sa.Engine]:
 def _engine(url: str) -> sa.Engine:
     parsed = supported(url)
     if parsed.get_backend_name() != "sqlite":
-        return discreet(sa.create_engine(parsed, hide_parameters=True))
+        return discreet(bound(sa.create_engine(parsed, hide_parameters=True)))
     check_file(parsed)
     return writing_engine(parsed)
 

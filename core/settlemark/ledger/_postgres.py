@@ -48,14 +48,13 @@ def postgres_engine(url: sa.URL) -> sa.Engine:
         hide_parameters=True,
         connect_args={name: value for name, value in _SOCKET.items() if name not in url.query},
     )
-    bound(engine)
-    return engine
+    return bound(engine)
 
 
-def bound(engine: sa.Engine) -> None:
+def bound(engine: sa.Engine) -> sa.Engine:
     """Have an engine's connections wait no longer than their thread may."""
     if engine.dialect.driver != "psycopg":
-        return
+        return engine
     kind = _bounded()
 
     @event.listens_for(engine, "do_connect")
@@ -69,6 +68,8 @@ def bound(engine: sa.Engine) -> None:
         before, connection.autocommit = connection.autocommit, True
         connection.execute(_CONFIGURE)  # only those which this server knows
         connection.autocommit = before
+
+    return engine
 
 
 def _bounded() -> type[Connection]:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark._protocol import Protocol
@@ -167,7 +166,7 @@ class SqlLedger:
             with self._shared.engine.connect() as connection, connection.begin():
                 refuse_alike(connection, self.url)
                 return prepare(connection, self.url, namespace=namespace, readonly=self._readonly, create=create)
-        except SQLAlchemyError as error:
+        except self._shared.store_errors as error:
             raise explain(self.url, error) from error
 
     @property
