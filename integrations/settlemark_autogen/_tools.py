@@ -13,6 +13,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, cast
 
 from autogen_core import CancellationToken
@@ -135,7 +136,7 @@ def _with_context(tool: BaseTool[Any, Any]) -> BaseTool[Any, Any]:
 
     async def in_thread(**arguments: Any) -> Any:
         # A thread cannot be cut short: whoever is cancelled waits until it is known what it did.
-        return await uninterrupted(asyncio.ensure_future(in_thread(function, **arguments)))
+        return await uninterrupted(asyncio.ensure_future(in_thread(partial(function, **arguments))))
 
     twin = copy(tool)
     twin._func = in_thread  # noqa: SLF001 - the tool keeps its signature beside it

@@ -145,6 +145,10 @@ def verbs(settlement, desk):
         "Settlement.recover": settlement.recover,
         "Settlement.prune": lambda: settlement.prune(30),
         "Settlement.in_doubt": settlement.in_doubt,
+        "Settlement.resolved": lambda: settlement.resolved(key, "confirmed", by="ada"),
+        "Settlement.approvals": settlement.approvals,
+        "Settlement.approve": lambda: settlement.approve(key, by="ada"),
+        "Settlement.reject": lambda: settlement.reject(key, because="no", by="ada"),
         "Settlement.confirm": lambda: settlement.confirm(key, "told"),
         "Settlement.resolve": lambda: settlement.resolve(key, "confirmed", by="ada"),
         "Settlement.rewind": lambda: settlement.rewind("re/1", by="ada", dry_run=False),
@@ -164,7 +168,9 @@ LOCAL = {
     ]),
     *(f"Transaction.{name}" for name in ["name", "joined", "run", "attempt", "epoch", "state", "staged", "park"]),
     # what these do for an event loop is the same program
-    *(f"Settlement.{name}" for name in ["aanswer", "acancel", "aconfirm", "aresolve", "arewind"]),
+    *(f"Settlement.{name}" for name in [
+        "aanswer", "aapprove", "acancel", "aconfirm", "areject", "aresolve", "arewind",
+    ]),
     "Settlement.close",  # below
 }  # fmt: skip
 
