@@ -87,7 +87,13 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
 
 def build() -> typer.Typer:
     """Return the whole command, with what other packages add to it."""
-    app = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        cls=PlainGroup,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
     app.callback()(_options)
     for command in COMMANDS:
         app.command(command.__name__.replace("_", "-"))(command)

@@ -19,6 +19,7 @@ from settlemark._acting import Program, Retries
 from settlemark._aging import Aging
 from settlemark._approving import Approving
 from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._bodies import is_in_body
 from settlemark._current import current_call
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
@@ -112,6 +113,7 @@ class Driver(Aging, Approving, Rewinding):
         """
         deadline = self._monotonic() + wait
         footprint = list(declared)
+        within = is_in_body(self, name)  # asked here: a step may be taken by another thread
 
         def build(txn: Txn | None, number: int) -> Attempt:
             return Attempt(
@@ -127,7 +129,7 @@ class Driver(Aging, Approving, Rewinding):
             protocol.refuse_fenced(name, run)
             same = protocol.named.get(name)
             if same is not None:
-                refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same)
+                refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same, within=within)
                 again = self._enter_again(protocol, book, same, build)
                 if whole and isinstance(again, Attempt):
                     again.expect()

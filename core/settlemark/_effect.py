@@ -257,7 +257,10 @@ class Declaration:
             return dict(kwargs)
         if not args and names and required <= kwargs.keys() <= names:
             return {**defaults, **kwargs}
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.tool}() {error}") from None
         bound.apply_defaults()
         named: dict[str, Any] = {}
         for name, value in bound.arguments.items():

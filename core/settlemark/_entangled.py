@@ -39,8 +39,8 @@ def are_siblings(known: Mapping[int, Txn], one: Txn, other: Txn) -> bool:
     return one.group == other.group != 0 and one.group in known and known[one.group].role == "choice"
 
 
-def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn) -> None:
-    """Return when a name in use is not that of one in whose call it is to be begun.
+def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn, *, within: bool = False) -> None:
+    """Return when a name in use is not that of one in whose call, or `within` whose body, it is to be begun.
 
     Raises:
         Entangled: it is.
@@ -49,6 +49,12 @@ def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn)
         raise Entangled(
             f"{name} was begun anew inside a call of its own: nothing was run; give the inner one a name of its own, or"
             " let it join (leave out independent=True)",
+            transaction=name, holder=name, scope=None,
+        )  # fmt: skip
+    if within and not same.finished:
+        raise Entangled(
+            f"{name} was entered again within itself, where it would wait for its own end: nothing was run; use the"
+            " transaction that is open, or give the inner one a name of its own",
             transaction=name, holder=name, scope=None,
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from settlemark import _codec
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Hook, OnFailure
+from settlemark._bodies import in_body
 from settlemark._choosing import Choice
 from settlemark._current import current_call
 from settlemark._driver import Driver
@@ -404,7 +405,7 @@ class Settlement(Operators):
         face = AsyncTransaction if is_async else Transaction
         program = self.driver.run(
             self.driver.enter(**options, independent=independent),
-            lambda part: partial(function, face(self, part)),
+            lambda part: partial(in_body(self.driver, part.attempt.name, function), face(self, part)),
             tries=tries,
         )
         return run_async(program) if is_async else run_sync(program)

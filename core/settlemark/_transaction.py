@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
 from settlemark import _codec
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._bodies import enter_body, leave_body
 from settlemark._current import Staged
 from settlemark._door import is_lazy_function
 from settlemark._driver import Driver
@@ -417,6 +418,7 @@ class Opening:
         try:
             run_sync(self._enter(begun))
             self._face = Transaction(self._settlement, begun[0], self._park)
+            enter_body(self._settlement.driver, begun[0].attempt.name)
             self._shielded = up
             strike()  # from here on its end is sure to come
         except BaseException:
@@ -435,6 +437,7 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, Transaction)
+        leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             run_sync(self._leaving(self._face, error))
         finally:
@@ -449,6 +452,7 @@ class Opening:
         try:
             await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
             self._face = AsyncTransaction(self._settlement, begun[0], self._park)
+            enter_body(self._settlement.driver, begun[0].attempt.name)
             self._shielded = up
             strike()
         except GeneratorExit:
@@ -483,6 +487,7 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
+        leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             if kind is GeneratorExit:
                 run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here

@@ -323,3 +323,23 @@ def test_importing_settlemark_imports_neither_rich_nor_typer():
                           env={"PYTHONPATH": ":".join(sys.path)})  # fmt: skip
 
     assert done.stdout.strip() == "[]"
+
+
+HEAVY = (
+    "sqlalchemy", "rich", "alembic", "psycopg", "hypothesis", "matplotlib", "langgraph", "crewai", "autogen_core",
+    "pydantic_ai", "settlemark.lint", "settlemark.history",
+)  # fmt: skip
+
+
+def test_help_imports_nothing_that_is_heavy_and_no_framework():
+    script = (
+        "import sys; sys.argv = ['settlemark', '--help']\n"
+        "from settlemark import _cli\n"
+        "try: _cli.main()\n"
+        "except SystemExit: pass\n"
+        f"print('heavy:', [name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+    assert "approvals" in done.stdout

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -17,8 +17,10 @@ from settlemark._commands._options import LedgerName, Namespace, reading, since_
 from settlemark._errors import LedgerError
 from settlemark._private import private
 from settlemark._terminal import fail, json_line
-from settlemark.ledger._contract import Ledger
-from settlemark.ledger._looking import Place, decisions, effects, looking
+
+if TYPE_CHECKING:
+    from settlemark.ledger._contract import Ledger
+    from settlemark.ledger._looking import Place
 
 BATCH = 500
 BEHIND_ALL = (1 << 31) - 1  # a position behind all that a transaction has
@@ -101,6 +103,8 @@ def lines(
     Raises:
         LedgerError: it cannot be read.
     """
+    from settlemark.ledger._looking import decisions, looking
+
     after: Place = ("", 0)
     while found := looking(ledger, partial(decisions, after=after, run=run, since=since, most=batch)):
         places = {tuple(row[:2]) for row in found}
@@ -117,6 +121,8 @@ def lines(
 
 
 def _effects(ledger: Ledger, *, after: Place, to: Place, run: str | None, batch: int) -> Iterator[Any]:
+    from settlemark.ledger._looking import effects, looking
+
     place: Place = (*after, BEHIND_ALL)
     while found := looking(ledger, partial(effects, after=place, to=to, run=run, most=batch)):
         yield from found
