@@ -69,6 +69,15 @@ async def test_the_turn_settles_when_the_agent_never_asks_its_model_again(world,
     assert [t.state.value for t in settlement.transactions()] == ["committed"]
 
 
+async def test_with_order_issued_what_is_issued_behind_a_mail_happens_behind_it(world, settlement):
+    model = Scripted(turn(("mail", {"to": "a"}), ("book", {"hotel": "Ada"})))
+    workbench = SettledWorkbench(trip(world), settlement, run="trip-42", order="issued")
+
+    await AssistantAgent("agent", SettledChatCompletionClient(model, settlement), workbench=workbench).run(task="go")
+
+    assert world.log == ["mail a", "book Ada"]
+
+
 async def test_an_agent_that_reflects_is_told_the_truth(world, settlement):
     model = Scripted(turn(("book", {"hotel": "Ada"}), ("rent", {"plate": "X"})))
 

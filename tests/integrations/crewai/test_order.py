@@ -349,6 +349,21 @@ def test_a_call_that_is_the_answer_ends_its_turn_with_its_real_result(world, pat
 
 
 @pytest.mark.timeout(60)
+def test_with_order_issued_what_is_issued_behind_what_cannot_be_undone_happens_behind_it(world, patient):
+    @effect("irreversible", scope="mail:/{to}")
+    def mail(to: str) -> str:
+        """Send a mail."""
+        world.act(f"mail {to}")
+        return "sent"
+
+    calls = [call("mail", to="ada"), call("act_on", number=1)]
+    tools = [tool(mail), tool(numbered(world, "opaque"))]
+    settled_crew(crew_of(Scripted(calls), tools), patient, run="r", order="issued").kickoff()
+
+    assert world.log == ["mail ada", "1"]
+
+
+@pytest.mark.timeout(60)
 def test_an_answering_call_that_fails_is_no_answer_and_what_comes_after_it_is_not_run(world, patient):
     calls = [call("act_on", number=1), call("act_on", number=2)]
     llm = Scripted(calls)

@@ -14,7 +14,7 @@ from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Send
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
-from settlemark import DeclarationError, Settlement, UsageError, effect
+from settlemark import DeclarationError, Settlement, Tag, UsageError, effect
 from settlemark_langgraph import SequencedToolNode
 from settlemark_langgraph._superstep import Superstep
 
@@ -146,6 +146,17 @@ def test_a_call_whose_wrapper_has_it_act_on_what_an_earlier_one_holds_is_held_an
 
     assert world.log == ["rent X", "note Ada", "book Ada"]
     assert answers(state) == [("success", "noted"), ("success", "book done"), ("success", "rent done")]
+
+
+@pytest.mark.parametrize("broken", [(), ("book",)])
+def test_with_order_issued_what_is_issued_behind_a_mail_happens_behind_it_and_its_failure_is_named(
+    world, settlement, broken
+):
+    node = SequencedToolNode(trip(world, broken=broken), settlement=settlement, order="issued", handle_tool_errors=True)
+    graph(node).invoke({"messages": [turn(("mail", {"to": "a"}), ("book", {"hotel": "Ada"}))]})
+
+    assert world.log == ["mail a", *(() if broken else ["book Ada"])]
+    assert [(left.tool, left.tag) for left in settlement.residue()] == [(tool, Tag.PARTIAL_COMMIT) for tool in broken]
 
 
 def test_tools_that_run_at_once_are_never_more_than_max_concurrency(settlement):

@@ -9,7 +9,7 @@ from pydantic_ai import Agent, FunctionToolset, RunContext, ToolOutput
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.tool_manager import ToolManager
-from tests.integrations.contract.world import turns
+from tests.integrations.contract.world import desk, turns
 from tests.integrations.pydantic_ai.driver import scripted
 from tests.integrations.pydantic_ai.world import FIVE, TOLD, agent, slow_act, soon, texts
 
@@ -205,6 +205,13 @@ async def test_order_of_scopes_keeps_only_what_overlaps_in_order(world, settleme
     assert world.log.index("b0") < world.log.index("a0")
     assert [entry for entry in world.log if entry[0] == "a"] == ["a0", "a1"]
     assert [entry for entry in world.log if entry[0] == "b"] == ["b0", "b1"]
+
+
+async def test_with_order_issued_what_is_issued_behind_a_mail_happens_behind_it(world, settlement):
+    script = turns([("mail", "ada"), ("book", "Ada")])
+    await agent(script, desk(world), capabilities=[Settled(settlement, order="issued")]).run("go")
+
+    assert world.log == ["mail ada", "book Ada"]
 
 
 async def test_the_why_of_a_call_is_on_record(world, settlement):
