@@ -359,6 +359,15 @@ def test_a_read_sees_nothing_of_what_is_gated_and_waits_for_none():
     assert (turn.before(look), turn.before(send)) == (None, None)
 
 
+def test_with_no_order_people_are_still_asked_about_one_call_at_a_time():
+    gated = declare("pay", "irreversible", scope="bill:/{what}", approve=True)
+    turn = Turn(order="none")
+    first, second = (turn.take(gated, Scope.parse(f"bill:/{what}")) for what in "ab")
+    assert (turn.before(first), turn.before(second)) == (None, first)
+    turn.passed(first)
+    assert turn.before(second) is None
+
+
 def acting_on(turn, kind, *paths):
     return turn.take(DECLARATIONS[kind], *(Scope.parse(f"room:/{path}") for path in paths))
 
