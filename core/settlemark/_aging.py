@@ -6,7 +6,7 @@ never comes, holds what it holds: only its own age tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 
 from settlemark._aborting import Beside
@@ -17,6 +17,7 @@ from settlemark._logs import about_txn
 from settlemark._parking import Parking
 from settlemark._program import log
 from settlemark._states import Reason, State
+from settlemark._txn import Txn
 
 WARNED_AT = 0.75
 """Of its greatest age: when it is told that a transaction is near it."""
@@ -33,6 +34,28 @@ class Aging(Parking):
 
     on_age: Callable[[], None] | None = None
     _next_look = inf
+
+    def stranded(self) -> list[str]:
+        """Return what is unfinished in this process and nobody would end: by the names of transactions; none, always.
+
+        Every unfinished transaction has a living program, a lease or a deadline: one of this process is either at a
+        program of its own, put aside for a person, about to be concluded, or taken up at the tender's next look.
+        """
+        with self.local as protocol:
+            coming, aborted = self._coming(), protocol.aborted()
+            return [
+                f"{txn.name} is {txn.state}"
+                for txn in protocol.live.values()
+                if txn.owner == self.ledger.worker and txn not in coming and self._is_stranded(txn, aborted)
+            ]
+
+    def _is_stranded(self, txn: Txn, aborted: Collection[Txn]) -> bool:
+        attempt = self._attempts.get(txn)
+        if attempt is None:
+            return self.wake_tender is None  # else it is taken up at the next look
+        if txn.state is not State.ABORTING or txn.running or attempt.concluding or attempt.adrift:
+            return False
+        return txn not in aborted and not txn.dependents
 
     def look_at_ages(self, beside: Beside | None = None) -> Program:
         """Tell of what is open for long, and abort what is older than it may be, as `beside` runs that."""

@@ -1079,6 +1079,10 @@ class Protocol:
         """Whether `take_aborted` has something to give."""
         return bool(self._aborted)
 
+    def aborted(self) -> list[Txn]:
+        """Return what `take_aborted` has to give, and leave it."""
+        return list(self._aborted)
+
     def take_aborted(self, most: int | None = None) -> list[Txn]:
         """Return the transactions, or so many of them, whose abort is now the caller's to conclude."""
         aborted, self._aborted = self._aborted[:most], [] if most is None else self._aborted[most:]

@@ -14,7 +14,7 @@ from settlemark._attempt import Attempt
 from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
-from settlemark._logs import about_txn
+from settlemark._logs import about_txn, quote_of
 from settlemark._orphans import Orphaning
 from settlemark._program import Deadline, log, scope_of
 from settlemark._protocol import Protocol
@@ -201,7 +201,7 @@ class Settling(Orphaning, Splitting):
             if txn.id == DETACHED:
                 yield from self._until_concluded(attempt, txn)
             elif attempt.adrift:
-                log.info("%s: %s", attempt.name, error, extra=about_txn(txn, state=txn.state.value))
+                log.info("%s: %s", attempt.name, quote_of(error), extra=about_txn(txn, state=txn.state.value))
             elif txn.state is State.RELEASING and txn in self._attempts:  # else its end is queued
                 if isinstance(error, LedgerError):
                     raise self._put_off(attempt, error) from error

@@ -97,13 +97,13 @@ def raise_shield() -> bool:
     global _depth  # noqa: PLW0603 - there is one main thread
     if threading.get_ident() != _main():
         return False
-    _depth += 1
     for number in _SIGNALS:
         handler = _getsignal(number)
         if handler is not _meet and callable(handler):
             _wrapped[number] = handler
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _meet)
+    _depth += 1  # when all are met: one that strikes before has begun nothing
     return True
 
 

@@ -10,6 +10,7 @@ from autogen_core import CancellationToken
 from autogen_core.tools import StaticStreamWorkbench, ToolResult, Workbench
 
 from settlemark import Queued, _codec
+from settlemark._wording import message_of
 from settlemark.agents import words
 from settlemark_autogen._asking import Waits
 from settlemark_autogen._results import Answered, Seen, packed, text_result, unpacked
@@ -113,7 +114,7 @@ class Calling:
         if error is self.ended.error and self.ended.result is not None:
             return self.ended.result
         if isinstance(error, Waits):
-            return text_result(self.name, str(error))
+            return text_result(self.name, message_of(error))
         return text_result(self.name, words(error), is_error=True)
 
 

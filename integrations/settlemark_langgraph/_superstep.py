@@ -301,7 +301,7 @@ class _Ending:
             stack.push(self._above)
 
     def _above(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = error or self._too_many_steps()
+        self._error = self._too_many_steps() if error is None else error
         if self._error is None:
             self._run()
 
@@ -324,13 +324,13 @@ class _Ending:
         self._raise(failed)
 
     def _raise(self, failed: list[BaseException]) -> None:
-        if failed and self._error is None:
+        if self._error is None and failed:
             raise failed[0]
         for error in failed:  # what ended the run is raised by LangGraph
             _log.warning("the end of a run could not be tended: %s", quote_of(error))
 
     async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = error or self._too_many_steps()
+        self._error = self._too_many_steps() if error is None else error
         if self._error is None:
             await self._arun()
 

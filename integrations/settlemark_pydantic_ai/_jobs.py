@@ -199,7 +199,7 @@ class Jobs:
             ]
             found = [self._jobs.pop(name) for name in over]
         for job in found:
-            yield from job.run.end(error or job.error)
+            yield from job.run.end(job.error if error is None else error)
 
 
 def _is_fresh(run_id: str | None) -> bool:

@@ -217,8 +217,11 @@ def open_settlement():
         return settlement
 
     yield open_
+    # Every unfinished transaction has a living program, a lease, or a deadline.
+    stranded = [found for settlement in opened for found in settlement.driver.stranded()]
     for settlement in opened:
         settlement.close()
+    assert stranded == []
 
 
 @pytest.fixture

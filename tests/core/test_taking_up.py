@@ -125,6 +125,21 @@ def wires(office, settlement):
         tx.call(wire_known_to_the_child, to="z")
 
 
+def losing_a_race(office, settlement):
+    """What a run has read changes before it commits: it is undone, to be run again."""
+    tools = office.tools()
+    opening = settlement.transaction("older")
+    older = opening.__enter__()
+
+    def body(tx):
+        tx.read("room:/b")
+        tx.call(tools.book, room="a")
+        older.call(tools.book, room="b")
+        opening.__exit__(None, None, None)
+
+    settlement.run("trip", body)
+
+
 def failing(office, settlement):
     tools = office.tools()
     office.flush = settlement.transactions  # what was undone so far is on record when it dies
@@ -316,6 +331,19 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     for name in ("trip", "tour"):
         assert stand(settlement, name) == [("aborted", "abandoned: its process ended", [("book", "undone", "clean")])]
     assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+
+
+def test_who_takes_up_an_abort_that_lost_a_race_makes_no_retry_that_nobody_runs(office, killed, after):
+    killed(losing_a_race, "before cancel a")
+    tools = office.tools()
+    settlement = after()
+    settlement.recover(keep_open=0)
+    assert office.log == ["book a", "book b", "cancel a"]
+    assert (settlement.protocol.live, settlement.driver.stranded()) == ({}, [])
+    settlement.run("other", lambda tx: tx.call(tools.book, room="a"), wait=PATIENCE)
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="c")
+    assert (tx.attempt, settlement.residue()) == (2, [])
 
 
 def test_an_undo_that_was_cut_off_goes_on_and_what_it_had_left_stays_on_record(office, killed, after):

@@ -29,7 +29,9 @@ def commit(trial: Trial) -> str:
     try:
         _codec.check(clean.result)
     except Exception as error:
-        raise Failed(f"its result is no JSON: {error}", "return plain values: text, numbers, lists, mappings") from None
+        raise Failed(
+            f"its result is no JSON: {message_of(error)}", "return plain values: text, numbers, lists, mappings"
+        ) from None
     if trial.kind is EffectClass.READ:
         if clean.all != clean.nothing:
             raise Failed("it is a read, and the world is another one after it", "declare what it changes")

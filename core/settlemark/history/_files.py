@@ -16,6 +16,7 @@ import msgspec
 
 from settlemark._errors import UsageError
 from settlemark._private import private
+from settlemark._wording import message_of
 from settlemark.history._record import OpRecord
 
 if sys.platform != "win32":
@@ -204,7 +205,7 @@ def encode(record: OpRecord, encoder: msgspec.json.Encoder | None = None) -> byt
 
 def bad_line(path: str | Path, number: int, error: Exception) -> HistoryError:
     """Return the error for a line that could not be decoded."""
-    told, _, where = str(error).partition(" - at `$")
+    told, _, where = message_of(error).partition(" - at `$")
     field = where.rstrip("`").removeprefix(".") or None
     at = "" if field is None else f", field {field}"
     return HistoryError(f"{path}, line {number}{at}: {told}", file=str(path), line=number, field=field)

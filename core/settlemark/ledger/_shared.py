@@ -37,6 +37,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
+from settlemark._wording import message_of
 from settlemark.ledger import _tables as t
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
@@ -524,7 +525,8 @@ class Shared:
             return state[:2] in ("22", "23", "54") or state == "25P02"
         db = self._dbapi
         return isinstance(error, db.IntegrityError | db.DataError) or (
-            isinstance(error, db.ProgrammingError | db.InterfaceError) and any(s in str(error) for s in _NOT_BOUND)
+            isinstance(error, db.ProgrammingError | db.InterfaceError)
+            and any(s in message_of(error) for s in _NOT_BOUND)
         )
 
     def _told_off(self, item: _Item, error: Exception) -> None:

@@ -1,0 +1,286 @@
+"""Ctrl-C, and other signals, at any moment: all of a transaction is undone or named, and its scope is free again."""
+
+import signal
+import sys
+import threading
+import time
+from _thread import interrupt_main
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import settlemark
+from settlemark import _shield, effect
+from settlemark._states import FINISHED
+
+HOME = str(Path(settlemark.__file__).parent)
+pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals as POSIX has them")
+
+
+class World:
+    def __init__(self):
+        self.log = []
+
+        @effect("reversible", scope="room:/{s}", undo=lambda s: self.log.append(("undo", s)))
+        def book(s):
+            self.log.append(("do", s))
+
+        @effect("irreversible", scope="mail:/{s}")
+        def mail(s):
+            self.log.append(("leave", s))
+
+        self.book, self.mail = book, mail
+
+    def count(self, what, s):
+        return self.log.count((what, s))
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def on_signal():
+    """Have something done at a signal, until the test's end."""
+    before = {}
+
+    def handle(number, what):
+        before.setdefault(number, signal.signal(number, what))
+
+    yield handle
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Struck(BaseException):
+    """What a signal's handler raises."""
+
+
+def strike(*_):
+    raise Struck
+
+
+def act(settlement, world, name):
+    with settlement.transaction(name) as tx:
+        tx.call(world.book, s=name)
+        tx.call(world.mail, s=name)
+
+
+def wrong_with(settlement, world, name):
+    """Return what is not undone, not named, or still taken."""
+    found = [f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()] + settlement.driver.stranded()
+    recorded = [r for r in settlement.transactions() if r.row.name == name]
+    found += [f"recorded as {r.state}" for r in recorded if r.state not in FINISHED]
+    did, left = world.count("do", name) - world.count("undo", name), world.count("leave", name)
+    named = any(residue.transaction == name for residue in settlement.residue())
+    if not named and (did, left) not in ((0, 0), (1, 1)):
+        found.append(f"done {did}, left {left}, and not named")
+    try:
+        settlement.run(f"after {name}", lambda tx: tx.call(world.book, s=name), wait=5)
+    except Exception as error:
+        found.append(f"another is told {error}")
+    return found
+
+
+def until_struck():
+    """Wait until what was put off at the very end has struck: it is sent again soon."""
+    while _shield._put_off:
+        time.sleep(0.01)
+
+
+class AtEvent:
+    """Raises a signal at the n-th instruction of the engine, or of the block."""
+
+    def __init__(self, number, at):
+        self.number, self.at, self.seen = number, at, 0
+
+    def __enter__(self):
+        sys.settrace(self._called)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def _called(self, frame, _event, _argument):
+        if not frame.f_code.co_filename.startswith(HOME) and frame.f_code is not act.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        return self._at
+
+    def _at(self, _frame, event, _argument):
+        if event == "opcode":
+            self.seen += 1
+            if self.seen == self.at:
+                signal.raise_signal(self.number)
+        return self._at
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("part", range(16))
+def test_one_interrupt_at_any_instruction_leaves_nothing_behind(part, url, open_settlement, world, on_signal):
+    settlement = open_settlement(url, keep_open=0)
+    on_signal(signal.SIGINT, strike)
+    act(settlement, world, "warm")
+    counting = AtEvent(signal.SIGINT, 0)
+    with counting:
+        act(settlement, world, "whole")
+    wrong, struck = [], 0
+    for number, at in enumerate(range(1 + 17 * part, counting.seen, 17 * 16)):
+        name = f"x{number}"
+        try:
+            with AtEvent(signal.SIGINT, at):
+                act(settlement, world, name)
+            until_struck()
+        except Struck:
+            struck += 1
+        wrong += [f"at {at}: {found}" for found in wrong_with(settlement, world, name)]
+    assert wrong == []
+    assert struck
+
+
+def test_a_storm_of_interrupts_leaves_nothing_behind(url, open_settlement, world, on_signal):
+    settlement = open_settlement(url, keep_open=0)
+    armed = [False]
+
+    def struck(*_):
+        if armed[0]:
+            raise Struck
+
+    on_signal(signal.SIGINT, struck)
+    over = threading.Event()
+
+    def storm():
+        while not over.wait(0.0007):
+            interrupt_main()
+
+    def attempt(name):
+        armed[0] = True
+        try:
+            act(settlement, world, name)
+        finally:
+            armed[0] = False
+
+    thread = threading.Thread(target=storm)
+    thread.start()
+    wrong = []
+    for number in range(30):
+        name = f"x{number}"
+        with suppress(Struck):
+            attempt(name)
+        while armed[0]:
+            try:
+                armed[0] = False
+            except Struck:
+                continue
+        wrong += [f"{name}: {found}" for found in wrong_with(settlement, world, name)]
+    over.set()
+    thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("use", ["residue", "run", "cancel"])
+def test_a_signals_handler_may_use_the_settlement_itself(use, url, open_settlement, world, on_signal):
+    settlement = open_settlement(url, keep_open=0)
+    used = []
+
+    def uses(*_):
+        number = len(used)
+        used.append(number)
+        if use == "residue":
+            settlement.residue()
+        elif use == "run":
+            settlement.run(f"handled {number}", lambda tx: tx.call(world.book, s=f"handled {number}"))
+        else:
+            settlement.cancel(f"other {number}")
+
+    on_signal(signal.SIGUSR1, uses)
+    act(settlement, world, "warm")
+    counting = AtEvent(signal.SIGUSR1, 0)
+    with counting:
+        act(settlement, world, "whole")
+    for number, at in enumerate(range(5, counting.seen * 9 // 10, counting.seen // 9)):
+        with AtEvent(signal.SIGUSR1, at):
+            act(settlement, world, f"x{number}")
+        deadline = time.monotonic() + 30
+        while len(used) <= number and time.monotonic() < deadline:
+            time.sleep(0.01)  # one that was put off at the very end strikes as soon as it is sent again
+        assert len(used) == number + 1
+        assert wrong_with(settlement, world, f"x{number}") == []
+        assert world.count("leave", f"x{number}") == 1
+
+
+def test_what_a_signal_came_before_is_not_in_doubt(url, open_settlement, world, on_signal):
+    """It was put off until the call, which then was not made."""
+    settlement = open_settlement(url, keep_open=0)
+    on_signal(signal.SIGINT, strike)
+    intent = type(settlement.driver)._still_ours
+
+    def struck(driver, txn):
+        signal.raise_signal(signal.SIGINT)
+        return intent(driver, txn)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Struck):
+        patch.setattr(type(settlement.driver), "_still_ours", struck)
+        act(settlement, world, "trip")
+    assert world.log == []
+    assert settlement.residue() == []
+    assert [[e.outcome.value for e in r.effects] for r in settlement.transactions()] == [["failed"]]
+
+
+def test_an_undo_is_not_cut_short_by_an_interrupt(url, open_settlement, on_signal):
+    settlement = open_settlement(url, keep_open=0)
+    on_signal(signal.SIGINT, strike)
+    log = []
+
+    def cancel(s):
+        log.append("begins")
+        signal.raise_signal(signal.SIGINT)
+        log.append("ends")
+
+    @effect("reversible", scope="room:/{s}", undo=cancel)
+    def book(s):
+        log.append("book")
+
+    with pytest.raises(Struck), settlement.transaction("trip") as tx:
+        tx.call(book, s="a")
+        raise LookupError
+    assert log == ["book", "begins", "ends"]
+    assert settlement.residue() == []
+
+
+def test_handlers_are_as_they_were_when_the_engine_is_not_at_work(url, open_settlement, world, on_signal):
+    settlement = open_settlement(url)
+    on_signal(signal.SIGINT, strike)
+    act(settlement, world, "trip")
+    assert signal.getsignal(signal.SIGINT) is strike
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    act(settlement, world, "tour")
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_stack_with_no_room_begins_nothing(url, open_settlement, world):
+    settlement = open_settlement(url, keep_open=0)
+    ended = []
+
+    def down(frames, name):
+        if frames:
+            return down(frames - 1, name)
+        return act(settlement, world, name)
+
+    def depth():
+        frame, count = sys._getframe(1), 0
+        while frame is not None:
+            frame, count = frame.f_back, count + 1
+        return count
+
+    room = sys.getrecursionlimit() - depth()
+    for number, left in enumerate(range(5, 400, 23)):
+        name = f"x{number}"
+        try:
+            down(room - left, name)
+            ended.append(name)
+        except RecursionError:
+            pass
+        assert wrong_with(settlement, world, name) == []
+    assert ended
