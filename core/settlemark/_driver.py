@@ -23,7 +23,7 @@ from settlemark._bodies import is_in_body
 from settlemark._current import current_call
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
-from settlemark._errors import DeclarationError, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
+from settlemark._errors import DeclarationError, Forgotten, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
 from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._logs import about_txn
@@ -144,7 +144,7 @@ class Driver(Aging, Approving, Rewinding):
                 return replay
             if recorded is not None and recorded.state is not State.ABORTED:
                 self._record_ends(protocol, book, {(name, recorded.row.attempt): recorded})
-            number = 1 if recorded is None else recorded.row.attempt + 1
+            number = 1 if not known else _next_number(book, name, recorded)
             txn = protocol.begin(
                 name, run, attempt=number, declared=footprint, retry=retry, owner=self.ledger.worker, **placing
             )  # fmt: skip
@@ -463,6 +463,24 @@ class Driver(Aging, Approving, Rewinding):
         if again is not None:
             self._watch_age(again)
         return again
+
+
+def _next_number(book: Book, name: str, recorded: RecordedTransaction | None) -> int:
+    """Return the number of the attempt that comes after what is on record, or was.
+
+    Raises:
+        Forgotten: it had committed, and nobody knows with which results.
+    """
+    if recorded is not None:
+        return recorded.row.attempt + 1
+    gone = book.forgotten(name)
+    if gone != 0:
+        return 1 if gone is None else gone + 1
+    raise Forgotten(
+        f"{name} has committed, and its record had to make room for later ones: nothing was run; use a new name for new"
+        " work, raise retain=, or keep the ledger in a file",
+        transaction=name,
+    )
 
 
 def raise_interrupt(ended: Iterable[Ended]) -> None:

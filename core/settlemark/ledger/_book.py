@@ -195,6 +195,10 @@ class SqlBook:
         recorded.effects = [self._effect(row) for row in found]
         return recorded
 
+    def forgotten(self, name: str) -> int | None:  # noqa: ARG002 - a store has room
+        """Return None: keys stay for as long as was told."""
+        return None
+
     def find(self, key: str) -> RecordedTransaction | None:
         """Return the attempt that has the effect of this key, or None."""
         here = {"b_namespace": self._namespace, "b_key": key}

@@ -199,6 +199,13 @@ class Book(Protocol):
         """Return the last attempt of a transaction, or None when it was never recorded."""
         ...
 
+    def forgotten(self, name: str) -> int | None:
+        """Return what is known of a name whose record had to make room: the number of its attempt, if that was aborted.
+
+        0: it has committed. None: nothing was forgotten.
+        """
+        ...
+
     def find(self, key: str) -> RecordedTransaction | None:
         """Return the attempt that has the effect of this key, with all its effects, or None."""
         ...

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from settlemark._effect import Outcome
 from settlemark._errors import LedgerError
 from settlemark._keys import new_ledger_id
-from settlemark._logs import log_failure
+from settlemark._logs import about, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._shield import shielded
-from settlemark._states import FINISHED, Tag
+from settlemark._states import FINISHED, State, Tag
 from settlemark._txn import fire
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
@@ -51,6 +51,9 @@ from settlemark.ledger._unreadable import Outdated
 _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
 _log = logging.getLogger("settlemark")
+
+NAMES = 10
+"""For how many times as many transactions as are kept their names are known."""
 
 
 class MemoryLedger:
@@ -85,6 +88,8 @@ class MemoryLedger:
         self._last: dict[str, RecordedTransaction] = {}
         self._effects: dict[str, RecordedEffect] = {}
         self._finished: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._names: OrderedDict[str, int] = OrderedDict()
+        self._told = False
         self._fences: dict[str, float] = {}
         self._stripped: dict[tuple[str, int], float] = {}
 
@@ -275,7 +280,28 @@ class MemoryLedger:
         self._finished[key] = None
         if len(self._finished) > self._retain:
             old, _ = self._finished.popitem(last=False)
-            self._forget(old)
+            self._let_go(old)
+
+    def _let_go(self, attempt: tuple[str, int]) -> None:
+        """Forget an attempt for want of room, but for its name: it must not be taken for one that is new."""
+        name, number = attempt
+        if self._last.get(name) is self._transactions[attempt]:
+            self._names[name] = number if self._transactions[attempt].state is State.ABORTED else 0
+            self._names.move_to_end(name)
+        self._forget(attempt)
+        if len(self._names) > NAMES * max(self._retain, 1):
+            name, _ = self._names.popitem(last=False)
+            if not self._told:
+                self._told = True
+                _log.warning(
+                    "the ledger in memory has no room left for the name of %s, nor for others that settled as long ago:"
+                    " whoever enters one again runs it again; raise retain=, or keep the ledger in a file",
+                    name, extra=about(ledger=self.url, transaction=name),
+                )  # fmt: skip
+
+    def forgotten(self, name: str) -> int | None:
+        """Return the number of the attempt that is all that is known of a name: it was aborted; 0: it has committed."""
+        return self._names.get(name)
 
     def _forget(self, attempt: tuple[str, int]) -> None:
         forgotten = self._transactions.pop(attempt)
