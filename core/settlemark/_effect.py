@@ -701,7 +701,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
     def decorate(function: _F) -> _F:
         if not callable(function):
             raise _misplaced(function)
-        tool = name or str(getattr(function, "__name__", repr(function)))
+        tool = name or named_by(function)
         declaration = declare(
             tool, kind, scope=scope, undo=undo, probe=probe, release=release, check=check, cost=cost, keyed=keyed,
             may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
@@ -715,6 +715,12 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         return function
 
     return decorate
+
+
+def named_by(function: object) -> str:
+    """Return what a tool is called by default: its name, or how it looks, which may be long."""
+    own: object = getattr(function, "__name__", None)
+    return own if isinstance(own, str) else prose(repr(function), TOOL.characters)
 
 
 def _misplaced(function: object) -> DeclarationError:

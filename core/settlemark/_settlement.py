@@ -31,6 +31,7 @@ from settlemark._effect import (
     declaration_of,
     declare,
     declared_as,
+    named_by,
 )
 from settlemark._errors import DeclarationError, UsageError
 from settlemark._events import LostLease, Observer, Told
@@ -693,7 +694,7 @@ class Settlement(Operators):
     def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
         """Return what is known of a tool: declared here, on the function, or else opaque (said once)."""
         own = declaration_of(function)
-        name = tool or (str(getattr(function, "__name__", repr(function))) if own is None else own.tool)
+        name = tool or (named_by(function) if own is None else own.tool)
         base = self._declarations.get(name) or own
         seen = self._seen.get(name)
         # Two functions may share a name: each keeps its own declaration and signature.

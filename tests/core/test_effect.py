@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from functools import partial
 
 import pytest
 
@@ -207,3 +208,11 @@ async def test_inverse_of_an_async_function_is_async():
 def test_inverse_of_a_partial_is_accepted():
     handler = inverse(functools.partial(by_hotel, result="r"), hotel="id")
     assert handler(result={"id": "Ada"}) == ("Ada", "r", None)
+
+
+def test_a_callable_without_a_name_is_called_as_it_looks_however_long_that_is(quick):
+    long = partial(lambda what, hint: what, hint="x" * 5_000)
+    assert quick.run("trip", lambda tx: tx.call(long, what=7)) == 7
+    (recorded,) = quick.transactions()
+    assert recorded.effects[0].row.tool.startswith("functools.partial(<function")
+    assert len(recorded.effects[0].row.tool) <= 255
