@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from settlemark import _codec
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._errors import Rejected, UsageError
-from settlemark._text import prose
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -153,7 +152,7 @@ def approval_of(answer: object) -> Approval:
         raise UsageError(f'"arguments" come with "edit", not with {decision!r}; nothing was run')
     if because is not None and not isinstance(because, str):
         raise UsageError(f'"because" is a text, not {because!r}; nothing was run')
-    said = None if because is None else prose(because)
+    said = None if because is None else str.__str__(because)  # it may be of a class of somebody's own
     return Approval(decision, cast("Mapping[str, Any] | None", arguments), said)
 
 

@@ -961,6 +961,8 @@ def _page(last: object, since: object, run: str | None, state: State | str | Non
         raise UsageError(f"last={last!r}: give how many, 1 or more")
     if since is not None and (isinstance(since, bool) or not isinstance(since, int | float)):
         raise UsageError(f"since={since!r}: give seconds since 1970, as time.time() does")
+    if run is not None:
+        identity(run, "run=", DERIVED)
     try:
         return Page(last, since, run, None if state is None else State(state))
     except ValueError:

@@ -287,20 +287,48 @@ def words(caller):
     caller.settlement.confirm(doubt.key, {"text": caller.text})
 
 
+def approvals(caller):
+    tool = caller.tool("irreversible", approve=True)
+    with caller.settlement.transaction(caller.name, park="split") as tx:
+        tx.call(tool)
+    (asked,) = [found for found in caller.settlement.approvals() if found.transaction.startswith(caller.name)]
+    return asked
+
+
+def approvers(caller):
+    caller.settlement.approve(approvals(caller), by=caller.text)
+    caller.told.acted = 0  # it was approved, by somebody whose name can be kept
+
+
+def refusals(caller):
+    caller.settlement.reject(approvals(caller), because=caller.text, by="ada")
+
+
+def approved_keys(caller):
+    caller.settlement.approve(caller.text, by="ada")
+
+
+def looked_up(caller):
+    caller.settlement.transactions(run=caller.text)
+    caller.settlement.residue(run=caller.text)
+    caller.settlement.show(run=caller.text)
+
+
 def namespaces(caller):
     Settlement("memory:", namespace=caller.text).close()
 
 
 IDENTITY = {
     names: NAME, runs: NAME, holds: NAME, ids: NAME, cancelled: NAME, tools: TOOL, versions: VERSION, aliases: TOOL,
-    call_ids: CALL_ID, keys: KEY, operators: WHO, rewound_names: DERIVED, namespaces: NAMESPACE,
+    call_ids: CALL_ID, keys: KEY, operators: WHO, rewound_names: DERIVED, approvers: WHO, approved_keys: KEY,
+    looked_up: DERIVED, namespaces: NAMESPACE,
 }  # fmt: skip
 """What names something: refused before anything runs when no store can hold it."""
 ADDRESSES = [scopes, footprints]
 """What names a resource: canonical, or refused."""
 PROSE = [
     rationales, reasons, errors_of_bodies, errors_of_tools, errors_of_undos, errors_in_doubt, errors_of_releases,
-    vetoes, rejections, answers, costs, notes, rewound,
+    vetoes, rejections, answers, costs, notes, rewound, refusals,
 ]  # fmt: skip
 """What people read: never refused, and legible in the record."""
 PAYLOADS = [arguments, words]
@@ -322,7 +350,11 @@ def wrong_at(inlet, text, told):  # noqa: PLR0911 - a list of kinds
         known = told.refused is not None and "half a character" not in str(told.refused)
         if wrong is None:
             # It may name what is not there, which is told in the same way.
-            return None if told.refused is None or inlet in (keys, rewound_names) else f"a good name refused at {said}"
+            return (
+                None
+                if told.refused is None or inlet in (keys, rewound_names, approved_keys)
+                else f"a good name refused at {said}"
+            )
         unclear = wrong not in str(told.refused) and not (known and not text.strip())
         return f"not refused, or not clearly, or not in time, at {said}" if unclear or told.acted else None
     if inlet in ADDRESSES:
@@ -485,7 +517,25 @@ TABLE = {
     "Settlement.aanswer(arguments)": arguments,
     "Settlement.aanswer(because)": answers,
     "Settlement.aanswer(name)": keys,
+    "Settlement.aapprove(arguments)": arguments,
+    "Settlement.aapprove(by)": approvers,
+    "Settlement.aapprove(which)": approved_keys,
     "Settlement.acancel(run)": cancelled,
+    "Settlement.approve(arguments)": arguments,
+    "Settlement.approve(by)": approvers,
+    "Settlement.approve(which)": approved_keys,
+    "Settlement.areject(because)": refusals,
+    "Settlement.areject(by)": approvers,
+    "Settlement.areject(which)": approved_keys,
+    "Settlement.reject(because)": refusals,
+    "Settlement.reject(by)": approvers,
+    "Settlement.reject(which)": approved_keys,
+    "Settlement.residue(run)": looked_up,
+    "Settlement.resolved(effect)": keys,
+    "Settlement.show(run)": looked_up,
+    "Settlement.show(state)": ELSEWHERE,
+    "Settlement.transactions(run)": looked_up,
+    "Settlement.transactions(state)": ELSEWHERE,
     "Settlement.aconfirm(key)": keys,
     "Settlement.aconfirm(note)": notes,
     "Settlement.advance(scope)": scopes,
