@@ -143,6 +143,8 @@ class MemoryLedger:
     @shielded
     def read(self, query: Callable[[Book], T]) -> T:
         """Return what a query finds."""
+        if self._origin.is_elsewhere:
+            raise self._origin.refusal(self.url)
         with self.lock:
             return query(self)
 

@@ -48,7 +48,7 @@ from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch
 from settlemark.ledger._limits import Limit, is_late, patience, within
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
-from settlemark.ledger._sqlite import BASE_CODE
+from settlemark.ledger._sqlite import BASE_CODE, opened_file
 from settlemark.ledger._wire import Statement, Unsent, Wire, wire_to
 from settlemark.ledger._workers import worker_name
 
@@ -480,6 +480,8 @@ class Shared:
                 self._in_one_transaction(items)
             except BaseException as raised:
                 error = raised.orig if isinstance(raised, Unsent) else raised
+                if isinstance(error, Exception):
+                    error = opened_file(self.engine).behind(error)
                 passing = _is_passing(error)
                 # A store that is only busy, or was given what it cannot hold, has lost nothing.
                 whole = passing or (isinstance(error, Exception) and self._is_a_steps(error))

@@ -115,6 +115,13 @@ class LedgerFile:
             if found != identity:
                 raise self._gone(name, found)
 
+    def behind(self, error: Exception) -> Exception:
+        """Return what an error of SQLite comes from: that the file is gone, or itself."""
+        if self._told is None or self.identity is None or not isinstance(error, sqlite3.Error):
+            return error
+        found = _identity(self._told[0])
+        return error if found == self.identity else self._gone(self._told[0], found)
+
     def is_replaced(self) -> bool:
         """Whether another file has the name of the one that is open."""
         if self._told is None or self.identity is None:
