@@ -84,7 +84,8 @@ def show(
     more = brief and len(found) > ON_A_TERMINAL
     found = found[-ON_A_TERMINAL:] if more else found
     if as_json:
-        say_json([_show.as_values(recorded) for recorded in found])
+        times = _times(ledger, namespace, found)
+        say_json([{**_show.as_values(r), **times.get((r.row.name, r.row.attempt), _ENDED)} for r in found])
         return
     if as_table:
         say_table(_show.tables(found))
@@ -98,6 +99,24 @@ def show(
         say_text(f"\n{asked_account(asked)}")
     if more:
         say(f"\nThese are the last {ON_A_TERMINAL}: --last 100, --since 7d, --run or --state shows others.")
+
+
+_ENDED: dict[str, object] = {"state_since": None, "waits": [], "approvals": []}
+
+
+def _times(
+    ledger: str | None, namespace: str, found: list[RecordedTransaction]
+) -> dict[tuple[str, int], dict[str, object]]:
+    """Return since when what is unfinished is in its state, and for whom it waits since when."""
+    from settlemark import _waiting
+    from settlemark._commands._options import seen
+    from settlemark._states import FINISHED
+
+    if all(recorded.state in FINISHED for recorded in found):
+        return {}
+    stand, _ = seen(ledger, namespace, _waiting.standing)
+    told = {(one.transaction, one.attempt): one.values() for one in stand}
+    return {which: {name: values[name] for name in _ENDED} for which, values in told.items()}
 
 
 def residue(

@@ -250,6 +250,10 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
     assert told["approvals"]["found"] == "2 wait for a person"
     assert "nobody's" not in told["unfinished"]["found"]
 
+    (one, _two) = run_json("show", shared)
+    assert (one["approvals"], one["waits"]) == ([keys["ada"]], [])
+    assert one["state_since"] >= one["opened_at"] > 0
+
     yes = run_json("approve", keys["ada"], shared, "--edit", '{"to": "cy"}', "--by", "bo")
     assert (yes["decision"], yes["changed"], yes["settled"]) == ("edit", True, True)
     assert run("reject", second["key"], shared, "--because", "no", "--by", "bo").exit_code == 0
