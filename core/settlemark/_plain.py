@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from settlemark._wording import kind_of, message_of
 
@@ -87,9 +88,10 @@ def _traceback(error: BaseException, seen: set[int], *, messages: bool) -> Itera
     if messages:
         yield from map(plain, getattr(error, "__notes__", None) or ())
     if isinstance(error, BaseExceptionGroup):
-        for number, part in enumerate(error.exceptions, 1):
+        parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        for number, part in enumerate(parts, 1):
             if id(part) not in seen:
-                yield f"--- {number} of {len(error.exceptions)}"
+                yield f"--- {number} of {len(parts)}"
                 yield from _traceback(part, seen, messages=messages)
 
 

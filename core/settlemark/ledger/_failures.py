@@ -171,7 +171,7 @@ def withhold(url: str, error: BaseException) -> None:
             one.__notes__ = [without_secrets(url, str(note)) for note in notes]
         behind += [one.__cause__, one.__context__, getattr(one, "orig", None)]
         if isinstance(one, BaseExceptionGroup):
-            behind += one.exceptions
+            behind += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
 def discreet(engine: sa.Engine) -> sa.Engine:
@@ -200,7 +200,8 @@ def _cleaned(url: str, value: object) -> object:
     if kind is dict:
         return {name: _cleaned(url, part) for name, part in cast("dict[object, object]", value).items()}
     if kind in (tuple, list):
-        return kind(_cleaned(url, part) for part in cast("list[object]", value))
+        cleaned_parts = [_cleaned(url, part) for part in cast("list[object]", value)]
+        return cleaned_parts if kind is list else tuple(cleaned_parts)
     if not isinstance(value, BaseException | int | float | None):
         # A driver's error may bring its connection along, and all that was asked of it.
         held = told(getattr(value, "__dict__", value)) + told(value)
