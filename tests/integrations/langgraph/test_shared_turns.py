@@ -184,6 +184,7 @@ def test_a_failing_call_undoes_the_earlier_ones_stops_the_later_ones_and_the_mod
     assert settlement.residue() == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("limit", [1, None])
 @pytest.mark.parametrize("place", [0, 2])
 @pytest.mark.parametrize("kind", ["read", "idempotent", "reversible", "staged", "opaque"])
