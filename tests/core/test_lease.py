@@ -241,7 +241,7 @@ def test_a_name_fits_its_column(monkeypatch):
 
 SOURCES = Path(settlemark.__file__).parent
 CLOCKS = re.compile(r"time\.(?:time|monotonic|clock_gettime|time_ns|monotonic_ns|perf_counter)\b|datetime\.now")
-DEATHS = re.compile(r"\bis_gone\(|\bis_here\(|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b")
+DEATHS = re.compile(r"settlemark\.ledger\._workers import|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b")
 
 READ_BY = {
     "ledger/_lease.py": "the door: a beat is watched on one's own monotonic clock",
@@ -250,7 +250,9 @@ READ_BY = {
     "ledger/_book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
     "ledger/_memory.py": "a default to be injected: the store is this process",
     "ledger/_sql.py": "a default to be injected",
-    "ledger/_wire.py": "how long a busy file is waited for: one's own clock",
+    "ledger/_sqlite.py": "how long a busy file is waited for: one's own clock",
+    "ledger/_limits.py": "how long a store is waited for: one's own clock",
+    "ledger/_shared.py": "how long a store is waited for: one's own clock",
     "ledger/migrations/versions/v0002_shared_stores.py": "a note of when, for people",
     "_settlement.py": "defaults to be injected",
     "_shield.py": "deadlines: one's own clock",
@@ -265,7 +267,6 @@ READ_BY = {
 
 JUDGED_BY = {
     "ledger/_lease.py": "the door",
-    "ledger/_workers.py": "whether a process of this very system has ended",
     "ledger/_book.py": "asks the door, and writes what it says",
     "ledger/_shared.py": "renews its own; leaves; loses its own when the log says so",
     "ledger/_tables.py": "the columns",
