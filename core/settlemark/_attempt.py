@@ -267,7 +267,7 @@ class Attempt:
 
     def carry_on(self, earlier: Iterable[RecordedTransaction]) -> None:
         """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
-        for recorded in earlier:
+        for recorded in sorted(earlier, key=lambda one: one.row.attempt):  # no clock tells which came last
             for effect in recorded.effects:
                 if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not is_to_be_undone(effect.note):
                     self.stays[effect.row.decision] = effect

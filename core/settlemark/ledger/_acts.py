@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+_SLICE_SECONDS = 60.0  # a wait without end is none that a lock can make
+
 
 class _Out(NamedTuple):
     """What is out: under which worker's name ("" for a program that only decides), and in whose hands it is."""
@@ -72,7 +74,7 @@ class Acts:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
-                self._changed.wait(left)
+                self._changed.wait(min(left, _SLICE_SECONDS))
 
 
 def _place() -> object:
