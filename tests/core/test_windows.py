@@ -151,12 +151,13 @@ def sqlite_url(tmp_path):
     return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
-def cut_off(url, clock, tool, bank):
+def cut_off(url, clock, tool, bank, wrong=None):
     """Make a call in a process that ends before anything is sent."""
 
     def play(_tell):
         bank.dies = True
-        with Settlement(url, **clock.options()) as settlement, settlement.transaction("sweep") as tx:
+        given = {**clock.options(), **(wrong or {})}
+        with Settlement(url, **given) as settlement, settlement.transaction("sweep") as tx:
             tx.call(tool, account="ops")
 
     assert in_child(play).killed
@@ -175,6 +176,34 @@ def test_a_call_that_was_cut_off_is_sent_again_within_its_window_only(open_here,
             with pytest.raises(InDoubt, match="not sent again: its counterparty remembers a key for 86400 s"):
                 tx.call(tool, account="ops")
     assert bank.log == sent
+
+
+@pytest.mark.parametrize("ahead", [-10 * DAY, -600, 600, 10 * DAY])
+@pytest.mark.parametrize("over", [False, True], ids=["within", "past"])
+def test_a_window_goes_by_the_stores_clock_however_wrong_that_of_a_host_is(
+    open_here, sqlite_url, bank, clock, ahead, over
+):
+    tool = bank.tool()
+    cut_off(sqlite_url, clock, tool, bank, {"clock": lambda: clock() + ahead})
+    clock.advance(DAY if over else DAY / 2)
+    with open_here(sqlite_url, keep_open=1e9).transaction("sweep") as tx:
+        if over:
+            with pytest.raises(InDoubt, match="not sent again"):
+                tx.call(tool, account="ops")
+        else:
+            assert tx.call(tool, account="ops") == "w1"
+    assert len(bank.log) == (0 if over else 1)
+
+
+def test_a_key_that_seems_to_be_sent_after_now_is_of_unknown_age_and_not_sent_again(open_here, sqlite_url, bank, clock):
+    tool = bank.tool()
+    cut_off(
+        sqlite_url, clock, tool, bank, store_clock=lambda: clock() + 3_600
+    )  # then somebody set the store's clock back
+    with open_here(sqlite_url, keep_open=1e9).transaction("sweep") as tx:
+        with pytest.raises(InDoubt, match="not sent again"):
+            tx.call(tool, account="ops")
+    assert bank.log == []
 
 
 def test_one_that_was_cut_off_and_did_not_happen_is_decided_anew_past_its_window(
