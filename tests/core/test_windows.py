@@ -197,9 +197,8 @@ def test_a_window_goes_by_the_stores_clock_however_wrong_that_of_a_host_is(
 
 def test_a_key_that_seems_to_be_sent_after_now_is_of_unknown_age_and_not_sent_again(open_here, sqlite_url, bank, clock):
     tool = bank.tool()
-    cut_off(
-        sqlite_url, clock, tool, bank, store_clock=lambda: clock() + 3_600
-    )  # then somebody set the store's clock back
+    # Then somebody set the store's clock back.
+    cut_off(sqlite_url, clock, tool, bank, {"store_clock": lambda: clock() + 3_600})
     with open_here(sqlite_url, keep_open=1e9).transaction("sweep") as tx:
         with pytest.raises(InDoubt, match="not sent again"):
             tx.call(tool, account="ops")
