@@ -241,7 +241,9 @@ def test_a_name_fits_its_column(monkeypatch):
 
 SOURCES = Path(settlemark.__file__).parent
 CLOCKS = re.compile(r"time\.(?:time|monotonic|clock_gettime|time_ns|monotonic_ns|perf_counter)\b|datetime\.now")
-DEATHS = re.compile(r"settlemark\.ledger\._workers import|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b")
+DEATHS = re.compile(
+    r"settlemark\.ledger\._workers import|\.bury\(|\.haunt\(|lease_until_seconds|buried_at_seconds|\blease_left\b"
+)
 
 READ_BY = {
     "ledger/_lease.py": "the door: a beat is watched on one's own monotonic clock",
