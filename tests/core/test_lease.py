@@ -261,7 +261,7 @@ READ_BY = {
     "_doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
     "_commands/_prune.py": "days of retention, by the host of who prunes",
     "_commands/_doubts.py": "only looks",
-    "_commands/_export.py": "`--since`, as people say it",
+    "_commands/_options.py": "`--since`, as people say it",
     "_commands/_recover.py": "how long the command waits: one's own clock",
     "lint/_calls.py": "names of functions, as text",
 }
