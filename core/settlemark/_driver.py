@@ -434,10 +434,8 @@ class Driver(Aging, Approving, Rewinding):
         txn = attempt.txn
         if txn is None or txn.reason is not Reason.WOUNDED or txn.parent or txn.group:
             return  # for one that is tied others may wait, and they be waited for by whoever wounded it
-        if "holder" not in txn.detail:
-            return  # nobody said who that was
-        deadline, scope, name = Deadline(attempt.wait), txn.detail["scope"], txn.detail["holder"]
-        while True:
+        deadline, scope, name = Deadline(attempt.wait), txn.detail.get("scope"), txn.detail.get("holder")
+        while name is not None and scope is not None:
             with self.local as protocol:
                 rival = protocol.named.get(name)
                 if rival is None or rival.parked:

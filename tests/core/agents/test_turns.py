@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
-from settlemark import Refused, UsageError
+from settlemark import Refused, UsageError, WouldBlock
 from settlemark._effect import Outcome
 from settlemark._runners import run_async, run_sync
 from settlemark._states import Reason
@@ -157,6 +158,30 @@ async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by
     )
     assert (answers, len(tries)) == (["book 1", "mail ada"], 2)
     assert office.log == [("book", "1"), ("unbook", "1"), ("book", "1"), ("mail", "ada")]
+
+
+async def test_a_turn_that_was_wounded_is_run_again_when_whoever_did_that_is_done(office, settlement):
+    older = settlement.transaction("older").__enter__()
+    older.read("room:/1")
+    tries = []
+
+    async def book():
+        tries.append(older.state.value)
+        if len(tries) == 1:
+            with contextlib.suppress(WouldBlock):
+                older.read("room:/1")  # it has held the room first, and looks again: it would wait for the undo
+        return office.book("1")
+
+    turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK))
+    performing = asyncio.create_task(run_async(turn.perform(0, book)))
+    async with asyncio.timeout(20):
+        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.waiting.values()]:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert tries == ["open"]
+        older.commit()
+        assert await performing == "book 1"
+    assert tries == ["open", "committed"]
+    assert office.log == [("book", "1"), ("unbook", "1"), ("book", "1")]
 
 
 async def test_a_cancelled_call_leaves_nothing_of_its_turn_half_done(office, settlement, job):
