@@ -464,11 +464,9 @@ class Calling(Aborting):
         deadline = Deadline(attempt.wait)
 
         def admit(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | None:
-            for call in calls:
-                patient = () if attempt.patient else (False,)
-                blocked = None if call.admitted else protocol.admit(call, planned, *patient)
-                if blocked is not None:
-                    return blocked, protocol.watch(blocked.holder, txn)
+            blocked = _admitted(protocol, calls, planned, patient=attempt.patient)
+            if blocked is not None:
+                return blocked, protocol.watch(blocked.holder, txn)
             if intends:
                 if txn.state is not State.OPEN:
                     raise protocol.refusal(txn)
@@ -543,6 +541,25 @@ def _failed_before(tool: str, error: str | None, name: str) -> Refused:
         " new try",
         transaction=name, epoch=None,
     )  # fmt: skip
+
+
+def _admitted(
+    protocol: Protocol, calls: list[Call], planned: tuple[str, str, int] | None, *, patient: bool
+) -> Blocked | None:
+    """Admit all of an effect's calls, or return whom one of them waits for.
+
+    A read keeps none of its scopes while it waits for another: whoever holds that may wait for this one.
+    """
+    for call in calls:
+        blocked = None if call.admitted else protocol.admit(call, planned, *(() if patient else (False,)))
+        if blocked is None:
+            continue
+        for place, other in enumerate(calls):
+            if other.admitted and other.mode is Mode.READ:
+                protocol.acted(other, happened=True)
+                calls[place] = Call(other.txn, other.scope, other.mode, other.place, turned=other.turned)
+        return blocked
+    return None
 
 
 def returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:

@@ -287,3 +287,24 @@ class Countdown(dict):
         self.first.set()
         if not self.left:
             self.all.set()
+
+
+def test_a_read_of_several_scopes_keeps_none_of_them_while_it_waits_for_another(settlement, someone_waits):
+    @effect("read", scope="cell:/a", may_touch="cell:/b")
+    def look():
+        return "seen"
+
+    @effect("reversible", scope="cell:/{cell}", undo=lambda cell: None)
+    def write(cell):
+        return cell
+
+    older = settlement.transaction("older").__enter__()
+    older.call(write, cell="b")
+    waits, answers = someone_waits(settlement), []
+    reader = threading.Thread(target=lambda: answers.append(settlement.run("reader", lambda tx: tx.call(look))))
+    reader.start()
+    assert waits.wait(PATIENCE)
+    assert older.call(write, cell="a") == "a"  # at once: the reader is not at it
+    older.commit()
+    reader.join(PATIENCE)
+    assert answers == ["seen"]
