@@ -88,7 +88,9 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
             "settlemark recover --module YOURAPP.TOOLS",
         )  # fmt: skip
     elif oldest > OLD_SECONDS:
-        yield Finding("unfinished", Severity.NOTE, told, "see settlemark waiting")
+        yield Finding(
+            "unfinished", Severity.NOTE, told, "see settlemark waiting; max_age= ends what hangs in a live process"
+        )
     else:
         yield Finding("unfinished", Severity.OK, told)
 
