@@ -11,10 +11,10 @@ def missing(what: str, extra: str, error: ImportError) -> ImportError:
         extra: the extra that brings it.
         error: why it could not be imported: it is not there, or it is there and too old, too new or broken.
 
-    >>> print(missing("the shim needs Frame", "frame", ModuleNotFoundError("No module named 'frame'", name="frame")))
-    the shim needs Frame: pip install "settlemark[frame]"
-    >>> print(missing("the shim needs Frame", "frame", ImportError("no X in frame")))
-    the shim needs Frame, and the one installed does not do (no X in frame): pip install -U "settlemark[frame]"
+    >>> print(missing("this needs mcp", "mcp", ModuleNotFoundError("No module named 'mcp'", name="mcp")))
+    this needs mcp: pip install "settlemark[mcp]"
+    >>> print(missing("this needs mcp", "mcp", ImportError("no X in mcp")))
+    this needs mcp, and the one installed does not do (no X in mcp): pip install -U "settlemark[mcp]"
     """
     if isinstance(error, ModuleNotFoundError):
         return ImportError(f'{what}: pip install "settlemark[{extra}]"', name=error.name)

@@ -5,9 +5,9 @@ others. It can be read back in one way only: the id has a fixed length and what 
 has, a namespace's colons are escaped, and the last `#` stands between the name and the numbers. Providers limit keys,
 many to 255 characters: of what is long a digest takes the place.
 
->>> key_of(prefix_of("1f" * 8, "default"), "trip", 1, (0, 2), "call-7")
+>>> key_of("1f1f1f1f1f1f1f1f.", "trip", 1, (0, 2), "call-7")
 '1f1f1f1f1f1f1f1f.trip#1/0.2:call-7'
->>> key_of(prefix_of("1f" * 8, "acme"), "trip", 1, (0,), None)
+>>> key_of("1f1f1f1f1f1f1f1f:acme:", "trip", 1, (0,), None)
 '1f1f1f1f1f1f1f1f:acme:trip#1/0'
 """
 
@@ -46,7 +46,7 @@ def prefix_of(ledger: str, namespace: str) -> str:
 def step_of(prefix: str, name: str, attempt: int) -> str:
     """Return what the keys of one attempt of a transaction have in common.
 
-    >>> step_of(prefix_of("1f" * 8, "default"), "trip", 2)
+    >>> step_of("1f1f1f1f1f1f1f1f.", "trip", 2)
     '1f1f1f1f1f1f1f1f.trip#2'
     """
     whole = f"{prefix}{name}"
@@ -58,7 +58,7 @@ def step_of(prefix: str, name: str, attempt: int) -> str:
 def key_of(prefix: str, name: str, attempt: int, path: Path, call_id: str | None) -> str:
     """Return the key of a decision: the same for the same decision in every process, and no other's.
 
-    >>> long = key_of(prefix_of("1f" * 8, "default"), "trip" * 100, 1, (0,) * 100, "call" * 100)
+    >>> long = key_of("1f1f1f1f1f1f1f1f.", "trip" * 100, 1, (0,) * 100, "call" * 100)
     >>> len(long), long[:17]
     (159, '1f1f1f1f1f1f1f1f~')
     """

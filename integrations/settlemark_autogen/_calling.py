@@ -49,7 +49,8 @@ class Calling:
 
     def __post_init__(self) -> None:
         """Have it made as it was issued, whatever is done to its arguments in between."""
-        self.arguments = _codec.snapshot(dict(self.arguments))
+        if isinstance(self.arguments, Mapping):  # else the workbench says what is wrong with them
+            self.arguments = _codec.snapshot(dict(self.arguments))
 
     async def run(self) -> ToolResult:
         """Run the tool, and return its answer; what it raised is raised, also where its workbench made words of it."""

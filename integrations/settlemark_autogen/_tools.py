@@ -21,6 +21,7 @@ from autogen_core.tools import BaseTool, FunctionTool, StaticWorkbench, StreamTo
 from pydantic import BaseModel
 
 from settlemark._runners import uninterrupted
+from settlemark._threads import in_thread
 from settlemark_autogen._results import Seen
 
 
@@ -134,12 +135,12 @@ def _with_context(tool: BaseTool[Any, Any]) -> BaseTool[Any, Any]:
     if not isinstance(tool, FunctionTool) or function is None or inspect.iscoroutinefunction(function):
         return tool
 
-    async def in_thread(**arguments: Any) -> Any:
+    async def aside(**arguments: Any) -> Any:
         # A thread cannot be cut short: whoever is cancelled waits until it is known what it did.
         return await uninterrupted(asyncio.ensure_future(in_thread(partial(function, **arguments))))
 
     twin = copy(tool)
-    twin._func = in_thread  # noqa: SLF001 - the tool keeps its signature beside it
+    twin._func = aside  # noqa: SLF001 - the tool keeps its signature beside it
     return twin
 
 

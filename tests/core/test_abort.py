@@ -100,8 +100,7 @@ def test_a_result_json_cannot_hold_neither_loses_the_effect_nor_its_undo(settlem
     with pytest.raises(Boom), settlement.transaction("undone") as tx:
         tx.call(book, room="b")
         raise Boom
-    assert len(undone) == 1
-    assert undone[0] is result
+    assert undone == [result]
     assert recorded(settlement, "kept") == [("committed", [("book", "confirmed", None)])]
     assert recorded(settlement, "undone") == [("aborted", [("book", "undone", "clean")])]
 

@@ -265,7 +265,7 @@ def test_a_body_that_is_a_generator_has_done_nothing_and_is_refused(settlement, 
     def body(tx):
         yield tx
 
-    with pytest.raises(Unfinished, match="body answered with a generator"):
+    with pytest.raises(Unfinished, match="answered with a generator, which is work that has not been done yet"):
         settlement.run("job", body)
     assert settlement.protocol.live == {}
 

@@ -298,7 +298,9 @@ class Shared:
             item = answer.item
             if answer.done or item is None:
                 return
-            item.over = self.stalled = True
+            item.over = True
+            if time.monotonic() - answer.limit.since >= LAST_LOOK_SECONDS:
+                self.stalled = True  # else whoever waits was interrupted at once, and of the store nothing is known
             answer.answer(None, self._given_up(answer, in_doubt=item.taking))
         if item.regrets:
             with self.lock:

@@ -53,8 +53,8 @@ class KillPoints:
     >>> import tempfile; from settlemark import Settlement
     >>> with KillPoints() as points, Settlement(f"sqlite:///{tempfile.mkdtemp()}/ledger.db"):
     ...     pass
-    >>> [str(point) for point in points.seen[:2]]
-    ['1: before BEGIN IMMEDIATE', '2: after BEGIN IMMEDIATE']
+    >>> [str(point).split()[:2] for point in points.seen[:2]]
+    [['1:', 'before'], ['2:', 'after']]
     """
 
     def __init__(

@@ -194,11 +194,19 @@ class TestHeld:
     def test_one_issued_behind_a_push_lands_in_its_order(self, place, tmp_path, settlement):
         git(tmp_path, "clone", "-q", "--bare", str(place), "remote.git")
         repo = Git(place, settlement, remote=str(tmp_path / "remote.git"))
-        with settlement.transaction("t") as tx, tx.turn() as turn:
+        with settlement.transaction("t") as tx, tx.turn(order="issued") as turn:
             turn.call(repo.write, path="a.txt", content="pushed\n")
             turn.call(repo.push)
             turn.call(repo.write, path="a.txt", content="not pushed\n")
         assert (files_at(place)["a.txt"], files_at(tmp_path / "remote.git")["a.txt"]) == ("not pushed", "pushed")
+
+    def test_a_push_leaves_last_unless_it_is_told_otherwise(self, place, tmp_path, settlement):
+        git(tmp_path, "clone", "-q", "--bare", str(place), "remote.git")
+        repo = Git(place, settlement, remote=str(tmp_path / "remote.git"))
+        with settlement.transaction("t") as tx, tx.turn() as turn:
+            turn.call(repo.push)
+            turn.call(repo.write, path="a.txt", content="pushed\n")
+        assert (files_at(place)["a.txt"], files_at(tmp_path / "remote.git")["a.txt"]) == ("pushed", "pushed")
 
 
 class TestUnderOneKey:

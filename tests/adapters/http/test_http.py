@@ -282,9 +282,9 @@ def test_a_probe_may_find_it_in_a_list_or_find_the_list_empty(settlement, api):
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_a_process_that_dies_behind_the_act_leaves_what_a_new_one_ends(open_here, api, url, ends):
+def test_a_process_that_dies_behind_the_act_leaves_what_a_new_one_ends(open_here, api, clock, url, ends):
     def play(_tell):
-        with Settlement(url) as settlement, settlement.transaction("t") as tx:
+        with Settlement(url, **clock.options()) as settlement, settlement.transaction("t") as tx:
             adapter = shop(settlement, api)
             if ends == "abort":
                 tx.call(adapter.tool("create_order"), **ORDER)

@@ -476,7 +476,7 @@ def test_an_address_that_is_none_is_refused():
 
 def test_without_fsspec_it_says_what_to_install(monkeypatch):
     def missing(name):
-        raise ImportError(name)
+        raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(ImportError, match=r'pip install "settlemark\[objects\]"'):
