@@ -113,6 +113,7 @@ def perform(
     while True:
         if current.effect is effect:
             current._calls()  # noqa: SLF001 - what its tool calls within is expected anew
+        act: Act | None = None
         try:
             act = Act(run.fresh() if isinstance(run, Frozen) else run, {}, current, final)
             result = yield act
@@ -123,7 +124,7 @@ def perform(
         except BaseException as error:
             failures += 1
             tries = _Tries(failures, retries, retry_failures)
-            acted = act.begun or is_a(error, Exception)
+            acted = is_a(error, Exception) or (act is not None and act.begun)
             doubt = yield from _look_into(error, effect, current, tries, inquiry, doubt=doubt, acted=acted, final=final)
             if doubt is None:
                 return effect.result

@@ -120,7 +120,7 @@ class Aging(Parking):
 def _may_age(attempt: Attempt) -> bool:
     """Whether somebody's program has it: what is put aside waits for a person, and a hold for work to come."""
     txn = attempt.txn
-    return txn is not None and txn.state is State.OPEN and not (attempt.suspended or txn.parked or txn.role)
+    return txn is not None and txn.state is State.OPEN and not (attempt.suspended or txn.parked or bool(txn.role))
 
 
 def _due(attempt: Attempt) -> float:

@@ -184,15 +184,20 @@ def _copy(value: Any) -> Any:
     return _copy_of_a_class(value)
 
 
+def _is_copied(value: Any) -> bool:
+    """Whether a value of no plain type is one that may be changed behind the record's back."""
+    kinds = (str, int, float, list, tuple, Mapping, set, frozenset, bytearray)
+    return isinstance(value, kinds) or is_dataclass(value) or _is_a_model(value)
+
+
 def _copy_of_a_class(value: Any) -> Any:
     """Return a copy of what is of no plain type: of its own type, or else as the record has it."""
     if isinstance(value, Enum):
         return value
-    plain = isinstance(value, str | int | float | list | tuple | Mapping)
-    if not (plain or isinstance(value, set | frozenset | bytearray) or is_dataclass(value) or _is_a_model(value)):
+    if not _is_copied(value):
         return value
     try:
-        made = copy.deepcopy(value)
+        made: Any = copy.deepcopy(value)
     except RecursionError:
         raise
     except Exception:  # whatever a class of somebody's own raises

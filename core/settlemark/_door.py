@@ -139,6 +139,16 @@ def unfinished(what: str, function: object) -> Unfinished:
     )
 
 
+def _loop_of(answer: Any) -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that a task or a future belongs to."""
+    return answer.get_loop() if isinstance(answer, asyncio.Future) else None
+
+
+def is_of_a_thread(answer: object) -> bool:
+    """Whether an answer is a future that a thread, and no event loop, brings to its end."""
+    return isinstance(answer, Future)
+
+
 async def awaited(answer: Any, function: object) -> Any:
     """Return what an answer comes to, awaited as often as it is something to await.
 
@@ -146,10 +156,10 @@ async def awaited(answer: Any, function: object) -> Any:
         Unfinished: it belongs to another event loop, or is none after all.
     """
     while is_awaited(answer):
-        if isinstance(answer, asyncio.Future) and answer.get_loop() is not asyncio.get_running_loop():
+        if _loop_of(answer) not in (None, asyncio.get_running_loop()):
             raise unfinished(f"{_kind(answer).__name__} of another event loop", function)
         answer = await (Through(answer) if inspect.iscoroutine(answer) else answer)
-    if isinstance(answer, Future):
+    if is_of_a_thread(answer):
         answer = await awaited(asyncio.wrap_future(answer), function)
     return done(answer, function)
 

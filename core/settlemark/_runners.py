@@ -23,7 +23,17 @@ from weakref import WeakKeyDictionary
 
 from settlemark._acting import Program
 from settlemark._current import _current
-from settlemark._door import Ended, awaited, awaited_to_its_end, done, ended, is_awaited, outcome_of, through
+from settlemark._door import (
+    Ended,
+    awaited,
+    awaited_to_its_end,
+    done,
+    ended,
+    is_awaited,
+    is_of_a_thread,
+    outcome_of,
+    through,
+)
 from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
@@ -131,7 +141,7 @@ def _what_came_of(request: Request) -> Any:
 def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
-        if isinstance(answer, Future):
+        if is_of_a_thread(answer):
             answer = answer.result()
         return _run_coroutine(_with_current(request, answer)) if is_awaited(answer) else done(answer, request.function)
     if type(request) is Recorded:
@@ -403,7 +413,7 @@ async def _act_async(act: Act, patience: Patience) -> Any:
         carrying = loop.run_in_executor(executor(), _carry, act.carried, context, act)
         await uninterrupted(carrying, patience)
         answer = outcome_of(act.carried.result())
-        if not (is_awaited(answer) or isinstance(answer, Future)):
+        if not (is_awaited(answer) or is_of_a_thread(answer)):
             return done(answer, act.function)
         coroutine = answer
     else:

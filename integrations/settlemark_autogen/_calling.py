@@ -49,7 +49,8 @@ class Calling:
 
     def __post_init__(self) -> None:
         """Have it made as it was issued, whatever is done to its arguments in between."""
-        if isinstance(self.arguments, Mapping):  # else the workbench says what is wrong with them
+        given: object = self.arguments
+        if isinstance(given, Mapping):  # else the workbench says what is wrong with them
             self.arguments = _codec.snapshot(dict(self.arguments))
 
     async def run(self) -> ToolResult:

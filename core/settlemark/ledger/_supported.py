@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
 
 from settlemark._errors import LedgerError
 from settlemark.ledger._failures import shown, withhold
@@ -29,7 +30,7 @@ def supported(url: str) -> sa.URL:
     """
     try:
         parsed = sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError) as error:
+    except (ArgumentError, ValueError) as error:
         withhold(url, error)
         raise LedgerError(f"{shown(url)!r} is no ledger: use {_FORMS}", url=shown(url)) from error
     store, _, driver = parsed.drivername.partition("+")
