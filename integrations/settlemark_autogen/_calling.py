@@ -28,6 +28,10 @@ class Ended:
     value: Any = None
 
 
+def _is_mapping(arguments: object) -> bool:
+    return isinstance(arguments, Mapping)
+
+
 @dataclass(slots=True)
 class Calling:
     """One call of a workbench.
@@ -41,7 +45,7 @@ class Calling:
 
     workbench: Workbench
     name: str
-    arguments: Mapping[str, Any]
+    arguments: Any
     token: CancellationToken | None
     call_id: str | None
     emit: Callable[[Any], None] | None
@@ -49,8 +53,7 @@ class Calling:
 
     def __post_init__(self) -> None:
         """Have it made as it was issued, whatever is done to its arguments in between."""
-        given: object = self.arguments
-        if isinstance(given, Mapping):  # else the workbench says what is wrong with them
+        if _is_mapping(self.arguments):  # else the workbench says what is wrong with them
             self.arguments = _codec.snapshot(dict(self.arguments))
 
     async def run(self) -> ToolResult:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from settlemark._effect import EffectName
@@ -12,8 +13,10 @@ from settlemark._scope import escape
 from settlemark._settlement import Settlement
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters.git._deploying import Deployed, Deploying
-from settlemark_adapters.git._faults import DeployFailed, GitFault
+from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused
 from settlemark_adapters.git._files import Cost, Files
+from settlemark_adapters.git._inside import acting
+from settlemark_adapters.git._marks import mark, why_marked
 from settlemark_adapters.git._remote import Remote
 from settlemark_adapters.git._repository import SECONDS, Repository
 from settlemark_adapters.git._work import DAY, Work
@@ -139,15 +142,43 @@ class Git(Files):
     def _told_version(self, version: str, tag: str) -> dict[str, Any]:
         return {"remote": self._peer().name, "version": version, "commit": self._repository.commit_of(tag)}
 
+    @contextmanager
+    def _taken_back_if_refused(self, head: str, ref: str) -> Generator[None]:
+        """Take back what this transaction has landed when its remote refuses it, once and for all under its key.
+
+        Raises:
+            PushRefused: it refuses it, or has done so before this process ended.
+        """
+        key, name = self.key, acting(self.key).name
+        known = why_marked(self._repository, "refused", key)
+        try:
+            if known is not None:
+                raise PushRefused(known, remote=self._peer().name, ref=ref, reason=known)
+            yield
+        except PushRefused as refusal:
+            if not self._landing.has_landed(name):
+                raise
+            if known is None:  # before anything is taken back: who comes behind a crash goes on with it
+                mark(self._repository, "refused", key, head, str(refusal))
+            try:
+                self._landing.take_back(name)
+            except ChangedOutside as changed:
+                raise PushRefused(f"{refusal}; of what had landed here {changed}", **refusal.data) from None
+            raise PushRefused(f"{refusal}; what this step had landed here was taken back", **refusal.data) from None
+
     @operation("push_branch", "irreversible", scope=_sent_to, probe=_pushed)
     def push(self, to: str = "") -> dict[str, Any]:
         """Push the branch to the remote, when this step has landed.
 
         Args:
             to: the branch there; leave it empty for the same name.
+
+        Raises:
+            PushRefused: the remote says no; what this step had landed here was taken back.
         """
-        head = self._landed_head()
-        self._peer().send(self.key, head, f"refs/heads/{self._sent_as(to)}")
+        head, ref = self._landed_head(), f"refs/heads/{self._sent_as(to)}"
+        with self._taken_back_if_refused(head, ref):
+            self._peer().send(self.key, head, ref)
         return self._told_push(to, head)
 
     @operation("publish_version", "irreversible", scope=_tagged, probe=_published)
@@ -158,7 +189,10 @@ class Git(Files):
             version: the tag: "v1.2.0".
             text: what is in it.
         """
-        return self._told_version(version, self._peer().publish(self.key, version, self._landed_head(), text))
+        head = self._landed_head()
+        with self._taken_back_if_refused(head, f"refs/tags/{version}"):
+            tag = self._peer().publish(self.key, version, head, text)
+        return self._told_version(version, tag)
 
     @operation("deploy", "irreversible", scope=_deployed_at, probe=_was_deployed, unknown=(DeployFailed,))
     def deploy(self, target: str) -> dict[str, Any]:

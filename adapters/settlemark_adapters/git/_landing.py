@@ -14,7 +14,7 @@ from typing import Any
 
 from settlemark_adapters.git._faults import ChangedOutside, Conflict, GitFault, WorkTreeInTheWay
 from settlemark_adapters.git._repository import above
-from settlemark_adapters.git._work import Work, message, named, trailers
+from settlemark_adapters.git._work import Step, Work, message, named, trailers
 
 _log = logging.getLogger("settlemark")
 _TRIES = 50
@@ -78,8 +78,27 @@ class Landing:
             ChangedOutside: somebody has changed its files since; nothing was moved.
         """
         step = self._work.found(name, key, "landed")
-        if step is None:
-            return
+        if step is not None:
+            self._revert(name, step, named(key))
+
+    def has_landed(self, name: str) -> bool:
+        """Whether a transaction has decisions on the branch, or had."""
+        return any(step.decisions for step in self._landed(name))
+
+    def take_back(self, name: str) -> None:
+        """Take all that a transaction has landed back from the branch, newest first; again does nothing.
+
+        Raises:
+            ChangedOutside: somebody has changed its files since; what is newer than that is taken back.
+        """
+        for step in self._landed(name):
+            for decision in step.decisions:
+                self._revert(name, step, decision)
+
+    def _landed(self, name: str) -> Sequence[Step]:
+        return self._work.chain(self._repository.ref(self._work.at("landed", name)))
+
+    def _revert(self, name: str, step: Step, decision: str) -> None:
         parent = step.parents[0] if step.parents else None
         trees = self._repository.tree_of(parent), self._repository.tree_of(step.commit)
         changed = self._repository.difference(*trees)
@@ -96,9 +115,9 @@ class Landing:
                     paths=others,
                 )
             undone = self._repository.changed(tree, {path: before for path, (before, _) in changed.items()})
-            text = message(f"Undo: {step.subject}", trailers(undoes=named(key), transaction=named(name)))
+            text = message(f"Undo: {step.subject}", trailers(undoes=decision, transaction=named(name)))
             new = self._repository.commit(undone, [] if head is None else [head], text)
-            if self._move(name, new, head, why=f"undo {named(key)}"):
+            if self._move(name, new, head, why=f"undo {decision}"):
                 return
         raise GitFault(f"{self._work.branch} was moved by somebody else {_TRIES} times: try again later")
 

@@ -20,7 +20,7 @@ from settlemark_adapters.git._repository import Repository
 
 ROOT = "refs/settlemark"
 DAY = 86_400.0
-MARKS = ("sent", "done")
+MARKS = ("sent", "done", "refused")
 _NONE = "none"
 _LONGEST = 150
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) != "%")

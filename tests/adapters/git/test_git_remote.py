@@ -138,14 +138,49 @@ class TestPush:
             tx.call(repo.push)
         assert (repo.push()["commit"], head(remote)) == (head(place), before)
 
-    def test_behind_a_landing_it_is_a_partial_commit(self, place, remote, settlement):
+    @pytest.mark.parametrize("what", ["push", "publish"])
+    def test_one_that_is_refused_takes_the_landing_back_and_is_named(self, place, remote, settlement, what):
+        hook(remote, "pre-receive", "echo no entry; exit 1")
+        repo, before, files = made(place, settlement), sent(remote), files_at(place)
+        with pytest.raises(PartialCommit, match="what this step had landed here was taken back"):
+            with settlement.transaction("t") as tx:
+                tx.call(repo.write, path="a.txt", content="1\n")
+                tx.call(repo.commit, files={"new.txt": "n\n", "src/b.py": None}, text="Two")
+                tx.call(repo.push) if what == "push" else tx.call(repo.publish, version="v1", text="One")
+        assert (sent(remote), files_at(place), git(place, "tag")) == (before, files, "")
+        tool = {"push": "push_branch", "publish": "publish_version"}[what]
+        assert [(left.tool, left.tag.value) for left in settlement.residue()] == [(tool, "partial_commit")]
+
+    def test_one_that_is_refused_leaves_what_others_have_built_upon_it_and_says_so(
+        self, place, remote, settlement, tmp_path
+    ):
         hook(remote, "pre-receive", "echo no entry; exit 1")
         repo, before = made(place, settlement), head(remote)
-        with pytest.raises(PartialCommit), settlement.transaction("t") as tx:
+        take_back = repo._landing.take_back
+
+        def after_others(name):
+            clone = tmp_path / "clone"
+            if not clone.exists():
+                git(tmp_path, "clone", "-q", "-b", "main", str(place), str(clone))
+                commit_files(clone, {"a.txt": "theirs\n"})
+                git(place, "fetch", "-q", str(clone), "main")
+                git(place, "update-ref", "refs/heads/main", git(clone, "rev-parse", "HEAD"))
+            return take_back(name)
+
+        repo._landing.take_back = after_others
+        with pytest.raises(PartialCommit, match="of what had landed here a.txt was changed on main since: it stays"):
+            with settlement.transaction("t") as tx:
+                tx.call(repo.write, path="a.txt", content="1\n")
+                tx.call(repo.push)
+        assert (head(remote), files_at(place)["a.txt"]) == (before, "theirs")
+
+    def test_one_that_was_refused_is_not_sent_when_it_is_tried_again_under_its_key(self, place, remote, settlement):
+        hook(remote, "pre-receive", f"rm {remote}/hooks/pre-receive; exit 1")  # the second time it would be let in
+        repo, before, files = made(place, settlement), head(remote), files_at(place)
+        with pytest.raises(PartialCommit), settlement.transaction("t", on_failure="retry") as tx:
             tx.call(repo.write, path="a.txt", content="1\n")
             tx.call(repo.push)
-        assert (head(remote), files_at(place)["a.txt"]) == (before, "1")
-        assert [(left.tool, left.tag.value) for left in settlement.residue()] == [("push_branch", "partial_commit")]
+        assert (head(remote), files_at(place)) == (before, files)
 
     @pytest.mark.parametrize("what", ["push", "publish"])
     def test_an_answer_that_the_remote_never_gave_is_found_there(self, place, remote, settlement, what):
