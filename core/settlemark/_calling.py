@@ -478,7 +478,7 @@ class Calling(Aborting):
         try:
             while (found := (yield from self._tidied(admit, durable=intends, wait=attempt.wait))) is not None:
                 blocked, ticket = found
-                yield from self._in_the_way(attempt, mode, blocked, ticket, deadline)
+                yield from self._in_the_way(attempt, blocked, ticket, deadline)
             if intends:
                 attempt.written = True
                 if txn.state is not State.OPEN:
@@ -499,14 +499,12 @@ class Calling(Aborting):
         yield from self._tidy()
         return found
 
-    def _in_the_way(
-        self, attempt: Attempt, mode: Mode, blocked: Blocked, ticket: Ticket, deadline: Deadline
-    ) -> Program:
-        """Wait until whoever is in a call's way has moved; a read that stood in line in vain goes ahead."""
+    def _in_the_way(self, attempt: Attempt, blocked: Blocked, ticket: Ticket, deadline: Deadline) -> Program:
+        """Wait until whoever is in a call's way has moved; one that stood in line in vain goes ahead."""
         try:
             yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
         except (WaitTimeout, WouldBlock):
-            if mode is not Mode.READ or not attempt.patient:
+            if not blocked.in_line:
                 raise
             attempt.patient = False
 

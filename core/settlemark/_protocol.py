@@ -11,8 +11,10 @@ Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), ti
   in flight; an effect that cannot be undone cleanly waits for every older holder too.
 * *Read*: of settled state only; it waits for another's claim, undo or release.
 * *Line*: one that `queues`, and lost a race, waits before it begins again for every older holder of what it had read
-  or claimed. Until it is finished, a first read by another that queues waits for it there, and stands in that line
-  too. Nobody needs this to be right: it saves attempts that would be lost, and who waits too long goes ahead.
+  or claimed. A younger's claim there waits until it has begun, as for a request of its own: granted, it would be
+  wounded by what that one repeats. Until it is finished, a first read by another that queues waits for it there, and
+  stands in that line too. Nobody needs this to be right: it saves attempts that would be lost, and who waits too long
+  goes ahead.
 * A touch that meets a younger's claim *wounds* the younger when the toucher held part of the scope
   first or holds a claim itself; otherwise the toucher is *restamped* above it. A touch below the
   floor is restamped. A restamp takes along, in order, the younger holders of what it claims.
@@ -257,7 +259,7 @@ class Protocol:
             self._plan_tool(txn, *planned)
         if not call.number:
             self._number(call)
-        txn.begins_again = False
+        self._leave_line(txn)
         txn.writes = txn.writes or mode is not Mode.READ
         if mode in AT_ONCE:
             self.refuse_changed(txn, planned=True)
@@ -266,8 +268,8 @@ class Protocol:
         match = self._match(hold)
         self._meet_claims(txn, match)
         blocked = None if mode is Mode.HELD else self._blocked(txn, mode, match, scope)
-        if blocked is None and mode is Mode.READ and patient and self.index.lined:
-            blocked = self._stand_in_line(txn, hold, match)
+        if blocked is None and mode is not Mode.HELD and patient and self.index.lined:
+            blocked = self._stand_in_line(txn, mode, hold, match)
         if (blocked is not None) is not call.wanting:
             call.wanting = blocked is not None
             call.since = call.since or self.time
@@ -476,21 +478,39 @@ class Protocol:
             self.index.lined += 1
             self.index.add_position(hold.path, LINE, hold.txn.position)
 
-    def _stand_in_line(self, txn: Txn, hold: Hold, match: Match) -> Blocked | None:
-        """Return whom a read waits for because it would else be out of date before its transaction has committed."""
+    def _leave_line(self, txn: Txn) -> None:
+        """Note that one that lost a race has begun again, or never will: its holds are no request any more."""
+        if txn.begins_again:
+            txn.begins_again = False
+            self._wake(txn)
+
+    def _stand_in_line(self, txn: Txn, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
+        """Return whom a read waits for because it would else be out of date before its transaction has committed.
+
+        Or whom a claim waits for because it would else be wounded by what that one is about to ask for again.
+        """
         # Not while a read of it is in flight, of the same call perhaps: those ahead may wait for that one.
-        if txn.reading or hold.scope in txn.reads or not self._lines_up(txn):
+        if txn.reading:
+            return None
+        if mode is not Mode.READ:
+            # Whoever can be waited for at all: to stand in no line saves nobody from being wounded.
+            tied = txn.parent or txn.group or txn.role
+            ahead = None if tied else self._ahead(txn, match, LINE, waiting=True)
+            return None if ahead is None else Blocked(ahead, hold.scope, in_line=True)
+        if hold.scope in txn.reads or not self._lines_up(txn):
             return None
         ahead = self._ahead(txn, match, LINE)
         if ahead is None:
             return None
         self._enter_line(hold)
-        return Blocked(ahead, hold.scope)
+        return Blocked(ahead, hold.scope, in_line=True)
 
-    def _ahead(self, txn: Txn, match: Match, layer: int) -> Txn | None:
-        """Return the nearest older one that works: nobody can tell when one comes back that was put aside."""
+    def _ahead(self, txn: Txn, match: Match, layer: int, *, waiting: bool = False) -> Txn | None:
+        """Return the nearest older one that works, or is `waiting` to: nobody knows when one put aside comes back."""
         position = self.index.below(match, layer, txn.position)
-        while position is not None and self.live[position].parked:
+        while position is not None and (
+            self.live[position].parked or (waiting and not self.live[position].begins_again)
+        ):
             position = self.index.below(match, layer, position)
         return None if position is None else self.live[position]
 
@@ -1010,6 +1030,7 @@ class Protocol:
         found = [txn for txn in self.live.values() if txn.owner == worker]
         for txn in found:
             txn.owner = NOBODY
+            self._leave_line(txn)
             for call in list(txn.calls.values()):
                 if call.wanting:
                     self.withdraw(call)

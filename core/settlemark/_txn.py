@@ -120,10 +120,11 @@ class Call:
 
 
 class Blocked(NamedTuple):
-    """Whom a request waits for, and on what."""
+    """Whom a request waits for, and on what; `in_line` where it need not, and would only lose by going ahead."""
 
     holder: Txn
     scope: Scope
+    in_line: bool = False
 
 
 class Txn:

@@ -200,7 +200,7 @@ class Naive:
             call.hold = self.hold(txn, call.scope)
         self.meet_claims(txn, call.scope)
         blocked = None if call.mode is Mode.HELD else self.in_the_way(txn, call)
-        if blocked is None and call.mode is Mode.READ:
+        if blocked is None and call.mode is not Mode.HELD:
             blocked = self.ahead_in_line(txn, call)
         if (blocked is not None) is not call.wanting:
             call.wanting = blocked is not None
@@ -236,9 +236,13 @@ class Naive:
         return None
 
     def ahead_in_line(self, txn, call):
-        if txn.reading or call.scope in txn.reads or not txn.queues:
+        if txn.reading:
             return None
         older = [t for t, h in self.others(txn, call.scope) if h.lined and t.position < txn.position]
+        if call.mode is not Mode.READ:
+            return max((t for t in older if t.begins_again), key=lambda t: t.position, default=None)
+        if call.scope in txn.reads or not txn.queues:
+            return None
         call.hold.lined = call.hold.lined or bool(older)
         return max(older, key=lambda t: t.position, default=None)
 
@@ -455,7 +459,7 @@ class Naive:
 
     def bury(self, worker):
         for txn in [t for t in self.live if t.owner == worker]:
-            txn.owner = ""
+            txn.owner, txn.begins_again = "", False
             for number, call in list(txn.calls.items()):
                 if call.wanting:
                     self.to_withdraw(txn, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 
@@ -257,6 +258,36 @@ def test_one_that_saw_two_who_end_together_is_undone_once(settlement, world, put
         with pytest.raises(Cascaded):
             cut.commit()
     assert world["log"][3:] == [("undo", "z", 3), ("undo", "y", 2), ("undo", "x", 1)]
+
+
+def test_who_writes_anew_what_was_taken_back_waits_for_who_had_seen_it_and_stands_in_line(settlement, world, put):
+    bodies = []
+
+    async def story():
+        acted_upon = asyncio.Event()
+
+        async def planner(tx):
+            bodies.append(tx.name)
+            await tx.call(put, "plan", tx.name)
+            if tx.name == "first":
+                await acted_upon.wait()
+                raise ValueError("no")
+
+        async def executor(tx):
+            plan = await tx.read("cell:/plan", look(world, "plan"))
+            await tx.call(put, "result", plan)
+            acted_upon.set()
+
+        async def plans():
+            with pytest.raises(ValueError, match="no"):
+                await settlement.run("first", planner)
+            await settlement.run("second", planner)
+
+        await asyncio.gather(plans(), settlement.run("executor", executor))
+
+    asyncio.run(story())
+    assert bodies == ["first", "second"]
+    assert (world["plan"], settlement.residue()) == ("second", [])
 
 
 def test_who_has_done_what_nobody_can_take_back_reads_what_is_settled(settlement, world, put, charge):

@@ -220,6 +220,54 @@ def test_a_first_read_stands_in_the_line_of_who_lost_a_race_there_and_others_beh
     assert stage.ask(stage.begin("fourth", queues=True), "cell:/1", Mode.READ)[1] is third
 
 
+@pytest.mark.parametrize("queues", [True, False], ids=["it queues", "it stands in no line"])
+def test_a_claim_waits_for_who_stands_in_line_there_until_that_one_has_begun(stage, queues):
+    older = stage.begin("older", "cell:/1")
+    again = lost(stage)
+    younger = stage.begin("younger", queues=queues)
+    call, holder = stage.ask(younger, "cell:/1", Mode.EAGER)
+    assert holder is again
+    ticket = stage.protocol.watch(again)
+    stage.commit(older)
+    assert stage.protocol.admit(call).holder is again  # nobody is before it, and it has yet to begin
+    stage.read(again, "cell:/1")
+    assert ticket.fired
+    assert stage.protocol.admit(call) is None
+    assert younger.state is State.OPEN
+
+
+@pytest.mark.parametrize("end", ["seals", "aborts", "is put aside", "loses its worker"])
+def test_a_claim_waits_no_more_for_one_that_does_not_begin_again(stage, end):
+    stage.begin("older", "cell:/1")
+    again = lost(stage, owner="it")
+    call, holder = stage.ask(stage.begin("younger"), "cell:/1", Mode.EAGER)
+    assert holder is again
+    ticket = stage.protocol.watch(again)
+    match end:
+        case "seals":
+            stage.protocol.seal(again)
+        case "aborts":
+            stage.protocol.abort(again, Reason.FAILED)
+        case "is put aside":
+            stage.protocol.park(again, parked=True)
+        case _:
+            stage.protocol.bury("it")
+    assert ticket.fired
+    assert stage.protocol.admit(call) is None
+
+
+@pytest.mark.parametrize("who", ["is older", "is tied", "reads", "is hasty", "is elsewhere"])
+def test_a_claim_does_not_wait_for_the_line_when_its_transaction(stage, who):
+    first, caller = stage.begin("first"), stage.begin("caller")
+    again = lost(stage)
+    txn = first if who == "is older" else stage.begin("txn", parent=caller.id if who == "is tied" else 0)
+    if who == "reads":  # those ahead may wait for that
+        assert stage.ask(txn, "wall:/1", Mode.READ)[1] is None
+    call = stage.protocol.request(txn, Scope.parse("cell:/2" if who == "is elsewhere" else "cell:/1"), Mode.EAGER)
+    assert stage.protocol.admit(call, None, who != "is hasty") is None
+    assert again.begins_again
+
+
 def test_who_stands_in_no_line_reads_beside_it_at_once(stage):
     again = lost(stage)
     for options in ({}, {"queues": True, "parent": again.id}):
@@ -342,6 +390,17 @@ def test_who_stands_in_line_in_vain_goes_ahead_and_may_still_find_that_it_need_n
     assert seen == [(0, 0), (30, 0)]
 
 
+def test_a_claim_that_stood_in_line_in_vain_goes_ahead(clock, open_here, stage, cell):
+    settlement = open_here(wait=30, lease=10_000)
+    stage.protocol = settlement.protocol
+    stage.begin("older", "cell:/1")
+    again = lost(stage)
+    late = settlement.transaction("late").__enter__()
+    in_time(clock, settlement.driver.call(late._attempt, late._effect(cell.eager, (), {"value": 3})))
+    assert (clock.monotonic(), cell.value, again.begins_again) == (30, 3, True)
+    late.abort()
+
+
 # ---- the choice
 
 
@@ -379,7 +438,7 @@ def test_in_an_event_loop_a_synchronous_one_goes_ahead_where_it_could_not_wait(o
 # ---- in every interleaving
 
 
-@pytest.mark.parametrize("programs", [("rx sx", "rx sx"), ("rx ex", "rp ex"), ("rx ey", "ry ex")])
+@pytest.mark.parametrize("programs", [("rx sx", "rx sx"), ("rx ex", "rp ex"), ("rx ey", "ry ex"), ("rx ex", "ex")])
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_line_is_no_deadlock(programs, durable):
     found = explore(*programs, tries=3, durable=durable)
@@ -392,6 +451,7 @@ def test_a_line_is_no_deadlock(programs, durable):
     [
         (("rx ex", "rx ex", "rx ex"), {}),
         (("rx sx", "rx ex", "rp ep"), {}),
+        (("rx ex", "ex", "ep ex"), {}),
         (("rx sx", "rx ex", "rp ep"), {"guards": Guards(reads="early")}),
         (("rx sy", "ry sx", "rp ep f"), {}),
         (("rx ex", "rx sx"), {"loops": {0: 2}}),

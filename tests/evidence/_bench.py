@@ -32,6 +32,7 @@ class Strategy:
         bypass: operations that write nothing are not validated: snapshot isolation.
         one_by_one: a call is issued when the one before it has returned.
         by_value: before it commits, an agent compares what it has read with what is there.
+        at_once: who lost a race stands in no line.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Strategy:
     bypass: bool = False
     one_by_one: bool = False
     by_value: bool = False
+    at_once: bool = False
 
 
 UNGUARDED = Strategy("vanilla", {"prevent": Level.L0})
@@ -155,8 +157,9 @@ class Session:
         try:
             wait = 0 if bench.strategy.locks == "drop" else None
             await bench.settlement.run(
-                name, whole, wait=wait, before_commit=before_commit, prevent=prevent, tries=TRIES
-            )
+                name, whole, wait=wait, before_commit=before_commit, prevent=prevent, tries=TRIES,
+                wait_for="nobody" if bench.strategy.at_once else "scopes",
+            )  # fmt: skip
         except WaitTimeout:
             self.dropped.add(name)
 
