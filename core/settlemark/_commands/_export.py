@@ -14,12 +14,13 @@ import typer
 
 from settlemark import _codec
 from settlemark._commands._options import LedgerName, Namespace, reading, since_when
+from settlemark._commands._show import Last, WithState
 from settlemark._errors import LedgerError
 from settlemark._private import private
 from settlemark._terminal import fail, json_line
 
 if TYPE_CHECKING:
-    from settlemark.ledger._contract import Ledger
+    from settlemark.ledger._contract import Ledger, Page
     from settlemark.ledger._looking import Place
 
 BATCH = 500
@@ -38,6 +39,8 @@ def export(
             show_default=False,
         ),
     ] = None,
+    last: Last = None,
+    state: WithState = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -60,13 +63,19 @@ def export(
     that people or models wrote are left out: settlemark show --json has them.
 
     It is ordered by transaction and attempt, and read in batches: what changes meanwhile may be told either way.
+    With --last or --state no more of the store is read than is printed, and --since goes by when a transaction began.
     """
-    start = 0.0 if since is None else since_when(since)
+    from settlemark._states import State
+    from settlemark.ledger._contract import Page
+
+    start = None if since is None else since_when(since)
+    page = Page(last, start, run, None if state is None else State(state.value))
     counted = 0
     told = sys.stderr.isatty()
     try:
         with reading(ledger, namespace=namespace) as opened, _written(output) as out:
-            for line in lines(opened, run=run, since=start):
+            some = (last, state) != (None, None)
+            for line in of_page(opened, page) if some else lines(opened, run=run, since=start or 0.0):
                 out.write(json_line(line))
                 counted += 1
                 if told and counted % BATCH == 0:
@@ -118,6 +127,23 @@ def lines(
                 yield _effect(row[2], effect)
                 effect = next(theirs, None)
         after = last
+
+
+def of_page(ledger: Ledger, page: Page) -> Iterator[dict[str, Any]]:
+    """Yield the lines of one page of the record, in the order of `lines`; no more of the store is read than that.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    from settlemark.ledger._looking import decisions, looking
+
+    places = ledger.read(lambda book: [(found.row.name, found.row.attempt) for found in book.recent(page)])
+    for name, attempt in sorted(places):
+        before: Place = (name, attempt - 1)
+        for row in looking(ledger, partial(decisions, after=before, run=None, since=0.0, most=1)):
+            yield _decision(row)
+            effects = _effects(ledger, after=before, to=(name, attempt), run=None, batch=BATCH)
+            yield from (_effect(row[2], effect) for effect in effects)
 
 
 def _effects(ledger: Ledger, *, after: Place, to: Place, run: str | None, batch: int) -> Iterator[Any]:

@@ -78,6 +78,21 @@ def test_it_can_be_limited_to_a_run_and_to_a_time(trips, run):
     assert exported(run, trips, "--since", "10m") == exported(run, trips)
 
 
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (["--last", "1"], ["trip-2/book"]),
+        (["--last", "5"], ["trip-1/book", "trip-2/book"]),
+        (["--state", "committed"], ["trip-1/book"]),
+        (["--state", "aborted", "--run", "trip-1"], []),
+        (["--state", "aborted", "--since", "1h", "--last", "1"], ["trip-2/book"]),
+    ],
+)
+def test_a_page_of_it_has_the_very_lines_of_the_whole(trips, run, page, told):
+    whole = exported(run, trips)
+    assert exported(run, trips, *page) == [line for line in whole if line["transaction"] in told]
+
+
 @pytest.mark.parametrize("since", ["yesterday", "12", "3x", ""])
 def test_a_time_that_is_none_is_refused_with_examples(trips, run, since):
     said = run("export", trips, "--since", since)
