@@ -80,11 +80,12 @@ class Repository:
         """
         where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
         if at is not None or files:
-            variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters())}), **(variables or {})}
+            variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters(where))}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
 
-    def _filters(self) -> set[str]:
-        names = self.git("config", "--list", "--name-only", "-z").decode(errors="surrogateescape")
+    def _filters(self, where: Sequence[str]) -> set[str]:
+        """Return the filters that are configured there: a work tree may have a configuration of its own."""
+        names = self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape")
         return alone.filters(names.split("\0"))
 
     def refuse_filtered(self, paths: Sequence[str], *, at: Path | None = None, index: Mapping[str, str]) -> None:
@@ -98,7 +99,8 @@ class Repository:
         Raises:
             GitFault: one does; what would be stored is not what its filter makes of it.
         """
-        drivers = self._filters() if paths else set[str]()
+        where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
+        drivers = self._filters(where) if paths else set[str]()
         if not drivers:
             return
         cached = () if at is not None else ("--cached",)

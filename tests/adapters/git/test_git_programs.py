@@ -125,6 +125,22 @@ class TestNothingRuns:
             [],
         )
 
+    def test_when_a_work_tree_has_a_configuration_of_its_own(self, place, settlement, tmp_path, ran):
+        arm(place, tmp_path)
+        git(place, "config", "extensions.worktreeConfig", "true")
+        git(place, "config", "--worktree", "core.bare", git(place, "config", "core.bare"))  # as git-worktree(1) asks
+        git(place, "config", "--file", str(Path(git(place, "rev-parse", "--absolute-git-dir"), "config")),
+            "--unset", "core.bare")  # fmt: skip
+        repo = Git(place, settlement)
+        with repo.worktree("try") as folder:
+            git(folder, "config", "--worktree", "filter.own.clean", f"touch '{tmp_path}/ran/own'; cat")
+            (folder / ".gitattributes").write_text("*.own filter=own\n")
+            (folder / "a.own").write_text("x")
+            with pytest.raises(GitFault, match="a.own goes through the filter 'own'"):
+                with settlement.transaction("t") as tx:
+                    tx.call(repo.commit_worktree, worktree="try", text="x")
+        assert [name for name in ran() if name != "core.fsmonitor"] == []
+
     def test_when_an_undo_takes_a_landing_back(self, place, settlement, tmp_path, ran):
         arm(place, tmp_path)
         repo = Git(place, settlement)
