@@ -47,27 +47,40 @@ LEAVING_SECONDS = 0.5
 """For how long one who was cancelled still waits for the store: a step that is being taken is over by then."""
 
 
-def call_with_current(act: Act) -> Any:
-    """Call an act's function with `current_call()` set."""
+@closed
+def call_with_current(act: Act, *, strikes: bool = False) -> Any:
+    """Call an act's function with `current_call()` set; with `strikes` a signal may strike in it.
+
+    Around it none may: struck between two instructions here, the thread would stay inside of a call that is over.
+    """
     act.begun = True
-    if act.current is None:
-        return through(act.function, **act.arguments)
-    token = _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
-    around = act.current._around  # noqa: SLF001
+    before = _current.get()
     try:
-        if around is None:
-            return through(act.function, **act.arguments)
-        with around():
-            return through(act.function, **act.arguments)
+        if act.current is not None:
+            _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
+        return _struck(act) if strikes else _called(act)
     finally:
-        _current.reset(token)
+        _current.set(before)
+
+
+@lifted
+def _struck(act: Act) -> Any:
+    return _called(act)
+
+
+def _called(act: Act) -> Any:
+    around = None if act.current is None else act.current._around  # noqa: SLF001
+    if around is None:
+        return through(act.function, **act.arguments)
+    with around():
+        return through(act.function, **act.arguments)
 
 
 @lifted
 def _call_here(act: Act) -> Any:
     """Call an act's function where a signal may strike; what was put off until now strikes before it."""
     strike()
-    return call_with_current(act)
+    return call_with_current(act, strikes=True)
 
 
 @shielded
