@@ -14,6 +14,7 @@ from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, re
 # SystemError when a traceback that is logged meanwhile is parsed, too.
 import settlemark.ledger._sql  # noqa: F401
 from settlemark import _effect, _keys
+from settlemark._current import _current
 from settlemark._registry import Registry
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
@@ -52,6 +53,11 @@ def pytest_collection_modifyitems(items):
             counted[sweep] += 1
         if waits:
             item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
+
+
+def pytest_runtest_setup():
+    """Begin each test outside of any call: one that strikes the engine at every instruction may have left one open."""
+    _current.set(None)
 
 
 def pytest_terminal_summary(terminalreporter):
