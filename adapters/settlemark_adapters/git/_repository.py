@@ -78,10 +78,13 @@ class Repository:
         Files of a work tree are taken as they are: whichever command looks at them (also one that only writes an
         index) would have them filtered.
         """
-        where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
+        where = self._where(at)
         if at is not None or files:
             variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters(where))}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
+
+    def _where(self, at: Path | None) -> list[str]:
+        return [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
 
     def _filters(self, where: Sequence[str]) -> set[str]:
         """Return the filters that are configured there: a work tree may have a configuration of its own."""
@@ -99,8 +102,7 @@ class Repository:
         Raises:
             GitFault: one does; what would be stored is not what its filter makes of it.
         """
-        where = [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
-        drivers = self._filters(where) if paths else set[str]()
+        drivers = self._filters(self._where(at)) if paths else set[str]()
         if not drivers:
             return
         cached = () if at is not None else ("--cached",)
