@@ -337,7 +337,7 @@ def test_run_gives_up_after_its_tries_and_its_place_is_free(settlement, world, t
         tx.call(tools.send, to="ada")
 
     with pytest.raises(Wounded, match="older came first and needed room:/a"):
-        settlement.run("trip", book, tries=3)
+        settlement.run("trip", book, tries=3, wait_for="nobody")
     opening.__exit__(None, None, None)
     assert [e[0] for e in world.log] == ["book", "cancel"] * 3
     assert settlement.protocol.live == {}
