@@ -15,10 +15,8 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-_BEGUN: Literal["begun"] = "begun"
-_UNDOING: Literal["undoing"] = "undoing"
+_BEGUN = "begun"
 _UNDONE = "undone "
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _GRACE_SECONDS = 86_400.0
@@ -57,9 +55,9 @@ class Mark:
     def __init__(self, path: Path, fd: int) -> None:
         self.path, self.fd = path, fd
 
-    def begin(self, what: Literal["begun", "undoing"] = _BEGUN) -> None:
-        """Have it on disk that something is begun."""
-        self._write(what)
+    def begin(self) -> None:
+        """Have it on disk that the command is begun."""
+        self._write(_BEGUN)
 
     def end(self, status: int, *, undo: bool = False) -> None:
         """Have it on disk how that ended, where no wrapped command said so."""
@@ -159,7 +157,7 @@ class Marks:
 def _told(text: str) -> Told:
     r"""Return what a mark's lines tell.
 
-    >>> _told("begun\n1\nbegun\n0\nundoing\n")
+    >>> _told("begun\n1\nbegun\n0\n")
     Told(began=True, status=0, running=False, undone=False)
     """
     began = undone = False
@@ -169,7 +167,7 @@ def _told(text: str) -> Told:
             began, status, undone = True, None, False
         elif line.startswith(_UNDONE):
             undone = line == f"{_UNDONE}0"
-        elif line != _UNDOING:
+        else:
             status = int(line) if _STATUS.fullmatch(line) else None  # what a power cut leaves says nothing
     return Told(began, status, running=False, undone=undone)
 

@@ -265,7 +265,6 @@ class Shell(Adapter):
             if undo is None or mark.told().undone:
                 return
             probe = pattern.other("probe")
-            mark.begin("undoing")
             if probe is not None and self._status(pattern, probe, given, key) == _NO:
                 mark.end(_YES, undo=True)  # it is undone: whoever did that died before it was recorded
                 return

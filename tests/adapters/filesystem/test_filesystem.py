@@ -8,10 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.filesystem.desk import Desk
+from tests.adapters.filesystem.subject import put
 
 from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, Tag, effect
 from settlemark.testing._child import in_child
 from settlemark_adapters.filesystem import Filesystem
+from settlemark_adapters.filesystem._records import Desk as Kept
 
 
 class Failed(Exception):
@@ -393,3 +395,53 @@ def test_two_that_race_for_one_new_folder_both_write(desk, monkeypatch):
     monkeypatch.setattr(os, "rename", overtaken)
     desk.files.write("new/ours.txt", "ours")
     assert sorted(path.name for path in (desk.root / "new").iterdir()) == ["ours.txt", "theirs.txt"]
+
+
+# ---- what somebody else does between the look and the act
+
+
+def before_it_lands(monkeypatch, meddle):
+    """Let somebody else act once, when all is recorded and nothing has changed yet."""
+    save, waiting = Kept.save, [meddle]
+
+    def saved(self, record):
+        save(self, record)
+        if waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(Kept, "save", saved)
+
+
+@pytest.mark.parametrize("act", ["append", "write", "move", "delete"])
+def test_a_file_that_was_exchanged_for_one_that_looks_alike_is_theirs_and_comes_back_when_the_step_fails(
+    desk, monkeypatch, act
+):
+    desk.put("a.txt", content="ours then")
+    arguments = {
+        "append": {"path": "a.txt", "content": "; more"},
+        "write": {"path": "a.txt", "content": "after"},
+        "move": {"source": "a.txt", "destination": "b.txt"},
+        "delete": {"path": "a.txt"},
+    }[act]
+
+    def exchange():
+        put("theirs", content="their own")(desk.root)  # of the same size, mode and time
+        (desk.root / "theirs").replace(desk.root / "a.txt")
+
+    before_it_lands(monkeypatch, exchange)
+    with pytest.raises(Failed), desk.settlement.transaction("t") as tx:
+        tx.call(getattr(desk.files, act), **arguments)
+        during = {path.name: path.read_text() for path in desk.root.iterdir() if path.is_file()}
+        raise Failed
+    expected = {"append": {"a.txt": "their own; more"}, "write": {"a.txt": "after"}, "move": {"b.txt": "their own"}}
+    assert during == expected.get(act, {})
+    assert (list(desk.look()), desk.text("a.txt"), desk.settlement.residue()) == (["a.txt"], "their own", [])
+
+
+def test_a_move_replaces_no_file_that_was_made_meanwhile_where_it_was_to_go(desk, monkeypatch):
+    desk.put("a.txt", content="ours")
+    before_it_lands(monkeypatch, lambda: (desk.root / "b.txt").write_text("theirs"))
+    with pytest.raises(FileExistsError, match=r"'b\.txt' exists: delete it first, or choose another"):
+        with desk.settlement.transaction("t") as tx:
+            tx.call(desk.files.move, source="a.txt", destination="b.txt")
+    assert (desk.text("a.txt"), desk.text("b.txt"), desk.settlement.residue()) == ("ours", "theirs", [])

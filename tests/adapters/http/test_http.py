@@ -310,6 +310,16 @@ def test_in_a_process_of_its_own_it_has_connections_of_its_own(api):
     assert create(**ORDER)["id"] == "order-3"
 
 
+def test_a_process_that_is_copied_while_a_thread_is_sending_does_not_wait_for_that_thread(api):
+    adapter = shop(None, api)
+    create = adapter.tool("create_order")
+    create(**ORDER)
+    pool = adapter._client._transport()._pool
+    with pool._optional_thread_lock:  # as a thread has it that sends, and that is not there in the copy
+        ended = in_child(lambda tell: tell(create(**ORDER)["id"]), timeout=20)
+    assert (ended.late, ended.error, ended.told) == (False, None, ["order-2"])
+
+
 # ---- staged, and read as it will be
 
 

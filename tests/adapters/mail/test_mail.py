@@ -520,10 +520,10 @@ def test_who_can_be_written_to_can_be_listed(local):
 class Speaker:
     """A server of a few lines that ends a message with a reply of one's own, and takes a recipient with another."""
 
-    def __init__(self, final, recipient="250 ok"):
+    def __init__(self, final, recipient="250 ok", bye="221 bye"):
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
-        self._replies = {"RCPT": recipient, "DATA": "354 go on", "QUIT": "221 bye", ".": final}
+        self._replies = {"RCPT": recipient, "DATA": "354 go on", "QUIT": bye, ".": final}
         self._thread = threading.Thread(target=self._speak)
         self._thread.start()
 
@@ -537,6 +537,8 @@ class Speaker:
                 if told and said != ".":
                     continue
                 told = said == "DATA"
+                if self._replies.get(said[:4], "250 ok") is None:
+                    return  # it hangs up
                 lines.write(self._replies.get(said[:4], "250 ok").encode() + b"\r\n")
 
     def __enter__(self):
@@ -550,6 +552,13 @@ class Speaker:
 @pytest.mark.parametrize("final", ["200 ok", "255 queued"])
 def test_whatever_begins_with_a_two_is_a_yes(final):
     with Speaker(final, recipient="252 cannot verify, and takes it") as server:
+        result = Mail("127.0.0.1", server.port, sender=EVE, local_hostname="here").send(to=ADA, subject="", body="")
+    assert (result["accepted"], result["refused"]) == ([ADA], {})
+
+
+@pytest.mark.parametrize("bye", [None, "421 busy", "nonsense", "500 no such command"])
+def test_a_mail_that_was_accepted_is_sent_however_the_server_parts(bye):
+    with Speaker("250 ok", bye=bye) as server:
         result = Mail("127.0.0.1", server.port, sender=EVE, local_hostname="here").send(to=ADA, subject="", body="")
     assert (result["accepted"], result["refused"]) == ([ADA], {})
 

@@ -333,6 +333,43 @@ def test_what_changes_while_it_is_replaced_is_not_replaced(store, monkeypatch):
     assert (store.look(), store.settlement.residue()) == ({"a": "somebody else's, and longer"}, [])
 
 
+def test_nor_where_the_store_tells_no_versions_and_the_change_shows_in_the_copy_alone(store, monkeypatch):
+    store.put("a")
+    copy = store.objects._bucket.copy
+
+    def overtaken(source, target):
+        store.write("a", "somebody else's")
+        copy(source, target)
+
+    monkeypatch.setattr(store.objects._bucket, "copy", overtaken)
+    monkeypatch.setattr(store.objects._bucket, "version", lambda key: None)
+    with pytest.raises(OSError, match="was changed by somebody else meanwhile"):
+        with store.settlement.transaction("t") as tx:
+            tx.call(store.objects.put, path="a", content="after")
+    assert (store.look(), store.settlement.residue()) == ({"a": "somebody else's"}, [])
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_undo_that_was_cut_off_before_it_was_recorded_is_ended_by_the_next(store, monkeypatch, act):
+    method, arguments = ACTS[act]
+    store.put("a", "d/b")
+    before = store.look()
+    acts = store.objects._acts
+    put_back, cut = acts._put_back, []
+
+    def cut_off(mark, record):
+        put_back(mark, record)
+        if not cut:
+            cut.append(store.look())
+            raise ConnectionError("the store went away")
+
+    monkeypatch.setattr(acts, "_put_back", cut_off)
+    with pytest.raises(Failed), store.settlement.transaction("fails") as tx:
+        tx.call(getattr(store.objects, method), **arguments)
+        raise Failed
+    assert (cut, store.look(), store.settlement.residue()) == ([before], before, [])
+
+
 # ---- what is kept
 
 

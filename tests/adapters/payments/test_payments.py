@@ -209,6 +209,35 @@ def test_a_key_that_is_past_its_day_is_in_doubt_and_named_and_never_sent_again(
     assert (provider.moved(), [d.key for d in settlement.in_doubt()]) == ([("captured", KEY)], [KEY])
 
 
+def test_an_authorization_that_was_found_out_about_later_is_voided_when_its_step_has_failed(
+    settlement, provider, opened
+):
+    payments = opened(settlement, provider)
+    provider.fail("POST /payments", "cut", acts=True)
+    provider.fail("POST /payments", "status", status=500, times=-1)
+    provider.fail("GET /keys", "status", status=500, times=-1)
+    with pytest.raises(InDoubt), settlement.transaction("t") as tx:
+        tx.call(payments.authorize, **PAYMENT)
+    (doubt,) = settlement.in_doubt()
+    provider.heal()
+    settlement.resolve(doubt, "confirmed", by="ada")  # on the statement, where nobody sees the provider's answer
+    assert [did for did, _ in provider.moved()] == ["authorized", "voided"]
+    assert (provider.payments()["pay_1"]["status"], settlement.residue()) == ("voided", [])
+
+
+def test_however_patient_it_is_no_try_comes_so_late_that_the_provider_may_have_forgotten_the_key(
+    provider, clock, opened, authorized
+):
+    began = clock()
+    payments = opened(None, provider, patience=Patience(tries=50, first=400, most=800))
+    provider.fail("POST", "status", status=503, acts=True, times=-1)
+    with pytest.raises(HttpUnanswered):
+        payments.capture("pay_a", 500, "EUR")
+    sent = [entry["now"] - began for entry in provider.log()]
+    assert len(sent) == 2
+    assert max(sent) < MARGIN
+
+
 # ---- a process that dies
 
 
@@ -324,12 +353,15 @@ def test_a_refund_that_the_provider_refuses_behind_a_capture_is_named(settlement
     assert [left.tool for left in settlement.residue()] == ["refund_payment"]
 
 
-def test_an_answer_about_another_amount_is_told_and_believed_by_nobody(settlement, provider, opened, authorized):
+@pytest.mark.parametrize(("amount", "currency"), [(9, "EUR"), (500, "USD")], ids=["amount", "currency"])
+def test_an_answer_about_another_amount_or_currency_is_told_and_believed_by_nobody(
+    settlement, provider, opened, authorized, amount, currency
+):
     payments = opened(settlement, provider)
-    other = '{"id": "pay_9", "amount": 9, "currency": "EUR"}'
+    other = f'{{"id": "pay_9", "amount": {amount}, "currency": "{currency}"}}'
     provider.fail("POST", "status", status=200, body=other, times=-1)
     provider.fail("GET /keys", "status", status=200, body=f'{{"answer": {other}}}', times=-1)
-    with pytest.raises(InDoubt, match="the answer is about 9 EUR, not 500 EUR: ask the provider what it did"):
+    with pytest.raises(InDoubt, match=f"the answer is about {amount} {currency}, not 500 EUR: ask the provider what"):
         sweep(settlement, payments)
     assert [doubt.key for doubt in settlement.in_doubt()] == [KEY]
 

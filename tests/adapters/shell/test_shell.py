@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
+import subprocess
+import threading
 
 import pytest
 from tests.adapters.shell.subject import PATTERNS, look, make
@@ -13,7 +15,7 @@ from settlemark import DeclarationError, InDoubt, Settlement
 from settlemark._effect import declaration_of
 from settlemark._errors import PayloadError, Refused, ScopeError
 from settlemark.testing._child import die, in_child
-from settlemark_adapters.shell import CommandFailed, CommandTimeout, CommandUnknown, Pattern, Shell
+from settlemark_adapters.shell import CommandFailed, CommandTimeout, CommandUnknown, Pattern, Shell, _running
 
 
 @pytest.fixture
@@ -405,6 +407,44 @@ def test_a_release_whose_process_died_is_asked_about_and_happens_once(tmp_path, 
         make(settlement, root)
         settlement.recover()
         assert (look(root), settlement.residue()) == ([("draft", "7"), ("page", "7")], [])
+
+
+def test_a_command_that_goes_on_without_its_starter_is_not_judged_by_what_is_there_yet(tmp_path, root):
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    pattern = Pattern("sh -c {script}", "idempotent", name="do", scope="do:/it", probe="test -e made")
+
+    def opened(settlement):
+        return Shell(root, settlement, patterns=[pattern])
+
+    def play(_tell):
+        with Settlement(url) as settlement:
+            shell = opened(settlement)
+
+            def start_and_die(_pattern, given):
+                mark = _running.get().mark
+                words = mark.wrapped(["/bin/sh", "-c", given["script"]])
+                subprocess.Popen(words, pass_fds=(mark.fd,), cwd=root, stdout=subprocess.DEVNULL)
+                die()
+
+            shell._act = start_and_die
+            with settlement.transaction("t") as tx:
+                tx.call(shell.tool("do"), script=f"read line <{go}; touch made")
+
+    assert in_child(play).killed
+    with Settlement(url) as settlement:
+        shell = opened(settlement)
+        settlement.driver.on_doubt = None  # nobody asks again but this test
+        settlement.recover(keep_open=0)
+        (doubt,) = settlement.in_doubt()
+        assert (doubt.tool, look(root)) == ("do", [])
+        go.write_text("\n")
+        while shell._marks.told(doubt.key).running:  # it ends by itself: nobody here is its parent
+            threading.Event().wait(0.001)
+        settlement.recover(keep_open=0)
+        assert (look(root), settlement.in_doubt()) == ([("made", "")], [])
+        assert outcomes(settlement) == [("do", "confirmed", "unresolved")]
 
 
 def test_two_patterns_of_one_name_are_refused(root):

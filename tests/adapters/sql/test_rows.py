@@ -250,6 +250,68 @@ def test_a_change_that_would_spread_to_other_rows_is_refused_and_nothing_changed
     assert shop.rows("parent") == [(1, 11), (2, 20)]
 
 
+@pytest.fixture
+def note(shop):
+    """A table whose rows go along with those of `parent`, as a rule says."""
+    made = []
+
+    def make(rule):
+        made.append(rule)
+        shop.run(
+            "INSERT INTO parent VALUES (0, 0)",
+            "INSERT INTO parent VALUES (1, 10)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY,"
+            f" parent INTEGER DEFAULT 0 REFERENCES parent (id) ON DELETE {rule},"
+            f" code INTEGER DEFAULT 0 REFERENCES parent (code) ON UPDATE {rule})",
+            "INSERT INTO note VALUES (1, 1, 10)",
+        )
+
+    yield make
+    if made:
+        shop.run("DROP TABLE note")
+
+
+@pytest.mark.parametrize("rule", ["CASCADE", "SET NULL", "SET DEFAULT"])
+def test_whatever_rule_makes_a_change_spread_it_is_refused_and_nothing_changed(shop, settlement, sql, note, rule):
+    note(rule)
+    for tool, more in ((sql.delete, {}), (sql.update, {"values": {"code": 11}})):
+        with pytest.raises(DatabaseRefused, match=rf"rows of note refer to row 1 of parent .* \({rule}\)"):
+            kept(settlement, "t", (tool, {"table": "parent", "key": 1, **more}))
+    assert (shop.rows("parent"), shop.rows("note")) == ([(0, 0), (1, 10)], [(1, 1, 10)])
+
+
+def test_an_update_that_others_refer_to_by_now_is_not_put_back_through_them(shop, settlement, sql):
+    shop.run("INSERT INTO parent VALUES (1, 10)")
+    with pytest.raises(Boom), settlement.transaction("monday") as tx:
+        tx.call(sql.update, table="parent", key=1, values={"code": 11})
+        shop.run("INSERT INTO child VALUES (5, NULL, 11)")
+        raise Boom
+    assert (shop.rows("parent"), shop.rows("child")) == ([(1, 11)], [(5, None, 11)])
+    (left,) = settlement.residue()
+    assert (left.tag, "rows of child refer to row 1 of parent" in left.note) == (Tag.UNRESOLVED, True)
+
+
+def test_what_another_was_just_writing_is_what_an_undo_puts_back(postgres_shop, settlement, open_sql):
+    postgres_shop.empty()
+    postgres_shop.run("INSERT INTO item VALUES (1, 'lamp', 9.50, 3)")
+    sql = open_sql(postgres_shop, settlement)
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    def step():
+        failed(settlement, "monday", (sql.update, {"table": "item", "key": 1, "values": {"stock": 2}}))
+
+    acting = threading.Thread(target=step)
+    with postgres_shop.connection() as theirs:
+        theirs.execute("UPDATE item SET stock = 9")
+        acting.start()
+        while True:  # until the step waits for what is not committed yet
+            with postgres_shop.connection() as looking:
+                if looking.execute(waits).fetchone() == (1,):
+                    break
+    acting.join(30)
+    assert ([row[3] for row in postgres_shop.rows("item")], settlement.residue()) == ([9], [])
+
+
 def test_so_is_one_by_a_foreign_key_that_was_made_meanwhile(shop, settlement, open_sql, sql):
     shop.run("INSERT INTO entry VALUES (1, 'one', 1)", "INSERT INTO entry VALUES (2, 'two', 1)")
     sql.delete("entry", 1)

@@ -161,6 +161,32 @@ def test_a_process_in_another_time_zone_finds_the_row_unchanged(postgres_url, op
     assert shop.rows("meeting", "1") == []
 
 
+# What PostgreSQL lets each process choose of how it writes a value.
+WRITTEN = (
+    "intervalstyle=iso_8601", "intervalstyle=sql_standard", "datestyle=German", "datestyle=SQL,DMY",
+    "bytea_output=escape", "extra_float_digits=0", "timezone=Asia/Kolkata",
+)  # fmt: skip
+
+
+def test_a_process_that_writes_values_in_another_style_finds_the_row_unchanged(postgres_url, open_sql, monkeypatch):
+    shop = Shop(postgres_url)
+    shop.run(
+        "CREATE TABLE stay (id INTEGER PRIMARY KEY, span INTERVAL, day DATE, at TIMESTAMPTZ, f FLOAT8, raw BYTEA,"
+        " note TEXT DEFAULT 'before')"
+    )
+    row = "(1, '1 year 2 days 03:04:05', '2026-12-01', '2026-12-01 09:30+01', 0.1::float8 + 0.2::float8, '\\x00ff')"
+    shop.run(f"INSERT INTO stay VALUES {row}")
+    first = open_sql(shop, tables=["stay"])
+    before = shop.rows("stay", "1")
+    for number, style in enumerate(WRITTEN):
+        monkeypatch.setattr(type(first), "key", f"k{number}")
+        first.update("stay", 1, {"note": "after"})
+        monkeypatch.setenv("PGOPTIONS", f"-c {style}")
+        open_sql(shop, tables=["stay"]).undo_change()
+        monkeypatch.delenv("PGOPTIONS")
+        assert (style, shop.rows("stay", "1")) == (style, before)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

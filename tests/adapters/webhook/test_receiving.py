@@ -227,6 +227,50 @@ def test_it_is_remembered_for_its_window(store, waited, again):
         assert first is again
 
 
+def test_a_repeat_does_not_make_it_remembered_for_longer(store):
+    clock = VirtualClock()
+    seen = Seen(store, window=100, clock=clock)
+    told = []
+    for waited in (0, 60, 60):
+        clock.advance(waited)
+        with seen.once("a") as first:
+            told.append(first)
+    assert told == [True, False, True]
+
+
+def test_a_repeat_that_ends_lets_nobody_in_beside_whoever_handles_the_event_by_then():
+    clock = VirtualClock()
+    seen = Seen(window=100, clock=clock)
+    repeated, ended = threading.Event(), threading.Event()
+    told = []
+
+    def repeat():
+        with pytest.raises(RuntimeError), seen.once("a") as first:
+            told.append(first)
+            repeated.set()
+            ended.wait(10)
+            raise RuntimeError
+
+    def third():
+        with seen.once("a") as first:
+            told.append(first)
+
+    with seen.once("a"):
+        pass
+    threads = [threading.Thread(target=target) for target in (repeat, third)]
+    threads[0].start()
+    repeated.wait(10)
+    clock.advance(200)
+    with seen.once("a") as handling:  # its window is over
+        ended.set()
+        threads[0].join(20)
+        threads[1].start()
+        threads[1].join(0.05)
+        assert (handling, told) == (True, [False])
+    threads[1].join(20)
+    assert told == [False, False]
+
+
 def test_without_a_window_it_is_remembered_for_good(store):
     clock = VirtualClock()
     seen = Seen(store, window=None, clock=clock)
