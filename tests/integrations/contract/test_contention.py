@@ -13,8 +13,11 @@ CANCEL = turns([("read_order", {})], [("cancel_order", {})])
 MODIFY = turns([("read_order", {})], [("modify_order", {})])
 
 
-def agents(world, sort, run_together, outcomes=None):
-    """Tools of one agent each, on one order; both have read it before either goes on, whoever is first."""
+def agents(world, sort, run_together, outcomes):
+    """Tools of one agent each, on one order; both have read it before either goes on, whoever is first.
+
+    Nobody waits for one that has ended: it is told to have been there, and is missed in `readers`.
+    """
     read, readers = {"canceller": threading.Event(), "modifier": threading.Event()}, []
 
     def tools(who, act):
@@ -36,7 +39,9 @@ def agents(world, sort, run_together, outcomes=None):
             effect("reversible", scope="order:/17", undo=lambda: world.act(f"undo {act}"))(as_is(write, sort)),
         ]
 
-    run_together(tools("canceller", "cancel_order"), tools("modifier", "modify_order"))
+    run_together(
+        tools("canceller", "cancel_order"), tools("modifier", "modify_order"), over=lambda who: read[who].set()
+    )
     assert set(readers) == {*read}, outcomes
 
 
@@ -46,9 +51,12 @@ def standing(world):
 
 
 def both(driver, settlement, face, found):
-    def played(first, second):
+    def played(first, second, over):
         def job(tools, script, run):
-            found[run] = play(driver, tools, script, settlement, face=face, run=run)
+            try:
+                found[run] = play(driver, tools, script, settlement, face=face, run=run)
+            finally:
+                over(run)
 
         together(lambda: job(first, CANCEL, "canceller"), lambda: job(second, MODIFY, "modifier"))
 
@@ -56,9 +64,9 @@ def both(driver, settlement, face, found):
 
 
 def test_one_of_them_does_it_and_the_other_is_told_and_with_stock_both_do(driver, settlement, face, sort):
-    stock, ours, found = World(), World(), {}
+    stock, ours, control, found = World(), World(), {}, {}
 
-    agents(stock, sort, both(type(driver)(), None, face, {}))
+    agents(stock, sort, both(type(driver)(), None, face, control), control)
     agents(ours, sort, both(driver, settlement, face, found), found)
 
     assert standing(stock) == ["cancel_order", "modify_order"]
@@ -75,11 +83,11 @@ def test_one_of_them_does_it_and_the_other_is_told_and_with_stock_both_do(driver
 @pytest.mark.parametrize("number", range(5))
 def test_it_is_one_of_them_each_time(driver, settlement, number):
     """Who comes first is nobody's to say; the winner differs, and there is one."""
-    ours = World()
+    ours, found = World(), {}
 
-    agents(ours, "sync", both(driver, settlement, "run", {}))
+    agents(ours, "sync", both(driver, settlement, "run", found), found)
 
-    assert len(standing(ours)) == 1
+    assert len(standing(ours)) == 1, found
 
 
 def test_agents_on_different_orders_do_not_wait_for_each_other(driver, settlement):
