@@ -18,6 +18,7 @@ from io import IOBase
 from typing import Any, NamedTuple, TypeVar
 
 from settlemark._errors import SettlemarkError
+from settlemark._shield import hanging
 from settlemark._wording import in_words
 
 _T = TypeVar("_T")
@@ -36,6 +37,7 @@ class Ended(NamedTuple):
     error: BaseException | None = None
 
 
+@hanging
 def through(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
     """Call a function of the user's.
 

@@ -294,8 +294,8 @@ class Programs(Telling):
         while not txn.finished:
             with self.local as protocol:
                 ticket = protocol.watch(txn)
-            seconds = deadline - self._monotonic()
-            woken = yield from self._listen(Wait(ticket, seconds, "a call that has not returned", "its own"))
+            seconds, final = deadline - self._monotonic(), not txn.running
+            woken = yield from self._listen(Wait(ticket, seconds, "a call that has not returned", "its own", final))
             if not woken:
                 log.warning(
                     "%s is %s, but a call of it has not returned yet: it ends when that does",
@@ -318,7 +318,7 @@ class Programs(Telling):
                 return
             ticket = Ticket()
             attempt.waiters.append(ticket)
-        yield Wait(ticket, attempt.wait, txn.name, "its own")
+        yield Wait(ticket, attempt.wait, txn.name, "its own", final=True)
 
     def _tell_residue(self, attempt: Attempt) -> None:
         left = [e for e in attempt.effects.values() if e.tag not in (None, Tag.CLEAN)]

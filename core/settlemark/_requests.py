@@ -138,12 +138,17 @@ class Recorded:
 
 @dataclass(slots=True)
 class Wait:
-    """Wait until the ticket fires; answer False when `seconds` pass first."""
+    """Wait until the ticket fires; answer False when `seconds` pass first.
+
+    A `final` wait, for what another program brings to its end and record, is interrupted no sooner than that work would
+    be.
+    """
 
     ticket: Ticket
     seconds: float
     holder: str
     scope: str
+    final: bool = False
 
 
 @dataclass(slots=True)

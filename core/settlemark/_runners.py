@@ -37,7 +37,7 @@ from settlemark._door import (
 from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
-from settlemark._shield import closed, lifted, lower_shield, raise_shield, refuse_too_deep, shielded, strike
+from settlemark._shield import closed, hanging, lifted, lower_shield, raise_shield, refuse_too_deep, shielded, strike
 from settlemark._threads import executor
 from settlemark._wording import kind_of
 
@@ -155,18 +155,23 @@ def _do_sync(request: Request) -> Any:
     if type(request) is Act:
         answer = call_with_current(request) if request.final else _call_here(request)
         if is_of_a_thread(answer):
-            answer = answer.result()
+            answer = _result_of(answer)
         return _run_coroutine(_with_current(request, answer)) if is_awaited(answer) else done(answer, request.function)
     if type(request) is Recorded:
         request.pending.lead()
         return request.pending.result()
     if type(request) is Wait:
-        return _wait_sync(request)
+        return (_wait_finally if request.final else _wait_sync)(request)
     if type(request) is Together:
         return _together_sync(request)
     assert type(request) is Sleep
     (time.sleep if request.final else _sleep)(request.seconds)
     return None
+
+
+@hanging
+def _result_of(answer: Future[Any]) -> Any:
+    return answer.result()
 
 
 @lifted
@@ -219,6 +224,11 @@ def _outside() -> Context:
 @lifted
 def _wait_sync(request: Wait) -> bool:
     strike()
+    return _wait_finally(request)
+
+
+@hanging
+def _wait_finally(request: Wait) -> bool:
     ticket = request.ticket
     if ticket.fired:
         return True
@@ -249,6 +259,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+@hanging
 def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     if not in_event_loop():
         return asyncio.run(coroutine)

@@ -4,8 +4,9 @@ A signal's handler runs between any two instructions of the main thread, and may
 a step, with a lock taken, before a clean-up has begun. While the engine is at work in the main thread, handlers are
 wrapped. Where a signal arrives is told by the frames: inside of functions marked `closed` it is put off, inside of
 those marked `lifted` (a tool, a wait) and outside of both its handler runs at once. It runs as soon as the engine comes
-to a place where it may, for then nothing is half done, and no lock is taken; after `PUT_OFF_SECONDS` it runs anyhow, so
-that an undo that hangs can still be stopped.
+to a place where it may, for then nothing is half done, and no lock is taken. After `PUT_OFF_SECONDS` it runs in a
+function marked `hanging` as well, an undo say, so that one that hangs can still be stopped; never in the engine's own
+work, which a store that hangs cannot keep from its end, since it has deadlines of its own.
 
 Source: Trio's protection of its internals from `KeyboardInterrupt`, which tells by the frames, too.
 """
@@ -44,6 +45,7 @@ _start_new_thread: Callable[..., int] = threading._start_new_thread  # type: ign
 
 _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
+_hanging: set[CodeType] = set()
 _wrapped: dict[int, Striking] = {}
 _put_off: dict[int, float] = {}
 _depth = 0
@@ -59,6 +61,12 @@ def closed(function: _F) -> _F:
 def lifted(function: _F) -> _F:
     """Mark a function: signals that arrive in it, and in what it calls, strike at once."""
     _lifted.add(function.__code__)
+    return function
+
+
+def hanging(function: _F) -> _F:
+    """Mark a function: what it calls may hang, so signals that were put off in it strike there after a while."""
+    _hanging.add(function.__code__)
     return function
 
 
@@ -146,7 +154,8 @@ def strike() -> None:
 def _meet(number: int, frame: FrameType | None) -> None:
     """Run a signal's handler, or put that off."""
     since = _put_off.get(number)
-    if _is_closed(frame) and (since is None or time.monotonic() - since < PUT_OFF_SECONDS):
+    lasts = since is not None and time.monotonic() - since >= PUT_OFF_SECONDS
+    if _is_closed(frame, hangs=lasts):
         if since is None:
             _put_off[number] = time.monotonic()
             # Not `threading.Thread`: this may have come in the midst of one's start.
@@ -194,12 +203,13 @@ def _main() -> int | None:
     return threading.main_thread().ident
 
 
-def _is_closed(frame: FrameType | None) -> bool:
+def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
+    """Whether signals are put off in a frame; with `hangs`, not so where what is called may hang."""
     if _locks:
         return True
     while frame is not None:
         code = frame.f_code
-        if code in _lifted:
+        if code in _lifted or (hangs and code in _hanging):
             return False
         if code in _closed:
             return True
@@ -208,6 +218,6 @@ def _is_closed(frame: FrameType | None) -> bool:
 
 
 __all__ = [
-    "HEADROOM", "PUT_OFF_SECONDS", "closed", "lifted", "locked", "lower_shield", "raise_shield", "refuse_too_deep",
-    "shielded", "strike", "unlocked",
+    "HEADROOM", "PUT_OFF_SECONDS", "closed", "hanging", "lifted", "locked", "lower_shield", "raise_shield",
+    "refuse_too_deep", "shielded", "strike", "unlocked",
 ]  # fmt: skip

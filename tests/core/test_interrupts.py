@@ -12,8 +12,10 @@ import pytest
 
 import settlemark
 from settlemark import _shield, effect
+from settlemark._runners import run_sync
 from settlemark._states import FINISHED
 
+GENEROUS = 60
 HOME = str(Path(settlemark.__file__).parent)
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals as POSIX has them")
 
@@ -139,7 +141,9 @@ def test_one_interrupt_at_any_instruction_leaves_nothing_behind(part, url, open_
     assert struck
 
 
-def test_a_storm_of_interrupts_leaves_nothing_behind(url, open_settlement, world, on_signal):
+@pytest.mark.parametrize("patience", [_shield.PUT_OFF_SECONDS, 0.001])
+def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlement, world, on_signal, monkeypatch):
+    monkeypatch.setattr(_shield, "PUT_OFF_SECONDS", patience)
     settlement = open_settlement(url, keep_open=0)
     armed = [False]
 
@@ -246,6 +250,80 @@ def test_an_undo_is_not_cut_short_by_an_interrupt(url, open_settlement, on_signa
         tx.call(book, s="a")
         raise LookupError
     assert log == ["book", "begins", "ends"]
+    assert settlement.residue() == []
+
+
+def test_an_undo_that_hangs_is_stopped_by_an_interrupt_after_a_while_and_tried_again(
+    url, open_settlement, on_signal, monkeypatch
+):
+    monkeypatch.setattr(_shield, "PUT_OFF_SECONDS", 0.05)
+    settlement = open_settlement(url, keep_open=0)
+    on_signal(signal.SIGINT, strike)
+    log = []
+
+    def cancel(s):
+        log.append("begins")
+        if len(log) == 1:
+            signal.raise_signal(signal.SIGINT)
+            threading.Event().wait(GENEROUS)
+        log.append("ends")
+
+    @effect("reversible", scope="room:/{s}", undo=cancel)
+    def book(s):
+        pass
+
+    began = time.monotonic()
+    with pytest.raises(LookupError), settlement.transaction("trip") as tx:
+        tx.call(book, s="a")
+        raise LookupError
+    assert time.monotonic() - began < GENEROUS
+    assert log == ["begins", "begins", "ends"]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_that_is_on_record(
+    url, open_settlement, on_signal, monkeypatch
+):
+    settlement = open_settlement(url, keep_open=0)
+    log, told, struck = [], threading.Event(), threading.Event()
+
+    def strikes(*_):
+        struck.set()
+        raise Struck
+
+    on_signal(signal.SIGINT, strikes)
+
+    def cancel(s):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while not (_shield._put_off or struck.is_set()):
+            time.sleep(0.001)
+        log.append(f"struck while it is undone: {struck.is_set()}")
+
+    @effect("reversible", scope="room:/{s}", undo=cancel)
+    def book(s):
+        log.append("book")
+
+    tidy = settlement.driver._tidy
+
+    def left_to_another(beside=None):
+        if threading.current_thread() is not threading.main_thread():
+            return (yield from tidy(beside))
+        told.set()
+
+    def another():
+        told.wait(30)
+        run_sync(tidy())
+
+    monkeypatch.setattr(settlement.driver, "_tidy", left_to_another)
+    thread = threading.Thread(target=another)
+    thread.start()
+    with pytest.raises(Struck), settlement.transaction("trip") as tx:
+        tx.call(book, s="a")
+        raise LookupError
+    recorded = [(r.state, [e.outcome.value for e in r.effects]) for r in settlement.transactions()]
+    thread.join()
+    assert log == ["book", "struck while it is undone: False"]
+    assert recorded == [("aborted", ["undone"])]
     assert settlement.residue() == []
 
 
