@@ -1,0 +1,337 @@
+"""Runs the tests of a room against its mutants, in copies of the checkout, and keeps what came of each."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from queue import SimpleQueue
+from typing import Any, Literal, Self
+
+from cosmic_ray.work_db import WorkDB
+from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
+from tests.mutants._mutating import Mutant, changed_lines, difference, mutants_of
+from tests.mutants._rooms import ROOTS, Room
+
+Ending = Literal["killed", "timed out", "survived"]
+_PATIENCE = 4
+
+
+class NothingShown(Exception):
+    """No score can be told: the tests fail without a mutant, or the list of equivalent ones is not true any more."""
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant that is the same program, and why."""
+
+    file: str
+    was: str
+    became: str
+    why: str
+
+
+@dataclass
+class Score:
+    """What came of a room's mutants. `survivors` are told as differences, `left` were not run yet."""
+
+    room: Room
+    mutants: int = 0
+    endings: dict[str, Ending] = field(default_factory=dict)
+    survivors: list[str] = field(default_factory=list)
+    equivalent: list[Equivalent] = field(default_factory=list)
+    left: int = 0
+
+    def count(self, *endings: Ending) -> int:
+        """Return how many ended so."""
+        return sum(ending in endings for ending in self.endings.values())
+
+    @property
+    def percent(self) -> float | None:
+        """How many of a hundred were noticed, or None: none was run."""
+        return 100 * self.count("killed", "timed out") / len(self.endings) if self.endings else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        return {
+            "room": self.room.name,
+            "aim": self.room.aim,
+            "percent": self.percent,
+            "mutants": self.mutants,
+            "run": len(self.endings),
+            "killed": self.count("killed"),
+            "timed_out": self.count("timed out"),
+            "survived": self.count("survived"),
+            "equivalent": [vars(each) for each in self.equivalent],
+            "left": self.left,
+            "survivors": self.survivors,
+        }
+
+
+class Checkout:
+    """A checkout whose mutants are run.
+
+    Args:
+        root: where it is.
+        equivalents: the file that lists the mutants that are the same program.
+        state: the folder that keeps what came of each mutant, so that a run that was stopped goes on.
+        processes: how many mutants are run at a time.
+        environment: more variables for the tests.
+        least: seconds that each mutant has; four times what the tests take without one is added.
+
+    Laws: all of a run is of the checkout as it was when it was opened, whatever is edited meanwhile; nothing in the
+    checkout is changed.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        equivalents: Path,
+        state: Path,
+        *,
+        processes: int = 1,
+        environment: Mapping[str, str] | None = None,
+        least: float = 30.0,
+    ) -> None:
+        self.root, self._state, self._processes, self._least = root, state, processes, least
+        text = equivalents.read_text() if equivalents.exists() else ""
+        self._equivalents = [Equivalent(**each) for each in tomllib.loads(text).get("equivalent", [])]
+        self._environment = dict(environment or {})
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._copies: list[Path] = []
+        self._stopped = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Copy the checkout."""
+        self._folder = tempfile.TemporaryDirectory(prefix="settlemark-mutants-")
+        first = Path(self._folder.name, "0")
+        self._copy(first)
+        self.root, self._copies = first, [first]
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Remove the copies."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    # ---- which
+
+    def chosen(
+        self, room: Room, files: Sequence[str] | None = None, sample: int | None = None, seed: int = 0
+    ) -> list[Mutant]:
+        """Return a room's mutants: of some of its files, or some of them, the same ones for the same seed."""
+        known = room.files(self.root)
+        found = [each for file in known if files is None or file in files for each in mutants_of(self.root, file)]
+        if sample is None or sample >= len(found):
+            return found
+        return random.Random(f"{seed}/{room.name}").sample(found, sample)
+
+    def equivalents_of(self, room: Room) -> dict[str, Equivalent]:
+        """Return which mutants of a room are listed as the same program, by their ids.
+
+        Raises:
+            NothingShown: a listed one is no mutant any more.
+        """
+        found: dict[str, Equivalent] = {}
+        files = room.files(self.root)
+        for entry in self._equivalents:
+            if entry.file not in files:
+                continue
+            source = (self.root / entry.file).read_text()
+            first = entry.was.partition("\n")[0]
+            lines = {number for number, line in enumerate(source.splitlines(), 1) if line.strip() == first}
+            ids = [
+                each.id
+                for each in mutants_of(self.root, entry.file)
+                if each.where[0][0] in lines
+                and changed_lines(source, each.code(source) or source) == (entry.was, entry.became)
+            ]
+            if not ids:
+                raise NothingShown(
+                    f"the list of equivalent mutants has {entry.was!r} -> {entry.became!r} of {entry.file}, which is no"
+                    " mutant any more: take it off the list, or say it as the file is now"
+                )
+            found |= dict.fromkeys(ids, entry)
+        return found
+
+    def check_listed(self, rooms: Sequence[Room]) -> None:
+        """Return when every entry of the list is about a file of some room, and is a mutant of it.
+
+        Raises:
+            NothingShown: one is not.
+        """
+        known = {file for room in rooms for file in room.files(self.root)}
+        for entry in self._equivalents:
+            if entry.file not in known:
+                raise NothingShown(f"the list of equivalent mutants names {entry.file}, which no room has: take it off")
+        for room in rooms:
+            self.equivalents_of(room)
+
+    # ---- running
+
+    def play(
+        self, room: Room, mutants: Sequence[Mutant], *, again: bool = False, told: Callable[[Score], object] = bool
+    ) -> Score:
+        """Run a room's tests against mutants of it, and return what came of them.
+
+        A mutant's ending is kept until its file changes. `again` runs those again that survived, with today's tests.
+
+        Raises:
+            NothingShown: the tests fail without a mutant, or a listed mutant is none any more.
+        """
+        listed = self.equivalents_of(room)
+        score = Score(room, len(mutants), equivalent=[listed[each.id] for each in mutants if each.id in listed])
+        with self._kept(room) as kept:
+            results = dict(kept.results)
+            waiting: list[Mutant] = []
+            for each in mutants:
+                known = results.get(each.id)
+                if each.id in listed or (known is not None and known.worker_outcome is WorkerOutcome.NO_TEST):
+                    continue
+                if known is None or (again and known.test_outcome is TestOutcome.SURVIVED):
+                    waiting.append(each)
+                else:
+                    _count(score, each, known)
+            items = {item.job_id for item in kept.work_items}
+            kept.add_work_items(each.item() for each in waiting if each.id not in items)
+            score.left = len(waiting)
+            told(score)
+            if waiting:
+                self._run(room, waiting, lambda each, result: self._keep(kept, score, each, result, told))
+        return score
+
+    @contextmanager
+    def _kept(self, room: Room) -> Iterator[WorkDB]:
+        self._state.mkdir(parents=True, exist_ok=True)
+        kept = WorkDB(self._state / f"{room.name}.sqlite", WorkDB.Mode.create)
+        try:
+            yield kept
+        finally:
+            kept.close()
+
+    @staticmethod
+    def _keep(kept: WorkDB, score: Score, mutant: Mutant, result: WorkResult, told: Callable[[Score], object]) -> None:
+        kept.set_result(mutant.id, result)
+        if result.worker_outcome is WorkerOutcome.NORMAL:
+            _count(score, mutant, result)
+        score.left -= 1
+        told(score)
+
+    def _run(self, room: Room, waiting: Sequence[Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
+        began = time.monotonic()
+        ending, output = self._tested(room, self.root, 3600.0)
+        if ending != "survived":
+            raise NothingShown(f"the tests of {room.name} fail without a mutant: mend that first\n{output}")
+        limit = self._least + _PATIENCE * (time.monotonic() - began)
+        while len(self._copies) < min(self._processes, len(waiting)):
+            self._copies.append(Path(shutil.copytree(self.root, self.root.with_name(str(len(self._copies))))))
+        free: SimpleQueue[Path] = SimpleQueue()
+        for copy in self._copies:
+            free.put(copy)
+        with ThreadPoolExecutor(self._processes) as pool:
+            running = {pool.submit(self._ended, room, each, free, limit): each for each in waiting}
+            try:
+                self._gather(running, keep)
+            except BaseException:
+                self._stopped.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+    @staticmethod
+    def _gather(running: dict[Future[WorkResult | None], Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
+        left = set(running)
+        while left:
+            done, left = wait(left, return_when=FIRST_COMPLETED)
+            for future in done:
+                result = future.result()
+                if result is not None:
+                    keep(running[future], result)
+
+    def _ended(self, room: Room, mutant: Mutant, free: SimpleQueue[Path], limit: float) -> WorkResult | None:
+        """Return what came of a mutant, or None: it was stopped."""
+        copy = free.get()
+        try:
+            path = copy / mutant.file
+            source = path.read_text()
+            changed = mutant.code(source)
+            if changed is None:
+                return WorkResult(WorkerOutcome.NO_TEST)
+            path.write_text(changed)
+            try:
+                ending, output = self._tested(room, copy, limit)
+            finally:
+                path.write_text(source)
+            if self._stopped.is_set():
+                return None
+            outcome = TestOutcome.SURVIVED if ending == "survived" else TestOutcome.KILLED
+            return WorkResult(
+                WorkerOutcome.NORMAL,
+                "timeout" if ending == "timed out" else output,
+                outcome,
+                difference(mutant.file, source, changed),
+            )
+        finally:
+            free.put(copy)
+
+    def _tested(self, room: Room, copy: Path, limit: float) -> tuple[Ending, str]:
+        """Run a room's tests in a copy; return how they ended, and the end of what they said."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(copy / root) for root in ROOTS)}
+        for name in ("SETTLEMARK_TESTS", "PYTEST_ADDOPTS"):
+            environment.pop(name, None)
+        process = subprocess.Popen(
+            [*room.command, *room.tests],
+            cwd=copy,
+            env=environment | self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        output = b""
+        deadline = time.monotonic() + limit
+        while not self._stopped.is_set() and time.monotonic() < deadline:
+            with suppress(subprocess.TimeoutExpired):
+                output, _ = process.communicate(timeout=0.5)
+                return ("killed" if process.returncode else "survived"), output[-4000:].decode(errors="replace")
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return "timed out", ""
+
+    def _copy(self, target: Path) -> None:
+        """Copy what git would commit, with compiled files that are believed only for the very source they are of."""
+        listed = subprocess.run(
+            ["git", "ls-files", "-coz", "--exclude-standard"], cwd=self.root, check=True, capture_output=True
+        )
+        for name in filter(None, listed.stdout.decode().split("\0")):
+            if (self.root / name).is_file():
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self.root / name, target / name)
+        for root in ROOTS:
+            if (target / root).is_dir():
+                compileall.compile_dir(target / root, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+
+def _count(score: Score, mutant: Mutant, result: WorkResult) -> None:
+    if result.test_outcome is TestOutcome.SURVIVED:
+        score.endings[mutant.id] = "survived"
+        score.survivors.append(result.diff or mutant.file)
+    else:
+        score.endings[mutant.id] = "timed out" if result.output == "timeout" else "killed"
+
+
+__all__ = ["Checkout", "Equivalent", "NothingShown", "Score"]
