@@ -367,9 +367,7 @@ _COLLEAGUES = Statement(
     "SELECT id, beat, lease_seconds, buried_at_seconds IS NOT NULL FROM settlemark_worker"
     " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
 )
-_GHOSTS = Statement(
-    "SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL ORDER BY id"
-)
+_GHOSTS = Statement("SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL")
 _HAUNT = Statement(
     "UPDATE settlemark_worker SET buried_at_seconds = {clock} WHERE namespace = :namespace AND id = :worker"
 )
@@ -439,11 +437,9 @@ _ALL_EFFECTS = Statement(
 _BY_KEY = Statement(
     sa.select(t.transactions)
     .join(t.effects, _theirs)
-    .where(_here, _e.namespace == sa.bindparam("b_namespace"), _e.key == sa.bindparam("b_key"))
+    .where(_e.namespace == sa.bindparam("b_namespace"), _e.key == sa.bindparam("b_key"))
 )
-_UNRESOLVED = Statement(
-    sa.select(t.transactions).join(t.effects, _theirs).where(_here, _left).distinct().order_by(*_age)
-)
+_UNRESOLVED = Statement(sa.select(t.transactions).join(t.effects, _theirs).where(_here, _left).order_by(*_age))
 _UNRESOLVED_EFFECTS = Statement(
     sa.select(t.effects)
     .where(_e.namespace == sa.bindparam("b_namespace"), _left)
@@ -464,7 +460,7 @@ _UNFINISHED_EFFECTS = Statement(
 )
 _has_outcome = _e.outcome == sa.bindparam("b_outcome")
 _OPEN_WITH = Statement(
-    sa.select(t.transactions).join(t.effects, _theirs).where(_here, _open, _has_outcome).distinct().order_by(*_age)
+    sa.select(t.transactions).join(t.effects, _theirs).where(_here, _open, _has_outcome).order_by(*_age)
 )
 _EFFECTS_OPEN_WITH = Statement(
     sa.select(t.effects)

@@ -177,7 +177,7 @@ _EFFECTS = Statement(
     )
     .join(t.transactions, _theirs)
     .where(
-        _HERE, _e.namespace == sa.bindparam("namespace"), _ALL_RUNS,
+        _e.namespace == sa.bindparam("namespace"), _ALL_RUNS,
         sa.tuple_(_e.name, _e.attempt, _e.position)
         > sa.tuple_(sa.bindparam("name"), sa.bindparam("attempt"), sa.bindparam("position")),
         sa.tuple_(_e.name, _e.attempt) <= sa.tuple_(sa.bindparam("last_name"), sa.bindparam("last_attempt")),

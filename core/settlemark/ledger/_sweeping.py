@@ -77,7 +77,7 @@ class Sweeping:
         return {"namespace": self._namespace, "name": name, "attempt": attempt}
 
 
-_LEFT = f"(e.tag IS NOT NULL AND e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"
+_LEFT = f"(e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"  # not true of no tag
 _KEPT = f"({_LEFT} OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
 _THEIRS = "e.namespace = t.namespace AND e.name = t.name AND e.attempt = t.attempt"
 _WINDOW = "max(e.window_seconds)"

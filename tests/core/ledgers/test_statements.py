@@ -1,0 +1,122 @@
+"""The store contract of a SQL ledger's statements; that every statement is in it; and that it misses no clause."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.ledgers.contract import PROMISES
+from tests.core.ledgers.statements import all_statements, changes, heard, said_wrongly
+from tests.core.ledgers.twins import Store, Twins
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def store(request, tmp_path_factory):
+    if request.param == "sqlite":
+        store = Store(f"sqlite:///{tmp_path_factory.mktemp('twins') / 'ledger.db'}")
+    else:
+        store = Store(request.getfixturevalue("postgres").create_database())
+    yield store
+    store.close()
+
+
+def play(promise, store):
+    twins = Twins(store)
+    try:
+        promise(twins)
+    finally:
+        twins.close()
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__.replace("_", " "))
+def test_beside_a_twin_namespace_with_the_same_names(store, promise):
+    play(promise, store)
+
+
+@pytest.fixture(scope="module")
+def senders(store):
+    """By the text of each statement that is sent: the promises that send it."""
+    found = {}
+    for promise in PROMISES:
+        with heard() as sent:
+            play(promise, store)
+        for text in sent:
+            found.setdefault(text, []).append(promise)
+    return found
+
+
+ELSEWHERE = {
+    "_schema: INSERT INTO": "sent by Core, once, when a namespace is first opened",
+    "_shared._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
+}
+"""Statements that not every store's promises send, and why."""
+
+RANGE = "what is pruned has settled: it makes the other condition a range of an index"
+PARTIAL = "the condition beside it says so too: it lets the store use an index of such rows alone"
+GROUPED = "each effect is put to its own attempt: what is seen is the order within one, and an index gives this one"
+USED = "a content that nobody names is there no more: it bounds how many are looked at"
+EQUAL = {
+    ("_blobs._DROP", "without digest IN"): USED,
+    ("_blobs._DROP", "without namespace = :namespace (again"): USED,
+    ("_blobs._DROP", "without name ="): USED,
+    ("_blobs._DROP", "without attempt ="): USED,
+    ("_book._LAST", "without LIMIT 1"): "only the first row is taken: it spares the others",
+    ("_book._UNFINISHED", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
+    ("_book._OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
+    ("_book._EFFECTS_OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
+    ("_book._page_of(open)", "without forget_at_seconds IS NULL"): RANGE,
+    ("_book._page_of(open)", "without settled_at_seconds IS NULL"): "what is open has not settled: a range of an index",
+    ("_book._left_of", "without tag IS NOT NULL"): PARTIAL,
+    ("_book._left_of(committed) dealt", "without dealt_at_seconds IS NOT NULL"): PARTIAL,
+    ("_sweeping._OLD", "without t.settled_at_seconds >= :settled"): "the place says so too: a range of an index",
+    ("_sweeping._COUNT_OLD", "with :keys >= longest"): "where they are as long either may be taken",
+} | {
+    (f"_book.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
+    for name in ("_ALL_EFFECTS", "_UNRESOLVED_EFFECTS", "_EFFECTS_OF_RUN", "_EFFECTS_SINCE", "_UNFINISHED_EFFECTS",
+                 "_EFFECTS_OPEN_WITH")
+    for column in ("name", "attempt")
+}  # fmt: skip
+"""What may be wrong with a statement, and nobody could notice: by how its name, and what is wrong, begin."""
+
+
+def is_equal(name, what):
+    return any(name.startswith(known) and what.startswith(wrong) for known, wrong in EQUAL)
+
+
+def fails(store, promise, text, wrong):
+    with said_wrongly(text, wrong):
+        try:
+            play(promise, store)
+        except (Exception, pytest.fail.Exception) as error:
+            if "syntax" in str(error):
+                raise
+            return True
+    return False
+
+
+def unnoticed(store, senders, text):
+    """Return what may be wrong with a statement so that every promise is kept."""
+    found = changes(text)
+    return [c.what for c in found if not any(fails(store, promise, text, c.text) for promise in senders.get(text, ()))]
+
+
+def test_every_statement_of_the_ledger_is_sent_by_a_promise_and_no_other_is(senders):
+    known = all_statements()
+    unsent = [name for name, text in known.items() if changes(text) and text not in senders]
+    assert [name for name in unsent if not name.startswith(tuple(ELSEWHERE))] == []
+    pages = ("SELECT namespace , name , attempt", "SELECT key FROM settlemark_effect AS e")
+    assert [text for text in senders if text not in known.values() and not text.startswith(pages)] == []
+
+
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("name", all_statements())
+def test_whatever_clause_of_a_statement_is_wrong_a_promise_is_broken(store, senders, name):
+    if name.startswith(tuple(ELSEWHERE)) and all_statements()[name] not in senders:
+        return
+    left = unnoticed(store, senders, all_statements()[name])
+    assert [what for what in left if not is_equal(name, what)] == []
+
+
+def test_each_clause_that_nobody_could_miss_is_still_there():
+    """What is listed as equal stands in a statement, or the list would excuse another some day."""
+    written = {(name, change.what) for name, text in all_statements().items() for change in changes(text)}
+    for known, wrong in EQUAL:
+        assert [one for one in written if one[0].startswith(known) and one[1].startswith(wrong)] != [], (known, wrong)
