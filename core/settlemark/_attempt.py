@@ -31,6 +31,7 @@ from settlemark.ledger._contract import (
     RecordedTransaction,
     StateChange,
     TransactionRow,
+    Waited,
 )
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from settlemark._splitting import Splinter
 
 log = logging.getLogger("settlemark")
+
+WAITS = 8
+"""How many of its waits the record of a transaction has."""
 
 OnFailure = Literal["abort", "retry", "continue", "ask"]
 Hook = Callable[[Any], Any]
@@ -67,10 +71,11 @@ class Attempt:
     """
 
     __slots__ = (
-        "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "effects", "entering", "expected",
-        "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure", "overdue", "park",
-        "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run", "since",
-        "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait", "waiters", "worker", "written",
+        "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "decided_at", "effects", "entering",
+        "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure",
+        "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
+        "sealed_at", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait",
+        "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -121,6 +126,9 @@ class Attempt:
         self.splinters: list[Splinter] = []
         self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
         self.told_waiting = False
+        self.waited: dict[tuple[str, str], Waited] = {}  # for whom and on what, the latest last
+        self.sealed_at: float | None = None  # on the store's clock, as `decided_at`: when its commit was decided
+        self.decided_at: float | None = None
         self.patient = True  # it stands in line where others lost a race
         self.concluding = False
         self.waiters: list[Ticket] = []
@@ -470,7 +478,28 @@ class Attempt:
         said = txn.detail.get("cause") or txn.detail.get("verdict")
         if txn.reason is not None and said:
             reason = f"{reason}: {said}"
-        return StateChange(self.name, self.number, txn.state, txn.epoch, reason, at)
+        return StateChange(
+            self.name, self.number, txn.state, txn.epoch, reason, at, self.sealed_at, self.decided_at,
+            tuple(self.waited.values()),
+        )  # fmt: skip
+
+    def waits_for(self, holder: str, scope: str, since: float) -> None:
+        """Note that it waits for another: since the first time, when it has waited for that one there before."""
+        earlier = self.waited.pop((holder, scope), None)
+        self.waited[holder, scope] = Waited(holder, scope, since if earlier is None else earlier.since)
+        while len(self.waited) > WAITS:
+            del self.waited[next(iter(self.waited))]
+
+    def waits_no_more(self, holder: str, scope: str, until: float) -> None:
+        """Note that a wait is over."""
+        waited = self.waited.get((holder, scope))
+        if waited is not None:
+            self.waited[holder, scope] = waited._replace(until=until)
+
+    def take_times(self, recorded: RecordedTransaction) -> None:
+        """Take over when it was sealed and decided, and for whom it waited, where another process had it before."""
+        self.sealed_at, self.decided_at = recorded.sealed_at, recorded.decided_at
+        self.waited = {(waited.holder, waited.scope): waited for waited in recorded.waits}
 
     def outcome(self, effect: Effect, at: float) -> OutcomeChange:
         """Return the change that records what is known of an effect."""

@@ -354,6 +354,7 @@ class Driver(Aging, Approving, Rewinding):
                 if winner.in_flight():
                     return False  # a call slipped in
                 protocol.seal(winner.live, hooked=bool(winner.hooks or self._live_reads(winner)))
+                self._note_sealed(winner, book)
             for attempt in lost:
                 protocol.abort(attempt.live, Reason.ABANDONED, **attempt.cause({"cause": cause}))
             for attempt in (*lost, *([] if winner is None else [winner])):

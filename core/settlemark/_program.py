@@ -227,6 +227,9 @@ class Programs(Telling):
             WaitTimeout: the deadline passed, and whom it waits for had not changed all the while.
         """
         since = 0.0 if self.observer is None else self._monotonic()
+        rival, scope = blocked.holder.name, blocked.scope.text
+        if blocked.holder is not attempt.txn:  # else it is one of its own calls
+            attempt.waits_for(rival, scope, self.ledger.time())
         attempt.told_waiting = attempt.told_waiting or attempt.written
         self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
@@ -242,6 +245,7 @@ class Programs(Telling):
                     first, moves = self._moved(attempt, blocked, deadline, whom, again=True)
         finally:
             self.waiting.pop(ticket, None)
+            attempt.waits_no_more(rival, scope, self.ledger.time())
             self._tell_waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
             if not woken:
                 with self.local as protocol:

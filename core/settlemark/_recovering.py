@@ -310,6 +310,9 @@ class Recovering(Gating, Settling):
         if recorded is None or recorded.row.attempt != txn.attempt:
             return attempt
         attempt.written = True
+        attempt.take_times(recorded)
+        if txn.state is State.SEALED and attempt.sealed_at is None:
+            attempt.sealed_at = float(txn.moved)
         for found in recorded.effects:
             effect = revive(found, self._declaration(found.row.tool, found.row.version))
             effect.calls = [c for c in txn.calls.values() if c.place == effect.position and c.admitted]

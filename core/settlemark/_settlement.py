@@ -817,7 +817,7 @@ class Settlement(Operators):
         from settlemark._show import left_over
 
         page = _page(last, since, run, None)
-        found = [
+        return [
             Residue(
                 recorded.row.name,
                 recorded.row.attempt,
@@ -833,7 +833,6 @@ class Settlement(Operators):
             )
             for recorded, effect in left_over(self.ledger.read(lambda book: book.left(page, dealt=dealt)), dealt=dealt)
         ]
-        return found if last is None else found[-last:]
 
     def transactions(
         self,

@@ -116,6 +116,7 @@ class Settling(Orphaning, Splitting):
                 return "later"  # a call slipped in between
             if not sealed:
                 protocol.seal(txn, hooked=unseen)
+                self._note_sealed(attempt, book)
             if unseen and not examined:
                 blocked = protocol.waits_for(txn)
             else:
@@ -161,10 +162,17 @@ class Settling(Orphaning, Splitting):
     def _record_decision(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> None:
         """Write the decision in the step that takes it; with nothing to let leave, it is finished in that step too."""
         unknown = self._unknown(attempt, book)
+        attempt.decided_at = self.ledger.time()
+        book.otherwise(partial(setattr, attempt, "decided_at", None))
         attempt.put(book, [*unknown, attempt.state_change(self._clock())])
         if not self._to_leave(attempt):
             protocol.finish(txn)
             attempt.put(book, [attempt.state_change(self._clock())])
+
+    def _note_sealed(self, attempt: Attempt, book: Book) -> None:
+        """Note when a transaction is sealed, within the step that does it: what is written next of it says so."""
+        attempt.sealed_at = self.ledger.time()
+        book.otherwise(partial(setattr, attempt, "sealed_at", None))
 
     @staticmethod
     def _to_leave(attempt: Attempt) -> list[Effect]:

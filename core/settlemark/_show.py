@@ -50,6 +50,8 @@ _BECAME = {
     Outcome.DROPPED: "never left",
 }
 _LONG, _TAIL = 60, 12
+SHOWN_SECONDS = 0.05
+"""For how long a transaction has to have waited for people to be told."""
 _WAITING, _HOLDING = "waiting for ", ", which holds "
 
 
@@ -83,7 +85,7 @@ def left_account(transactions: Sequence[RecordedTransaction]) -> str:
     lines: list[str] = []
     for recorded in transactions:
         for number, effect in issued(recorded):
-            if _is_left(effect):
+            if _is_left(recorded, effect):
                 lines.append(f"{_name(recorded)}, call {number}: {_line(effect)}")
                 lines.append(f"  key: {effect.row.key}")
     return joined(lines) or NOTHING_LEFT
@@ -106,12 +108,14 @@ def left_over(
     """
     for recorded in transactions:
         for _, effect in issued(recorded):
-            if effect.dealt_at is not None if dealt else _is_left(effect):
+            if _is_left(recorded, effect, dealt=dealt):
                 yield recorded, effect
 
 
-def _is_left(effect: RecordedEffect) -> bool:
-    return effect.tag not in (None, Tag.CLEAN) and effect.dealt_at is None
+def _is_left(recorded: RecordedTransaction, effect: RecordedEffect, *, dealt: bool = False) -> bool:
+    if recorded.listed is not None and effect.row.key not in recorded.listed:
+        return False
+    return effect.dealt_at is not None if dealt else effect.tag not in (None, Tag.CLEAN) and effect.dealt_at is None
 
 
 # ---- sentences
@@ -125,6 +129,8 @@ def _paragraph(recorded: RecordedTransaction) -> str:
             rationale = effect.row.rationale
             lines.append(f"  because: {_one_line(rationale)}")
         lines.append(f"  {number}. {_line(effect)}")
+    if (waited := waited_for(recorded)) and recorded.state in FINISHED:
+        lines.append(f"  it waited {waited}")
     return joined(lines)
 
 
@@ -252,6 +258,21 @@ def waits(recorded: RecordedTransaction) -> tuple[str, str] | None:
     return short(holder), scope
 
 
+def waited_for(recorded: RecordedTransaction) -> str:
+    """Return in plain words for how long a transaction waited for others, and for whom last; nothing for no time."""
+    seconds = _waited(recorded)
+    if not seconds:
+        return ""
+    last, before = recorded.waits[-1], len(recorded.waits) - 1
+    others = f", and for {before} before it" if before else ""
+    return f"{seconds} for {short(last.holder)}, which held {last.scope}{others}"
+
+
+def _waited(recorded: RecordedTransaction) -> str:
+    seconds = sum(waited.until - waited.since for waited in recorded.waits if waited.until is not None)
+    return "" if seconds < SHOWN_SECONDS else f"{seconds:.1f} s"
+
+
 # ---- values
 
 
@@ -261,7 +282,8 @@ def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
     return {
         "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
         "reason": recorded.reason, "epoch": recorded.epoch, "ordinal": row.ordinal, "owner": row.owner,
-        "opened_at": row.at, "settled_at": recorded.settled_at,
+        "opened_at": row.at, "sealed_at": recorded.sealed_at, "decided_at": recorded.decided_at,
+        "settled_at": recorded.settled_at, "waits": [waited._asdict() for waited in recorded.waits],
         "effects": [effect_values(effect) for _, effect in issued(recorded)],
     }  # fmt: skip
 
@@ -333,7 +355,7 @@ def dealt_table(transactions: Sequence[RecordedTransaction]) -> Table:
 
 
 def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
-    table = new_table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "why")
+    table = new_table("Transactions", "transaction", "run", "state", "effects", "opened (UTC)", "took", "waited", "why")
     for recorded in transactions:
         state = "waiting" if recorded.state is State.SEALED and waits(recorded) is not None else recorded.state
         settled = recorded.settled_at if recorded.state in FINISHED else None
@@ -341,7 +363,8 @@ def _transactions_table(transactions: Sequence[RecordedTransaction]) -> Table:
         opened = datetime.fromtimestamp(recorded.row.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         undone = recorded.state in (State.ABORTED, State.ABORTING)
         reason = why(recorded) if undone else _standing_because(recorded)
-        add_row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took, reason)
+        add_row(table, _name(recorded), recorded.row.run, state, str(len(recorded.effects)), opened, took,
+                _waited(recorded), reason)  # fmt: skip
     return table
 
 

@@ -315,7 +315,8 @@ def test_the_values_hold_every_field_with_payloads_decoded():
 
     assert values == {
         "name": "trip-42", "attempt": 1, "run": "trip-42", "state": "committed", "reason": None, "epoch": 7,
-        "ordinal": "", "owner": "worker", "opened_at": 1.0, "settled_at": 2.0,
+        "ordinal": "", "owner": "worker", "opened_at": 1.0, "sealed_at": None, "decided_at": None,
+        "settled_at": 2.0, "waits": [],
         "effects": [{
             "position": 0, "tool": "reserve", "class": "reversible", "scope": "room:/Ada", "held": False,
             "key": "trip-42#1/0", "call_id": None, "rationale": None, "arguments": {}, "outcome": "confirmed",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -14,31 +15,24 @@ import typer
 
 from settlemark import _codec
 from settlemark._commands._options import LedgerName, Namespace, reading, since_when
-from settlemark._commands._show import Last, WithState
+from settlemark._commands._show import Last, OfRun, Since, WithState
 from settlemark._errors import LedgerError
 from settlemark._private import private
 from settlemark._terminal import fail, json_line
 
 if TYPE_CHECKING:
-    from settlemark.ledger._contract import Ledger, Page
-    from settlemark.ledger._looking import Place
+    from settlemark.ledger._contract import Ledger, Page, RecordedTransaction
+    from settlemark.ledger._wire import Row, Statement, Values
 
 BATCH = 500
-BEHIND_ALL = (1 << 31) - 1  # a position behind all that a transaction has
+_BEFORE_ALL = -1  # a position before all that a transaction has
 
 
 def export(
     ledger: LedgerName = None,
     *,
-    run: Annotated[str | None, typer.Option(help="Only what belongs to this run.", show_default=False)] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN",
-            help="Only transactions begun or settled since: 2026-11-30, 2026-11-30T12:00Z, or 90m, 12h, 7d ago.",
-            show_default=False,
-        ),
-    ] = None,
+    run: OfRun = None,
+    since: Since = None,
     last: Last = None,
     state: WithState = None,
     output: Annotated[
@@ -57,13 +51,14 @@ def export(
     """Print the record as JSON Lines: one line for each decision (a transaction) and for each of its effects.
 
     Lines of decisions have: line="decision", transaction, attempt, run, state, reason, epoch, ordinal, owner,
-    opened_at, settled_at. Lines of effects, behind their decision's in issuance order, have: line="effect",
-    transaction, attempt, run, position, key, tool, class, scope, held, call_id, fingerprint (of the arguments),
-    version, outcome, tag, intended_at, settled_at. Times are seconds since 1970. Arguments, results and texts
-    that people or models wrote are left out: settlemark show --json has them.
+    opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines of effects, behind their
+    decision's in issuance order, have: line="effect", transaction, attempt, run, position, key, tool, class, scope,
+    held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at. Times are seconds
+    since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
 
-    It is ordered by transaction and attempt, and read in batches: what changes meanwhile may be told either way.
-    With --last or --state no more of the store is read than is printed, and --since goes by when a transaction began.
+    The oldest come first, and it is read in batches: what changes meanwhile may be told either way. No more of the
+    store is read than is printed, and no more than two batches are in memory. To go on from an earlier export, give
+    --since the opened_at of the oldest that had not settled then.
     """
     from settlemark._states import State
     from settlemark.ledger._contract import Page
@@ -74,8 +69,7 @@ def export(
     told = sys.stderr.isatty()
     try:
         with reading(ledger, namespace=namespace) as opened, _written(output) as out:
-            some = (last, state) != (None, None)
-            for line in of_page(opened, page) if some else lines(opened, run=run, since=start or 0.0):
+            for line in lines(opened, page):
                 out.write(json_line(line))
                 counted += 1
                 if told and counted % BATCH == 0:
@@ -104,64 +98,67 @@ def _written(output: Path | None) -> Generator[TextIO]:
         yield file
 
 
-def lines(
-    ledger: Ledger, *, run: str | None = None, since: float = 0.0, batch: int = BATCH
-) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a ledger that was opened to be read; at most two batches are in memory.
+def lines(ledger: Ledger, page: Page, *, batch: int = BATCH) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a page of a ledger that was opened to be read, the oldest first, in bounded memory.
+
+    No more of the store is read than is told.
 
     Raises:
         LedgerError: it cannot be read.
     """
-    from settlemark.ledger._looking import decisions, looking
+    from settlemark.ledger._book import transaction_in
+    from settlemark.ledger._looking import looking
+    from settlemark.ledger._pages import oldest
 
-    after: Place = ("", 0)
-    while found := looking(ledger, partial(decisions, after=after, run=run, since=since, most=batch)):
-        places = {tuple(row[:2]) for row in found}
-        last = tuple(found[-1][:2])
-        # What comes between two of these belongs to one that was not asked for, or has just begun.
-        theirs = (e for e in _effects(ledger, after=after, to=last, run=run, batch=batch) if tuple(e[:2]) in places)
-        effect = next(theirs, None)
-        for row in found:
-            yield _decision(row)
-            while effect is not None and effect[:2] == row[:2]:
-                yield _effect(row[2], effect)
-                effect = next(theirs, None)
-        after = last
+    def ask(statement: Statement, values: Values) -> list[Row]:
+        return looking(ledger, lambda look: look.rows(statement, values))
+
+    rows = oldest(ask, page, batch)
+    while some := [transaction_in(row) for row in islice(rows, batch)]:
+        yield from _with_effects(ledger, deque(some), batch)
 
 
-def of_page(ledger: Ledger, page: Page) -> Iterator[dict[str, Any]]:
-    """Yield the lines of one page of the record, in the order of `lines`; no more of the store is read than that.
+def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: int) -> Iterator[dict[str, Any]]:
+    """Yield the lines of decisions, and of their effects, of which no more than a batch are in memory."""
+    from settlemark.ledger._looking import Look, effects, looking
 
-    Raises:
-        LedgerError: it cannot be read.
-    """
-    from settlemark.ledger._looking import decisions, looking
+    position = _BEFORE_ALL  # of the first one's effects: behind which one to go on
 
-    places = ledger.read(lambda book: [(found.row.name, found.row.attempt) for found in book.recent(page)])
-    for name, attempt in sorted(places):
-        before: Place = (name, attempt - 1)
-        for row in looking(ledger, partial(decisions, after=before, run=None, since=0.0, most=1)):
-            yield _decision(row)
-            effects = _effects(ledger, after=before, to=(name, attempt), run=None, batch=BATCH)
-            yield from (_effect(row[2], effect) for effect in effects)
+    def some(look: Look) -> list[tuple[RecordedTransaction, list[Row]]]:
+        found: list[tuple[RecordedTransaction, list[Row]]] = []
+        room, after = batch, position
+        for each in decisions:
+            theirs = effects(look, name=each.row.name, attempt=each.row.attempt, position=after, most=room)
+            found.append((each, theirs))
+            room, after = room - len(theirs), _BEFORE_ALL
+            if room <= 0:
+                break
+        return found
+
+    while decisions:
+        found = looking(ledger, some)
+        whole = sum(len(theirs) for _, theirs in found) < batch  # else the last one may have more
+        for number, (each, theirs) in enumerate(found):
+            if number or position == _BEFORE_ALL:
+                yield _decision(each)
+            yield from (_effect(each.row.run, effect) for effect in theirs)
+            if whole or number < len(found) - 1:
+                decisions.popleft()
+                position = _BEFORE_ALL
+            elif theirs:
+                position = theirs[-1][2]
 
 
-def _effects(ledger: Ledger, *, after: Place, to: Place, run: str | None, batch: int) -> Iterator[Any]:
-    from settlemark.ledger._looking import effects, looking
-
-    place: Place = (*after, BEHIND_ALL)
-    while found := looking(ledger, partial(effects, after=place, to=to, run=run, most=batch)):
-        yield from found
-        place = tuple(found[-1][:3])
-
-
-def _decision(row: Any) -> dict[str, Any]:
-    name, attempt, run, state, reason, epoch, ordinal, owner, opened, settled = row
+def _decision(recorded: RecordedTransaction) -> dict[str, Any]:
+    row, reason = recorded.row, recorded.reason
     return {
-        "line": "decision", "transaction": name, "attempt": attempt, "run": run, "state": state,
+        "line": "decision", "transaction": row.name, "attempt": row.attempt, "run": row.run,
+        "state": recorded.state.value,
         # Behind the kind of reason stands what somebody's exception said.
-        "reason": None if reason is None else reason.partition(": ")[0], "epoch": epoch, "ordinal": ordinal,
-        "owner": owner, "opened_at": opened, "settled_at": settled,
+        "reason": None if reason is None else reason.partition(": ")[0], "epoch": recorded.epoch,
+        "ordinal": row.ordinal, "owner": row.owner, "opened_at": row.at, "sealed_at": recorded.sealed_at,
+        "decided_at": recorded.decided_at, "settled_at": recorded.settled_at,
+        "waits": [waited._asdict() for waited in recorded.waits],
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def show(
         say(f"\nThese are the last {ON_A_TERMINAL}: --last 100, --since 7d, --run or --state shows others.")
 
 
-_ENDED: dict[str, object] = {"state_since": None, "waits": [], "approvals": []}
+_ENDED: dict[str, object] = {"state_since": None, "approvals": []}
 
 
 def _times(
@@ -116,7 +116,14 @@ def _times(
         return {}
     stand, _ = seen(ledger, namespace, _waiting.standing)
     told = {(one.transaction, one.attempt): one.values() for one in stand}
-    return {which: {name: values[name] for name in _ENDED} for which, values in told.items()}
+    over = {(r.row.name, r.row.attempt): [w._asdict() for w in r.waits if w.until is not None] for r in found}
+    return {
+        which: {
+            **{name: values[name] for name in _ENDED},
+            "waits": [*over.get(which, ()), *({**waits, "until": None} for waits in values["waits"])],
+        }
+        for which, values in told.items()
+    }
 
 
 def residue(

@@ -16,6 +16,7 @@ from settlemark.ledger._contract import (
     RecordedTransaction,
     StateChange,
     TransactionRow,
+    Waited,
 )
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._memory import MemoryLedger
@@ -72,5 +73,6 @@ __all__ = [
     "RecordedTransaction",
     "StateChange",
     "TransactionRow",
+    "Waited",
     "open_ledger",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,11 +29,13 @@ from settlemark.ledger._contract import (
     Said,
     StateChange,
     TransactionRow,
+    Waited,
     age_of,
 )
 from settlemark.ledger._gate import gated
 from settlemark.ledger._lease import Row as Worker
 from settlemark.ledger._lease import Watch
+from settlemark.ledger._pages import COLUMNS, DEALT, LEFT, left_of, newest
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
 from settlemark.ledger._wire import Row, Statement, Values, Wire
@@ -190,7 +192,7 @@ class SqlBook:
         rows = self._wire.query(_LAST, here)
         if not rows:
             return None
-        recorded = _transaction(rows[0])
+        recorded = transaction_in(rows[0])
         found = self._wire.query(_EFFECTS, {**here, "b_attempt": recorded.row.attempt})
         recorded.effects = [self._effect(row) for row in found]
         return recorded
@@ -205,7 +207,7 @@ class SqlBook:
         rows = self._wire.query(_BY_KEY, here)
         if not rows:
             return None
-        recorded = _transaction(rows[0])
+        recorded = transaction_in(rows[0])
         theirs = {**here, "b_name": recorded.row.name, "b_attempt": recorded.row.attempt}
         recorded.effects = [self._effect(row) for row in self._wire.query(_EFFECTS, theirs)]
         return recorded
@@ -226,24 +228,26 @@ class SqlBook:
 
     def recent(self, page: Page) -> list[RecordedTransaction]:
         """Return the recorded attempts of a page, oldest first; no more of the store is read than that."""
-        statement, values = _page_of(page)
-        found = [_transaction(row) for row in self._wire.query(statement, {"namespace": self._namespace, **values})]
-        found.reverse()
+        found = [transaction_in(row) for row in reversed(newest(self._ask, page))]
         for recorded in found:
             recorded.effects = self._effects_of(recorded.row.name, recorded.row.attempt)
         return found
 
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
         """Return attempts with effects that somebody has to look at, or has dealt with; a page counts these."""
-        statement, values = _left_of(page, dealt=dealt)
-        keys = [str(key) for (key,) in self._wire.query(statement, {"namespace": self._namespace, **values})]
-        found: dict[tuple[str, int], RecordedTransaction] = {}
-        for key in reversed(keys):
-            whole = self.find(key)
-            if whole is None:
-                continue
-            found.setdefault((whole.row.name, whole.row.attempt), whole)
-        return sorted(found.values(), key=age_of)
+        keys: dict[tuple[str, int], set[str]] = {}
+        for key, name, attempt in self._ask(*left_of(page, DEALT if dealt else LEFT)):
+            keys.setdefault((name, attempt), set()).add(key)
+        found: list[RecordedTransaction] = []
+        for (name, attempt), listed in keys.items():
+            here = {"b_namespace": self._namespace, "b_name": name, "b_attempt": attempt}
+            recorded = transaction_in(self._wire.query(_ATTEMPT, here)[0])
+            recorded.effects, recorded.listed = self._effects_of(name, attempt), frozenset(listed)
+            found.append(recorded)
+        return sorted(found, key=age_of)
+
+    def _ask(self, statement: Statement, values: Values) -> list[Row]:
+        return self._wire.query(statement, {"namespace": self._namespace, **values})
 
     def _effects_of(self, name: str, attempt: int) -> list[RecordedEffect]:
         here = {"b_namespace": self._namespace, "b_name": name, "b_attempt": attempt}
@@ -261,7 +265,7 @@ class SqlBook:
         here = {"b_namespace": self._namespace, **which}
         found: dict[tuple[str, int], RecordedTransaction] = {}
         for row in self._wire.query(transactions, here):
-            recorded = _transaction(row)
+            recorded = transaction_in(row)
             found[recorded.row.name, recorded.row.attempt] = recorded
         for row in self._wire.query(effects, here):
             effect = self._effect(row)
@@ -272,7 +276,7 @@ class SqlBook:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
             handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path, sender,
-            said, said_by, said_at, dealt_at,
+            said, said_by, said_at, dealt_at, _,
         ) = row  # fmt: skip
 
         def read(text: str | None, field: Field) -> str | None:
@@ -385,7 +389,23 @@ _UPDATE_TRANSACTION = Statement(
         epoch=sa.bindparam("b_epoch"),
         reason=sa.bindparam("b_reason"),
         settled_at_seconds=sa.bindparam("b_at"),
+        sealed_at_seconds=sa.func.coalesce(
+            sa.bindparam("b_sealed", type_=sa.Float()), t.transactions.c.sealed_at_seconds
+        ),
+        decided_at_seconds=sa.func.coalesce(
+            sa.bindparam("b_decided", type_=sa.Float()), t.transactions.c.decided_at_seconds
+        ),
+        waits=sa.func.coalesce(sa.bindparam("b_waits", type_=sa.Text()), t.transactions.c.waits),
     )
+)
+_run_of_it = (
+    sa.select(t.transactions.c.run)
+    .where(
+        t.transactions.c.namespace == t.effects.c.namespace,
+        t.transactions.c.name == t.effects.c.name,
+        t.transactions.c.attempt == t.effects.c.attempt,
+    )
+    .scalar_subquery()
 )
 _UPDATE_EFFECT = Statement(
     sa.update(t.effects)
@@ -398,6 +418,7 @@ _UPDATE_EFFECT = Statement(
         note=sa.bindparam("b_note"),
         settled_at_seconds=sa.bindparam("b_at"),
         dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it anew
+        run=sa.case((sa.bindparam("b_left") == sa.literal_column("1"), _run_of_it), else_=t.effects.c.run),
     )
 )
 _SAY = Statement(
@@ -406,8 +427,12 @@ _SAY = Statement(
 )
 _IN_ORDER = (_INSERT_TRANSACTION, _INSERT_EFFECT, _INSERT_FENCE, _UPDATE_EFFECT, _UPDATE_TRANSACTION)
 _LAST = Statement(
-    f"SELECT {', '.join(column.name for column in t.transactions.columns)} FROM settlemark_transaction"  # noqa: S608 - our names
+    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
     " WHERE namespace = :b_namespace AND name = :b_name ORDER BY attempt DESC LIMIT 1"
+)
+_ATTEMPT = Statement(
+    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
+    " WHERE namespace = :b_namespace AND name = :b_name AND attempt = :b_attempt"
 )
 _EFFECTS = Statement(
     sa.select(t.effects)
@@ -470,61 +495,12 @@ _EFFECTS_OPEN_WITH = Statement(
 )
 
 
-_PAGE_COLUMNS = ", ".join(column.name for column in t.transactions.columns)
-
-
-def _page_of(page: Page) -> tuple[Statement, Values]:
-    """Return the statement for a page of transactions, newest first, by an index for what is asked."""
-    where, values = ["namespace = :namespace"], dict[str, Any]()
-    if page.run is not None:
-        where.append("run = :run")
-        values["run"] = page.run
-    if page.state is not None:
-        where.append(f"state = '{page.state.value}'")
-        if page.state not in FINISHED:
-            where.append("forget_at_seconds IS NULL AND settled_at_seconds IS NULL")
-    if page.since is not None:
-        where.append("opened_at_seconds >= :since")
-        values["since"] = page.since
-    select = f"SELECT {_PAGE_COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
-    return _paged(select, where, "opened_at_seconds DESC, epoch DESC, attempt DESC", page, values)
-
-
-def _left_of(page: Page, *, dealt: bool) -> tuple[Statement, Values]:
-    """Return the statement for a page of what is left, newest first."""
-    mine = t.DEALT if dealt else t.LEFT
-    order = "dealt_at_seconds" if dealt else "intended_at_seconds"
-    where, values = ["e.namespace = :namespace", str(mine)], dict[str, Any]()
-    if page.run is not None:
-        where.append(
-            "EXISTS (SELECT 1 FROM settlemark_transaction AS t WHERE t.namespace = e.namespace AND t.name = e.name"
-            " AND t.attempt = e.attempt AND t.run = :run)"
-        )
-        values["run"] = page.run
-    if page.since is not None:
-        where.append(f"{order} >= :since")
-        values["since"] = page.since
-    return _paged("SELECT key FROM settlemark_effect AS e", where, f"{order} DESC, key DESC", page, values)
-
-
-@cache
-def _statement(text: str) -> Statement:
-    return Statement(text)
-
-
-def _paged(select: str, where: list[str], order: str, page: Page, values: Values) -> tuple[Statement, Values]:
-    most = ""
-    if page.last is not None:
-        most = " LIMIT :last"
-        values = {**values, "last": page.last}
-    return _statement(f"{select} WHERE {' AND '.join(where)} ORDER BY {order}{most}"), values
-
-
 def _transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
     return {
         "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
         "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "reason": None,
         "opened_at_seconds": row.at, "settled_at_seconds": None, "forget_at_seconds": None,
+        "sealed_at_seconds": None, "decided_at_seconds": None, "waits": None,
     }  # fmt: skip
 
 
@@ -533,6 +509,8 @@ def _state_values(namespace: str, change: StateChange) -> dict[str, Any]:
     return {
         "b_namespace": namespace, "b_name": change.name, "b_attempt": change.attempt, "b_state": change.state.value,
         "b_epoch": change.epoch, "b_reason": change.reason, "b_at": change.at if finished else None,
+        "b_sealed": change.sealed_at, "b_decided": change.decided_at,
+        "b_waits": json.dumps(change.waits) if change.waits else None,
     }  # fmt: skip
 
 
@@ -544,7 +522,7 @@ def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "handlers": row.handlers, "version": row.version, "outcome": row.outcome.value, "intended_at_seconds": row.at,
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
         "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path, "sender": None,
-        "said": None, "said_by": None, "said_at_seconds": None, "dealt_at_seconds": None,
+        "said": None, "said_by": None, "said_at_seconds": None, "dealt_at_seconds": None, "run": None,
     }  # fmt: skip
 
 
@@ -552,13 +530,22 @@ def _outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
     return {
         "b_namespace": namespace, "b_key": change.key, "b_outcome": change.outcome.value, "b_result": change.result,
         "b_error": change.error, "b_tag": change.tag and change.tag.value, "b_note": change.note, "b_at": change.at,
+        "b_left": int(change.tag not in (None, Tag.CLEAN)),
     }  # fmt: skip
 
 
-def _transaction(row: Row) -> RecordedTransaction:
-    _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _ = row
+def transaction_in(row: Row) -> RecordedTransaction:
+    """Return what a row of all columns says of a transaction: without its effects."""
+    _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _, sealed, decided, waits = row
     begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
-    return RecordedTransaction(begun, begun.state, epoch, reason, settled)
+    return RecordedTransaction(
+        begun, begun.state, epoch, reason, settled, sealed_at=sealed, decided_at=decided, waits=_waits_in(waits)
+    )
 
 
-__all__ = ["SqlBook"]
+def _waits_in(text: str | None) -> tuple[Waited, ...]:
+    """Return the waits that a column has."""
+    return () if text is None else tuple(Waited(*each) for each in json.loads(text))
+
+
+__all__ = ["SqlBook", "transaction_in"]

@@ -44,8 +44,24 @@ class TransactionRow(NamedTuple):
     at: float
 
 
+class Waited(NamedTuple):
+    """A wait of a transaction: for whom, on what, since when and until when, in seconds on the store's clock.
+
+    `until` is None while it lasts, and where its process ended meanwhile.
+    """
+
+    holder: str
+    scope: str
+    since: float
+    until: float | None = None
+
+
 class StateChange(NamedTuple):
-    """A transaction's attempt reached another state."""
+    """A transaction's attempt reached another state.
+
+    `sealed_at` and `decided_at` are when it was sealed and when its commit was decided, on the store's clock, and
+    `waits` for whom it waited. What is not given here stays on record as it is.
+    """
 
     name: str
     attempt: int
@@ -53,6 +69,9 @@ class StateChange(NamedTuple):
     epoch: int
     reason: str | None
     at: float
+    sealed_at: float | None = None
+    decided_at: float | None = None
+    waits: tuple[Waited, ...] = ()
 
 
 class EffectRow(NamedTuple):
@@ -170,6 +189,14 @@ class RecordedTransaction:
     reason: str | None = None
     settled_at: float | None = None
     effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
+    sealed_at: float | None = None
+    """When nothing could be added to it any more, on the store's clock; None: that was never so."""
+    decided_at: float | None = None
+    """When its commit was decided, on the store's clock; None: it never was."""
+    waits: tuple[Waited, ...] = ()
+    """For whom it waited, the latest last; of many the last few."""
+    listed: frozenset[str] | None = None
+    """On a page of what is left: the keys of its effects that are on it; else None."""
 
 
 def age_of(recorded: RecordedTransaction) -> tuple[float, int, int]:

@@ -52,6 +52,9 @@ def _gated(change: Change, plainly: bool) -> Change:
         _counted(change.attempt, _INTEGER)
         _counted(change.epoch, _BIG)
         _timed(change.at)
+        for told in (change.sealed_at, change.decided_at):
+            if told is not None:
+                _timed(told)
         reason = change.reason if change.reason is None else prose(change.reason, SHORT if plainly else CAUSE)
         return change if reason is change.reason else change._replace(reason=reason)
     if isinstance(change, EffectRow):

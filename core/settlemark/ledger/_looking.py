@@ -13,16 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-import sqlalchemy as sa
-
 from settlemark._image import load
 from settlemark._journal import replay
 from settlemark._protocol import Protocol
-from settlemark.ledger import _tables as t
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Ledger
 from settlemark.ledger._payloads import Payloads
-from settlemark.ledger._wire import Row, Statement, saying, wire_to
+from settlemark.ledger._wire import Row, Statement, Values, saying, wire_to
 from settlemark.ledger._workers import is_gone
 
 T = TypeVar("T")
@@ -79,6 +76,10 @@ class Look:
         _, names = statement.said(self._wire.dialect)
         given = {**self._here, **values}
         return self._wire.query(statement, {name: given[name] for name in names})
+
+    def rows(self, statement: Statement, values: Values) -> list[Row]:
+        """Return the rows of a statement that names `:namespace` beside these values."""
+        return self._wire.query(statement, {**self._here, **values})
 
     def replica(self) -> Protocol:
         """Return the protocol as the store has it: a copy, to be looked at."""
@@ -146,58 +147,19 @@ def looking(ledger: Ledger, query: Callable[[Look], T]) -> T:
     return ledger.read(at_one_moment)
 
 
-# ---- the record in batches, in the order of its primary key: what is exported is never all in memory
+# ---- the record in batches: what is exported is never all in memory
 
-Place = tuple[Any, ...]
-_d, _e = t.transactions.c, t.effects.c
-_HERE = _d.namespace == sa.bindparam("namespace")
-_ALL_RUNS = sa.or_(sa.cast(sa.bindparam("run"), sa.Text).is_(None), _d.run == sa.bindparam("run"))
-_theirs = sa.and_(_e.namespace == _d.namespace, _e.name == _d.name, _e.attempt == _d.attempt)
-_LATER = sa.or_(
-    _d.opened_at_seconds >= sa.bindparam("since"),
-    _d.settled_at_seconds >= sa.bindparam("since"),
-    sa.exists().where(_theirs, _e.settled_at_seconds >= sa.bindparam("since")),  # resolved since, by somebody
+_EFFECTS = saying(
+    "SELECT name, attempt, position, key, tool, kind, scopes, held, call_id, fingerprint, version, outcome, tag,"
+    " intended_at_seconds, settled_at_seconds FROM settlemark_effect WHERE namespace = :namespace AND name = :name"
+    " AND attempt = :attempt AND position > :position ORDER BY position LIMIT :most"
 )
-_DECISIONS = Statement(
-    sa.select(
-        _d.name, _d.attempt, _d.run, _d.state, _d.reason, _d.epoch, _d.ordinal, _d.owner, _d.opened_at_seconds,
-        _d.settled_at_seconds,
-    )
-    .where(
-        _HERE, _ALL_RUNS, _LATER,
-        sa.tuple_(_d.name, _d.attempt) > sa.tuple_(sa.bindparam("name"), sa.bindparam("attempt")),
-    )
-    .order_by(_d.name, _d.attempt)
-    .suffix_with(sa.text("LIMIT :most"))
-)  # fmt: skip
-_EFFECTS = Statement(
-    sa.select(
-        _e.name, _e.attempt, _e.position, _e.key, _e.tool, _e.kind, _e.scopes, _e.held, _e.call_id, _e.fingerprint,
-        _e.version, _e.outcome, _e.tag, _e.intended_at_seconds, _e.settled_at_seconds,
-    )
-    .join(t.transactions, _theirs)
-    .where(
-        _e.namespace == sa.bindparam("namespace"), _ALL_RUNS,
-        sa.tuple_(_e.name, _e.attempt, _e.position)
-        > sa.tuple_(sa.bindparam("name"), sa.bindparam("attempt"), sa.bindparam("position")),
-        sa.tuple_(_e.name, _e.attempt) <= sa.tuple_(sa.bindparam("last_name"), sa.bindparam("last_attempt")),
-    )
-    .order_by(_e.name, _e.attempt, _e.position)
-    .suffix_with(sa.text("LIMIT :most"))
-)  # fmt: skip
 
 
-def decisions(look: Look, *, after: Place, run: str | None, since: float, most: int) -> list[Row]:
-    """Return the next transactions behind (name, attempt): of one run, begun or settled since then."""
-    name, attempt = after
-    values = {**look._here, "name": name, "attempt": attempt, "run": run, "since": since, "most": most}
-    return look._wire.query(_DECISIONS, values)
+def effects(look: Look, *, name: str, attempt: int, position: int, most: int) -> list[Row]:
+    """Return the next effects of an attempt behind a position, as many as are asked for; no payloads."""
+    values = {"name": name, "attempt": attempt, "position": position, "most": most}
+    return look.rows(_EFFECTS, values)
 
 
-def effects(look: Look, *, after: Place, to: Place, run: str | None, most: int) -> list[Row]:
-    """Return the next effects behind (name, attempt, position), up to those of (name, attempt); no payloads."""
-    values = dict(zip(("name", "attempt", "position", "last_name", "last_attempt"), (*after, *to), strict=True))
-    return look._wire.query(_EFFECTS, {**look._here, **values, "run": run, "most": most})
-
-
-__all__ = ["Look", "Place", "Sizes", "Worker", "decisions", "effects", "look_anyhow", "looking"]
+__all__ = ["Look", "Sizes", "Worker", "effects", "look_anyhow", "looking"]

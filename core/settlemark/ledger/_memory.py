@@ -272,6 +272,9 @@ class MemoryLedger:
         if recorded is None:
             return
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
+        recorded.sealed_at = recorded.sealed_at if change.sealed_at is None else change.sealed_at
+        recorded.decided_at = recorded.decided_at if change.decided_at is None else change.decided_at
+        recorded.waits = change.waits or recorded.waits
         if change.state not in FINISHED:
             return
         recorded.settled_at = change.at
@@ -441,10 +444,11 @@ class MemoryLedger:
                 if at is not None and _is_on(page, recorded, at):
                     found.append((at, effect.row.key, recorded))
         found.sort(key=lambda each: each[:2])
-        pages: dict[tuple[str, int], RecordedTransaction] = {}
-        for _, _, recorded in found if page.last is None else found[-page.last :]:
-            pages.setdefault((recorded.row.name, recorded.row.attempt), recorded)
-        return sorted(pages.values(), key=age_of)
+        keys: dict[tuple[str, int], set[str]] = {}
+        for _, key, recorded in found if page.last is None else found[-page.last :]:
+            keys.setdefault((recorded.row.name, recorded.row.attempt), set()).add(key)
+        pages = [replace(self._transactions[place], listed=frozenset(listed)) for place, listed in keys.items()]
+        return sorted(pages, key=age_of)
 
     def of_run(self, run: str) -> list[RecordedTransaction]:
         """Return every kept attempt of a run, oldest first."""
@@ -474,6 +478,7 @@ def _strip(recorded: RecordedTransaction) -> None:
     """Take the payloads out of a record."""
     if recorded.reason is not None:
         recorded.reason = recorded.reason.partition(": ")[0]
+    recorded.waits = ()
     for effect in recorded.effects:
         row = effect.row
         because = None if row.rationale is None else Outdated.of("rationale", PRUNED_WHY)

@@ -121,7 +121,7 @@ _STRIP_EFFECTS = Statement(
     f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608
 )
 _STRIP = Statement(
-    f"UPDATE settlemark_transaction SET reason = :reason, forget_at_seconds = :until WHERE {_OWN}"  # noqa: S608
+    f"UPDATE settlemark_transaction SET reason = :reason, waits = NULL, forget_at_seconds = :until WHERE {_OWN}"  # noqa: S608
 )
 _FORGET_EFFECTS = Statement(f"DELETE FROM settlemark_effect WHERE {_OWN}")  # noqa: S608
 _FORGET = Statement(f"DELETE FROM settlemark_transaction WHERE {_OWN}")  # noqa: S608

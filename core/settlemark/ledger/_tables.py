@@ -21,7 +21,6 @@ metadata = MetaData()
 
 LEFT = text("tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL")
 DEALT = text("dealt_at_seconds IS NOT NULL")
-UNDONE = text("state = 'aborted'")
 
 # Its rows: "schema", the version of these tables; "salt", under which fingerprints of secrets are made; and "ledger",
 # the id that the keys of its effects carry.
@@ -88,14 +87,15 @@ transactions = Table(
     Column("opened_at_seconds", Float, nullable=False),
     Column("settled_at_seconds", Float),  # NULL while unfinished
     Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too
+    # On the store's clock, as it came to its end; NULL where it did not come to that.
+    Column("sealed_at_seconds", Float),
+    Column("decided_at_seconds", Float),
+    Column("waits", Text),  # JSON: for whom it waited, on what, since and until when
     # What is unfinished, whose payloads are old, whose keys are: each is one range of it.
     Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
-    Index("settlemark_transaction_run", "namespace", "run", "opened_at_seconds"),
-    # The last so many, for people: those that committed are most, and those that did not are a range of their own.
-    Index("settlemark_transaction_opened", "namespace", "opened_at_seconds"),
-    Index(
-        "settlemark_transaction_aborted", "namespace", "opened_at_seconds", sqlite_where=UNDONE, postgresql_where=UNDONE
-    ),
+    # Pages, for people: those in one state, of one run or of all, are a range each, in the order in which it is told.
+    Index("settlemark_transaction_run", "namespace", "run", "state", "opened_at_seconds", "epoch", "attempt"),
+    Index("settlemark_transaction_state", "namespace", "state", "opened_at_seconds", "epoch", "attempt"),
 )
 
 effects = Table(
@@ -132,6 +132,7 @@ effects = Table(
     Column("said_by", String(255)),
     Column("said_at_seconds", Float),
     Column("dealt_at_seconds", Float),  # NULL while what it left is somebody's to look at
+    Column("run", String(512)),  # NULL while it has left nothing: by this what a run left is listed
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],
@@ -151,6 +152,24 @@ effects = Table(
     ),
     Index(
         "settlemark_effect_dealt", "namespace", "dealt_at_seconds", "key", sqlite_where=DEALT, postgresql_where=DEALT
+    ),
+    Index(
+        "settlemark_effect_run_left",
+        "namespace",
+        "run",
+        "intended_at_seconds",
+        "key",
+        sqlite_where=LEFT,
+        postgresql_where=LEFT,
+    ),
+    Index(
+        "settlemark_effect_run_dealt",
+        "namespace",
+        "run",
+        "dealt_at_seconds",
+        "key",
+        sqlite_where=DEALT,
+        postgresql_where=DEALT,
     ),
     sqlite_with_rowid=False,
 )

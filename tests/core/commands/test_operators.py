@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from settlemark import Outcome, Rejected, Retries, UsageError, effect
-from settlemark.ledger._contract import Page
 
 
 class Desk:
@@ -381,52 +380,6 @@ def test_a_page_has_the_last_those_since_of_a_run_and_in_a_state(url, open_settl
     for wrong in ({"last": 0}, {"last": True}, {"since": "x"}, {"state": "gone"}):
         with pytest.raises(UsageError):
             settlement.transactions(**wrong)
-
-
-PAGES = [
-    (Page(last=20), "settlemark_transaction_opened"),
-    (Page(last=20, since=5.0), "settlemark_transaction_opened"),
-    (Page(last=20, run="r"), "settlemark_transaction_run"),
-    (Page(last=20, state=None, run="r", since=5.0), "settlemark_transaction_run"),
-]
-
-
-@pytest.mark.parametrize(("page", "index"), PAGES)
-def test_a_page_is_a_range_of_an_index_and_is_not_sorted(tmp_path, open_settlement, page, index):
-    from settlemark.ledger._book import _page_of
-
-    plan = planned(tmp_path, open_settlement, *_page_of(page))
-
-    assert index in plan
-    assert "SCAN settlemark" not in plan
-
-
-def test_a_page_of_what_is_left_is_a_range_of_an_index_of_its_own(tmp_path, open_settlement):
-    from settlemark._states import State
-    from settlemark.ledger._book import _left_of, _page_of
-
-    left = planned(tmp_path, open_settlement, *_left_of(Page(last=20), dealt=False))
-    dealt = planned(tmp_path, open_settlement, *_left_of(Page(last=20), dealt=True))
-    undone = planned(tmp_path, open_settlement, *_page_of(Page(last=20, state=State.ABORTED)))
-
-    assert "settlemark_effect_left" in left
-    assert "settlemark_effect_dealt" in dealt
-    assert "settlemark_transaction_aborted" in undone
-    assert "TEMP B-TREE" not in left + dealt
-
-
-def planned(tmp_path, open_settlement, statement, values):
-    """Return how SQLite would run a statement."""
-    import sqlite3
-
-    from sqlalchemy.dialects import sqlite
-
-    open_settlement(f"sqlite:///{tmp_path / 'plan.db'}").transactions()
-    text, names = statement.said(sqlite.dialect())
-    given = {"namespace": "default", **values}
-    with sqlite3.connect(tmp_path / "plan.db") as store:
-        rows = store.execute(f"EXPLAIN QUERY PLAN {text}", tuple(given[name] for name in names))
-        return "\n".join(str(row[-1]) for row in rows)
 
 
 def test_a_terminal_is_shown_the_last_20_and_told_how_to_see_others(shared, open_settlement, desk, run, monkeypatch):

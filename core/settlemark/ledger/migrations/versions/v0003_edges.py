@@ -23,22 +23,32 @@ def upgrade() -> None:
     _watch_beats()
     for column in (
         sa.Column("said", sa.Text), sa.Column("said_by", sa.String(255)), sa.Column("said_at_seconds", sa.Float),
-        sa.Column("dealt_at_seconds", sa.Float),
+        sa.Column("dealt_at_seconds", sa.Float), sa.Column("run", sa.String(512)),
     ):  # fmt: skip
         op.add_column("settlemark_effect", column)
+    for name, kind in (("sealed_at_seconds", sa.Float), ("decided_at_seconds", sa.Float), ("waits", sa.Text)):
+        op.add_column("settlemark_transaction", sa.Column(name, kind))
     op.drop_index("settlemark_transaction_run", "settlemark_transaction")
-    op.create_index("settlemark_transaction_run", "settlemark_transaction", ["namespace", "run", "opened_at_seconds"])
-    op.create_index("settlemark_transaction_opened", "settlemark_transaction", ["namespace", "opened_at_seconds"])
-    for table, name, columns, where in (
-        ("transaction", "aborted", ["namespace", "opened_at_seconds"], "state = 'aborted'"),
-        ("effect", "left", ["namespace", "intended_at_seconds", "key"],
-         "tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL"),
-        ("effect", "dealt", ["namespace", "dealt_at_seconds", "key"], "dealt_at_seconds IS NOT NULL"),
-    ):  # fmt: skip
+    order = ["opened_at_seconds", "epoch", "attempt"]
+    op.create_index("settlemark_transaction_run", "settlemark_transaction", ["namespace", "run", "state", *order])
+    op.create_index("settlemark_transaction_state", "settlemark_transaction", ["namespace", "state", *order])
+    op.execute(
+        "UPDATE settlemark_effect SET run = (SELECT run FROM settlemark_transaction AS t WHERE t.namespace ="
+        " settlemark_effect.namespace AND t.name = settlemark_effect.name AND t.attempt = settlemark_effect.attempt)"
+        " WHERE tag IS NOT NULL AND tag <> 'clean'"
+    )
+    left, dealt = "tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL", "dealt_at_seconds IS NOT NULL"
+    for name, columns, where in (
+        ("left", ["intended_at_seconds", "key"], left),
+        ("dealt", ["dealt_at_seconds", "key"], dealt),
+        ("run_left", ["run", "intended_at_seconds", "key"], left),
+        ("run_dealt", ["run", "dealt_at_seconds", "key"], dealt),
+    ):
         some = sa.text(where)
         op.create_index(
-            f"settlemark_{table}_{name}", f"settlemark_{table}", columns, sqlite_where=some, postgresql_where=some
-        )
+            f"settlemark_effect_{name}", "settlemark_effect", ["namespace", *columns],
+            sqlite_where=some, postgresql_where=some,
+        )  # fmt: skip
     op.execute("UPDATE settlemark_meta SET value = '3' WHERE key = 'schema'")
 
 
