@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from tests.core.crashes.programs import PATIENCE, Beside, Boom, Play, Program
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.tools import tools
@@ -16,6 +19,7 @@ from tests.core.workers.world import Desk
 from settlemark import State, Tag, WaitTimeout, effect
 from settlemark._recovering import HANDLER_GRACE
 from settlemark._runners import run_sync
+from settlemark.ledger._wire import SqliteWire
 from settlemark.testing._child import die, in_child
 
 LETTERS = ("a", "b", "c", "d")
@@ -214,6 +218,57 @@ def test_undos_go_on_in_their_order_and_at_most_one_is_asked_for_twice(case, und
         undos = [("undo", cell) for cell in "cba"]
         assert done == [("write", "a"), ("write", "b"), ("write", "c"), *undos[:undone], *twice, *undos[undone:]]
         assert judged(settlement, desk, deaths=1) == []
+
+
+def book_and_fail(settlement, known):
+    with settlement.transaction("trip") as tx:
+        tx.call(known["add"], cell="a")
+        tx.call(known["wire"], cell="b")
+        raise Boom
+
+
+def test_that_it_aborts_is_on_record_before_anything_of_it_is_undone(case, still):
+    killed(case, book_and_fail, after=2)  # within its undo
+    engine = sa.create_engine(case.url)
+    with engine.connect() as looker:
+        found = looker.execute(sa.text("SELECT state, reason FROM settlemark_transaction WHERE name = 'trip'"))
+        assert [tuple(row) for row in found] == [("aborting", "failed: Boom")]
+    engine.dispose()
+    settlement, desk = case.open(keep_open=PATIENCE)
+    with settlement, closing(desk):
+        report = settlement.recover()
+        assert (report.kept, report.undone) == ([], ["trip"])
+        done = [(verb, cell) for verb, cell, *_ in desk.log()]
+        assert done == [("write", "a"), ("undo", "a"), ("repeated undo", "a")]
+        assert judged(settlement, desk) == []
+
+
+def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_undone(file, tmp_path, still, monkeypatch):
+    synced = tmp_path / "synced"
+    synced.mkdir()
+    ledger = Path(file.url.removeprefix("sqlite:///"))
+
+    def commit(wire):
+        committed(wire)
+        if wire._synchronous:  # else it is lost with the power
+            for part in ledger.parent.glob(f"{ledger.name}*"):
+                shutil.copyfile(part, synced / part.name)
+
+    committed = SqliteWire.commit
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteWire, "commit", commit)
+        killed(file, book_and_fail, after=2)
+    (synced / f"{ledger.name}-shm").unlink(missing_ok=True)
+    settlement, desk = Case(f"sqlite:///{synced / ledger.name}", file.desk).open(keep_open=PATIENCE)
+    with settlement, closing(desk):
+        with settlement.transaction("trip") as tx:
+            tx.call(tools(desk)["add"], cell="a")
+            tx.call(tools(desk)["wire"], cell="b")
+        assert (tx.attempt, tx.state, desk.cells()) == (2, State.COMMITTED, {"a": 1})
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
+            ("write", "a"), ("undo", "a"), ("repeated undo", "a"), ("write", "a"), ("letter", "b"),
+        ]  # fmt: skip
+        assert judged(settlement, desk) == []
 
 
 # ---- what was open

@@ -34,24 +34,38 @@ POINTS = (
 )
 
 
+LOOKS = ("before the look at its lease behind the intent", "before the look at its lease ahead of a release")
+
+
 class Point:
-    """Where a worker stops once, until it is told to go on."""
+    """Where a worker stops once, until it is told to go on.
+
+    Attributes:
+        passed: the points to which it has come.
+    """
 
     def __init__(self, name):
         self.name = name
+        self.passed = []
         self.reached, self.go_on = threading.Event(), threading.Event()
 
     def stop(self, name):
+        self.passed.append(name)
         if name == self.name and not self.reached.is_set():
             self.reached.set()
             assert self.go_on.wait(PATIENCE)
 
 
 class Office:
-    """A counterparty with a log of its own: what was done and undone, under which key."""
+    """A counterparty with a log of its own: what was done and undone, under which key.
+
+    Attributes:
+        worker: how far the worker has come that stops.
+    """
 
     def __init__(self):
         self.log = []
+        self.worker = None
 
     def knows(self, verb, key):
         return "done" if (verb, key) in self.log and ("cancel", key) not in self.log else None
@@ -119,7 +133,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         return made
 
     def play(at, *, elsewhere):
-        point = Point(at)
+        point = office.worker = Point(at)
         points.append(point)
         worker = settle(clocks[0], "elsewhere/1/2/3.4" if elsewhere else None)
         _stop_between(worker, point, monkeypatch)
@@ -170,8 +184,8 @@ def silent(shared_url, office, clocks, monkeypatch):
 def _stop_between(worker, point, monkeypatch):
     """Have it stop, too, where no function of the user's is called."""
     driver = worker.driver
-    for name, at in (("_perform", "between the intent and the act"), ("_release", "before a release"),
-                     ("_take_back", "before an undo")):  # fmt: skip
+    for name, at in (("_send", LOOKS[0]), ("_perform", "between the intent and the act"), ("_let_one_leave", LOOKS[1]),
+                     ("_release", "before a release"), ("_take_back", "before an undo")):  # fmt: skip
         original = getattr(driver, name)
 
         def first(*args, original=original, at=at, **options):
@@ -284,6 +298,22 @@ def test_elsewhere_it_is_believed_to_be_dead_after_the_quarantine_and_one_that_i
     silent, office, clocks, at
 ):
     assert comes_back_late(silent, office, clocks[1], at) == []
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in its quarantine", "behind its quarantine"])
+@pytest.mark.parametrize(("at", "stays"), [(LOOKS[0], 0), (LOOKS[1], 1)])
+def test_who_lost_its_lease_before_it_acted_sends_nothing_when_it_comes_back(silent, office, clocks, at, stays, late):
+    observer, back = silent(at, elsewhere=True)
+    if late:
+        watch(observer, clocks[1], QUARANTINE)
+        ask_all(observer)
+    came_to = list(office.worker.passed)
+    clocks[0].advance(LEASE)  # so it knows how long it was away
+    assert back() == ["LeaseLost"]
+    assert office.worker.passed == came_to
+    ask_all(observer)
+    assert (times(office, "book") - times(office, "cancel"), times(office, "mail")) == (stays, stays)
+    assert (untrue(office, observer), observer.residue(), observer.in_doubt()) == ([], [], [])
 
 
 def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(silent, office, clocks):
