@@ -706,7 +706,6 @@ class Protocol:
         narrower: list[Call] = []
         for scope in to:
             hold = self._hold(txn, scope, declared=False)
-            hold.since = min(hold.since, broad.since)
             hold.granted = min(hold.granted or broad.granted, broad.granted)
             hold.last_act = max(hold.last_act, broad.last_act)
             hold.claims += 1

@@ -166,6 +166,16 @@ def test_a_hold_taken_after_the_claim_does_not_wound(stage):
     assert older.position > younger.position
 
 
+def test_what_a_claimant_does_again_where_it_was_before_wounds_it_by_nobody_who_came_between(stage):
+    toucher, claimant = stage.begin("toucher"), stage.begin("claimant")
+    stage.write(claimant, "room:/Ada")
+    stage.protocol.declare(toucher, [Scope.parse("room:/Ada/1")])
+    stage.write(claimant, "room:/Ada")
+    _, holder = stage.ask(toucher, "room:/Ada/1", Mode.EAGER)
+    assert (holder, claimant.state) == (claimant, State.OPEN)
+    assert toucher.position > claimant.position
+
+
 def test_a_sealed_younger_is_wounded_too(stage):
     older = stage.begin("older", "room:/Ada")
     younger = stage.begin("younger")
@@ -238,6 +248,23 @@ def test_a_restamp_moves_a_sealed_follower(stage):
     stage.read(claimant, "lamp:/1")
     assert claimant.position < follower.position
     assert stage.protocol.decide(follower).holder is claimant
+
+
+def test_a_restamp_takes_along_what_is_being_undone_and_comes_back_so_that_its_retry_stands_behind(stage):
+    claimant, aborting = stage.begin("claimant"), stage.begin("aborting", retry=True)
+    stage.write(claimant, "room:/Ada")
+    stage.hold(aborting, "room:/Ada")
+    undone = stage.write(aborting, "lamp:/2")
+    stage.protocol.abort(aborting, Reason.STALE)
+    writer = stage.begin("writer")
+    stage.write(writer, "lamp:/1")
+    stage.commit(writer)
+    stage.read(claimant, "lamp:/1")
+    stage.undo(aborting, undone)
+    again = aborting.successor
+    assert claimant.position < again.position
+    stage.commit(claimant)  # it waits for nobody
+    assert stage.ask(again, "room:/Ada", Mode.EAGER)[1] is None
 
 
 def test_what_is_being_undone_for_good_stays_where_it_is(stage):

@@ -285,6 +285,28 @@ def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_until_the_
     assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
 
 
+def test_ctrl_c_between_a_release_and_its_record_leaves_on_record_that_it_left_and_what_did_not(
+    settlement, world, tools, in_step, recorded
+):
+    interrupts = [ctrl_c]
+
+    def interrupt():
+        if interrupts and threading.current_thread() is threading.main_thread():
+            interrupts.pop()()
+
+    in_step(settlement, says_it_left, interrupt)
+    with pytest.raises(KeyboardInterrupt), settlement.transaction("trip") as tx:
+        tx.call(tools.send, to="a")
+        tx.call(tools.send, to="b")
+        settlement.transactions()  # nothing is queued: the record is made in this thread
+    assert (world.log, tx.state) == ([("send", "a", "hello")], State.COMMITTED)
+    assert recorded(settlement, "trip") == [
+        ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
+    ]
+    assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/1", Tag.PARTIAL_COMMIT)]
+    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+
+
 def test_an_outcome_nobody_knows_is_residue_when_its_transaction_commits_all_the_same(
     url, open_settlement, tools, recorded
 ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from settlemark import (
@@ -17,6 +19,9 @@ from settlemark import (
     effect,
 )
 from settlemark._states import State
+
+
+PATIENCE = 20
 
 
 class Boom(Exception):
@@ -265,6 +270,34 @@ def test_an_async_hook_is_asked_too(settlement, world, tools):
     with pytest.raises(Vetoed, match="never"), settlement.transaction("trip", before_commit=[never]) as tx:
         tx.call(tools.send, to="ada")
     assert world.log == []
+
+
+def test_a_hook_that_was_asked_before_a_wait_is_asked_again_behind_it(settlement, world, tools, someone_waits):
+    opening = settlement.transaction("older")
+    older = opening.__enter__()
+    seen, told = [], []
+
+    def is_empty(footprint):
+        if not seen:
+            older.call(tools.put, cell="c", value=2)  # which goes first
+        seen.append(world.cells.get("c"))
+        return seen[-1] is None
+
+    def commit():
+        try:
+            with settlement.transaction("younger", before_commit=is_empty) as tx:
+                tx.call(tools.put, cell="c", value=1)
+        except Vetoed as error:
+            told.append(error.hook)
+
+    waits = someone_waits(settlement)
+    younger = threading.Thread(target=commit)
+    younger.start()
+    assert waits.wait(PATIENCE)
+    opening.__exit__(None, None, None)
+    younger.join(PATIENCE)
+    assert (seen, told) == ([None, 2], ["is_empty"])
+    assert (world.log, settlement.protocol.live, settlement.residue()) == ([("put", "c", 2)], {}, [])
 
 
 def test_a_hook_sees_the_whole_footprint(settlement, tools):

@@ -116,6 +116,18 @@ def test_a_keyed_call_that_stays_silent_is_in_doubt_after_its_tries(open_settlem
     assert counterparty.log == [("a", "trip#1/0")] * 2
 
 
+def test_that_a_later_try_failed_says_nothing_of_an_earlier_one_that_may_have_happened(
+    url, open_settlement, counterparty, recorded
+):
+    settlement = open_settlement(url, retries=Retries(tries=2, first=0))
+    counterparty.lose = [TimeoutError(), Boom("closed")]
+    with pytest.raises(InDoubt, match="the outcome of act on thing:/a is unknown"), settlement.transaction("t") as tx:
+        tx.call(tool(counterparty, "idempotent"), what="a")
+    assert counterparty.log == [("a", "t#1/0")] * 2
+    assert recorded(settlement, "t") == [("aborted", [("act", "unknown", "unresolved")])]
+    assert [(r.key, r.tag) for r in settlement.residue()] == [("t#1/0", Tag.UNRESOLVED)]
+
+
 def test_a_tool_that_raises_after_its_effect_is_known_to_have_acted_when_it_can_be_asked(settlement, counterparty):
     counterparty.lose = [Boom("bad answer")]
     act = tool(counterparty, probe=lambda key: counterparty.done.get(key))
