@@ -192,6 +192,15 @@ def test_a_truth_that_comes_before_the_end_is_the_outcome_of_the_call(settlement
     assert desk.acts == ["book a"]
 
 
+def test_who_asks_again_is_told_of_a_doubt_while_its_transaction_is_still_open(settlement, desk):
+    settlement.driver.on_doubt = lambda: doubts.append([d.key for d in settlement.in_doubt()])
+    doubts, desk.lose, desk.blind = [], [TimeoutError()], 3
+    with settlement.transaction("trip") as tx:
+        with pytest.raises(InDoubt):
+            tx.call(desk.tool(probe=desk.status), room="a")
+        assert doubts == [["trip#1/0"]]
+
+
 def test_a_truth_that_comes_before_an_abort_is_undone_with_it(settlement, desk, later, recorded):
     desk.lose, desk.blind = [TimeoutError()], 3
     with pytest.raises(Boom), settlement.transaction("trip") as tx:

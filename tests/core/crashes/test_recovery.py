@@ -115,6 +115,28 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
         assert judged(settlement, desk) == []
 
 
+def waits_behind_work_that_began_later(settlement, known):
+    """Leave one sealed behind a hold, and work under that hold which began when it was there."""
+    waits = Play(Program("", ()), settlement, None).watch_waiting()
+    hold = settlement.hold("cell:/a", name="night").__enter__()
+    younger = settlement.transaction("younger").__enter__()
+    younger.call(known["put"], cell="a")
+    hold.transaction("work").__enter__().call(known["add"], cell="b")
+    Beside(younger.commit).start()
+    assert waits.wait(PATIENCE)
+    die()
+
+
+def test_what_is_left_is_ended_in_its_order_so_that_nothing_waits_for_what_is_ended_behind_it(case, still):
+    killed(case, waits_behind_work_that_began_later)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        report = settlement.recover(keep_open=0)
+        assert (report.undone, report.committed, report.waiting) == (["work", "night"], ["younger"], [])
+        assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "b"), ("undo", "b"), ("write", "a")]
+        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
+
+
 def test_what_was_sealed_waits_on_while_the_one_before_it_is_kept(file, still):
     killed(file, waits_behind)
     settlement, desk = file.open(keep_open=PATIENCE)
@@ -465,3 +487,25 @@ def test_a_tool_that_is_not_declared_yet_is_told_of_after_a_grace_and_goes_on_wh
         assert (report.committed, report.stuck) == (["trip"], {})
         assert letters(desk) == [("letter", "a"), ("letter", "b"), ("letter", "c")]
         assert settlement.residue() == []
+
+
+def leave_what_nobody_could_undo(settlement, known):
+    @effect("opaque", scope="cell:/{cell}")
+    def hire_of_an_older_program(cell):
+        return cell
+
+    tx = settlement.transaction("trip").__enter__()
+    tx.call(hire_of_an_older_program, cell="a")
+    tx.call(known["wire"], cell="b")
+    settlement.transactions()  # its outcome is on record
+    die()
+
+
+def test_a_tool_that_is_not_declared_any_more_and_could_undo_nothing_is_not_waited_for(case, still):
+    killed(case, leave_what_nobody_could_undo)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        report = settlement.recover(keep_open=0)
+        assert (report.undone, report.left, report.stuck) == (["trip"], ["trip"], {})
+        assert (letters(desk), ends(settlement), settlement.protocol.live) == ([], {"trip": State.ABORTED}, {})
+        assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
