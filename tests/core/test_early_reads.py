@@ -97,6 +97,21 @@ def test_what_it_saw_executed_does_not_make_it_stale_and_what_came_behind_does(s
         late.commit()
 
 
+def test_what_is_held_on_what_it_saw_and_leaves_behind_its_read_makes_it_stale(settlement, world, put):
+    @effect("staged", scope="cell:/{cell}")
+    def stage(cell, value):
+        world[cell] = value
+
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(put, "x", 1)
+    writer.tx.call(stage, "x", 2)
+    assert reader.tx.read("cell:/x", look(world, "x")) == 1
+    writer.commit()
+    assert world["x"] == 2
+    with pytest.raises(Stale, match="cell:/x changed after it was read"):
+        reader.commit()
+
+
 def test_it_commits_behind_whose_work_it_saw(settlement, world, put, mail):
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     writer.tx.call(put, "x", 1)

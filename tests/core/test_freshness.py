@@ -288,6 +288,28 @@ def test_what_was_read_anew_or_by_another_run_does_not_count(settlement, tools, 
     assert world.rooms == {"a", "b", "c"}
 
 
+def test_what_reads_several_places_is_read_anew_when_all_of_them_are(settlement, tools, world, shop):
+    @effect("read", may_touch=("price:/Ada", "price:/Bee"), live=lambda: shop.version)
+    def compare():
+        return shop.price
+
+    with settlement.transaction("trip/1") as tx:
+        tx.call(compare)
+    shop.reprice(12)
+    with pytest.raises(Stale, match="price:/Ada changed, from outside"), settlement.transaction("trip/2") as tx:
+        tx.read("price:/Ada")
+        tx.call(tools.book, room="a")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    with settlement.transaction("trip/3") as tx:
+        tx.call(compare)
+    shop.reprice(14)
+    with settlement.transaction("trip/4") as tx:
+        tx.read("price:/Ada")
+        tx.read("price:/Bee")
+        tx.call(tools.book, room="b")
+    assert world.rooms == {"b"}
+
+
 # ---- expiry
 
 

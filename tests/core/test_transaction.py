@@ -20,7 +20,6 @@ from settlemark import (
 )
 from settlemark._states import State
 
-
 PATIENCE = 20
 
 

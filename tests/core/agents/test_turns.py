@@ -12,6 +12,7 @@ from settlemark._effect import Outcome
 from settlemark._runners import run_async, run_sync
 from settlemark._states import Reason
 from settlemark.agents import AgentRun, Call
+from settlemark.testing import VirtualClock
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "2"})
 
@@ -122,8 +123,9 @@ async def test_a_call_that_never_comes_is_given_up_when_nobody_has_moved_for_as_
 
 
 async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(office):
-    with office.settlement(wait=0.02) as settlement:
-        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, LOOK, BOOK))
+    clock = VirtualClock()
+    with office.settlement(monotonic=clock.monotonic) as settlement:
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, LOOK, BOOK, MAIL))
         looked, go = asyncio.Event(), asyncio.Event()
 
         async def look():
@@ -131,14 +133,17 @@ async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(offic
             await go.wait()
             return "seen"
 
-        reading = asyncio.create_task(run_async(turn.perform(0, look)))
+        reading = asyncio.create_task(run_async(turn.perform(0, look, waits=False)))
         await looked.wait()
-        for _ in range(20):  # as often as a waiting call would look
-            turn._look()
+        clock.advance(2 * settlement.patience)
+        turn._look()  # as a waiting call does
         assert turn._absent == set()
-        booking = asyncio.create_task(run_async(turn.perform(1, lambda: office.book("1"))))
         go.set()
-        assert await asyncio.wait_for(asyncio.gather(reading, booking), 20) == ["seen", "book 1"]
+        assert await asyncio.wait_for(reading, 20) == "seen"
+        assert await run_async(turn.perform(1, lambda: office.book("1"), waits=False)) == "book 1"
+        clock.advance(settlement.patience)
+        turn._look()
+        assert turn._absent == {2}
 
 
 async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by_what_it_did_then(office, settlement):
