@@ -66,13 +66,11 @@ class Keeping(Adapter):
     # ---- orders
 
     def _order(self, tool: str, about: str, arguments: Mapping[str, Any]) -> Order:
-        return Order.of(self._prefix + tool, repr(about), arguments, self.settlement)
+        return Order.of(self._prefix + tool, repr(about), arguments)
 
     def _order_theirs(self, about: str) -> Order:
         """Return the order that a function of the user's own carries out."""
-        return Order.of(
-            tool_running(self._standing_for) or "a function", repr(about), {"about": about}, self.settlement
-        )
+        return Order.of(tool_running(self._standing_for) or "a function", repr(about), {"about": about})
 
     def _waits(self) -> bool:
         """Whether the running call acts at the commit, so that its check has to look at what is there now.

@@ -5,22 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from settlemark import _codec
 from settlemark._current import current_call
 from settlemark._effect import Effect
 from settlemark._errors import KeyConflict
 from settlemark._scope import Scope
-from settlemark._settlement import Settlement
 
 DAY = 86_400.0
-_forgetful: WeakKeyDictionary[Settlement, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,6 @@ class Order:
         tool, about: the tool's name, and what it acts on, for people.
         key, mark: the call's key, and the name of what is kept under it.
         digest: of the arguments: under one key there are no others.
-        ledger: which one knows the key, see `ledger_of`.
         alone: nobody will undo it or ask about it.
         keeps: what was there before is to be kept, since it may be undone.
         scopes: what the call has claimed, None when it is part of no transaction.
@@ -42,13 +37,12 @@ class Order:
     key: str
     mark: str
     digest: str
-    ledger: str
     alone: bool
     keeps: bool
     scopes: tuple[Scope, ...] | None
 
     @classmethod
-    def of(cls, tool: str, about: str, arguments: Mapping[str, Any], settlement: Settlement | None) -> Order:
+    def of(cls, tool: str, about: str, arguments: Mapping[str, Any]) -> Order:
         """Return the order that the running call of a tool gives, or a fresh one when it is called bare.
 
         A tool that calls this one, as a part of its own work, is another call: its key is not for this.
@@ -56,7 +50,7 @@ class Order:
         call, effect = current_call(), _running(tool)
         key = uuid.uuid4().hex if call is None or effect is None else call.key
         return cls(
-            tool, about, key, mark_of(key), digest_of(arguments), ledger_of(settlement),
+            tool, about, key, mark_of(key), digest_of(arguments),
             alone=effect is None,
             keeps=effect is not None and effect.declaration.undo is not None,
             scopes=None if effect is None else effect.scopes,
@@ -90,47 +84,24 @@ class Order:
             )
 
 
-def check_new(key: str, about: str, made_by: str | None, settlement: Settlement | None) -> bool:
-    """Whether what is recorded under the key of a call that is made for the first time is nobody's any more.
+def check_new(key: str, about: str, *, known: bool) -> None:
+    """Return when nothing is on record under the key of a call that is made for the first time.
 
     Args:
         key: the call's.
         about: what it acts on, for people.
-        made_by: what `ledger_of` said when it was recorded; None when nothing is.
-        settlement: of the call.
+        known: whether something is.
 
     Raises:
-        KeyConflict: it is another ledger's.
+        KeyConflict: it is, and that is no call that the ledger knows.
     """
-    if made_by is None:
-        return False
-    if made_by and _is_over(made_by):
-        return True
-    raise KeyConflict(
-        f"nothing was done to {about}: {key} stands for a call here already, made by another ledger; give each ledger"
-        " that acts here a namespace= of its own, pass settlement= to the adapter, or prune what a lost one left",
-        key=key, recorded=made_by, given=ledger_of(settlement),
-    )  # fmt: skip
-
-
-def ledger_of(settlement: Settlement | None) -> str:
-    """Return which ledger in memory keeps a settlement's keys, or "": one that lasts, so that its keys do not recur."""
-    if settlement is None or settlement.url != "memory:":
-        return ""
-    return f"{os.getpid()}:{_forgetful.setdefault(settlement, uuid.uuid4().hex)}"
-
-
-def _is_over(ledger: str) -> bool:
-    pid, _, name = ledger.partition(":")
-    if int(pid) == os.getpid():
-        return name not in _forgetful.values()
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    if known:
+        raise KeyConflict(
+            f"nothing was done to {about}: {key} stands here for a call that this ledger does not know, made by another"
+            " ledger (a copy of this one), or by this one before it was restored from a backup: look at what that call"
+            " did, then take another name for this step",
+            key=key,
+        )
 
 
 def running() -> Effect | None:
@@ -197,7 +168,6 @@ __all__ = [
     "Order",
     "check_new",
     "digest_of",
-    "ledger_of",
     "mark_of",
     "running",
     "to_bytes",

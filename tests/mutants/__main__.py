@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from tests.mutants._mutating import Mutant
@@ -46,16 +47,22 @@ def mutants(
     try:
         with opened(processes) as checkout:
             checkout.check_listed(ROOMS)
-            scores = [
-                _played(checkout, each, checkout.chosen(each, files, sample, seed), errors, again=again)
-                for each, files in _asked(room, changed)
-            ]
+            scores, broken = [], False
+            for each, files in _asked(room, changed):
+                try:
+                    chosen = checkout.chosen(each, files, sample, seed)
+                    scores.append(_played(checkout, each, chosen, errors, again=again))
+                except NothingShown as error:  # the other rooms are shown all the same
+                    broken = True
+                    errors.print(f"[red]{escape(str(error))}[/]")
     except NothingShown as error:
-        errors.print(f"[red]{error}[/]")
+        errors.print(f"[red]{escape(str(error))}[/]")
         raise typer.Exit(2) from None
     _show(scores, Console())
     if json_file is not None:
         json_file.write_text(json.dumps([each.as_json() for each in scores], indent=2) + "\n")
+    if broken:
+        raise typer.Exit(2)
     if any(each.percent is not None and each.percent < each.room.aim for each in scores):
         raise typer.Exit(1)
 

@@ -14,7 +14,7 @@ _PYTEST = (
     "-q",
     "-x",
     "--no-header",
-    "--tb=no",
+    "--tb=line",
     "-p",
     "no:cacheprovider",
     "-p",

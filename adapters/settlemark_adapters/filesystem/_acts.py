@@ -211,7 +211,7 @@ class Acts:
         with self._records.desk(order.mark) as desk:
             if self._recorded(desk, order) is not None:
                 raise StateError(f"{order.tool} on {order.about} has happened: it is not done twice", key=order.key)
-            record = Record(order.tool, order.digest, order.ledger, "theirs", [], True)
+            record = Record(order.tool, order.digest, "theirs", [], True)
             for number, parts in enumerate(changing):
                 record.touched += self._kept_before(desk, parts, "old2" if number else "old")
             desk.save(record)

@@ -29,7 +29,7 @@ class Filesystem(Keeping):
         staged: nothing is written before the commit, and then each file by one rename; reads of the same transaction
             see what it has staged. Else files change at once, and an abort puts them back.
         state: a folder on the same file system for what undoing needs; `.settlemark` in the root by default.
-        keep_days: for how long that is kept; see `prune`. Give each ledger that acts on one root its own `namespace=`.
+        keep_days: for how long that is kept; see `prune`.
 
     Laws: an act happens once under its key, whole or not at all, wherever its process dies. An abort restores bytes,
     mode and time, and removes what it made; what somebody else has changed since stays, and is named. Two spellings
@@ -117,9 +117,7 @@ class Filesystem(Keeping):
         if call is None:
             return
         with self._records.desk(mark_of(call.key)) as desk:
-            found = desk.load()
-            if check_new(call.key, repr(path), None if found is None else found.ledger, self.settlement):
-                desk.clear()
+            check_new(call.key, repr(path), known=desk.load() is not None)
         if self._waits():
             do(self._seen())
 

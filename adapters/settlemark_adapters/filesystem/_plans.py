@@ -64,9 +64,7 @@ class Plans:
                 desk.keep(folder, name, kept, copy=False)
             _write(desk.folder, desk.name("new"), data, None if before is None else (folder, name), append=append)
             after = picture(desk.folder, desk.name("new"), digest=True)
-            record = Record(
-                order.tool, order.digest, order.ledger, "landed", [Touch(parts, before, after, kept)], result
-            )
+            record = Record(order.tool, order.digest, "landed", [Touch(parts, before, after, kept)], result)
             return Plan(record, lambda: _take_place(desk, folder, name, before), (folder,))
 
         return plan
@@ -78,7 +76,7 @@ class Plans:
             View(self._root).make(parts)
             depth = self._root.existing(parts)
             if depth == len(parts):
-                return Plan(Record(order.tool, order.digest, order.ledger, "nothing", [], result), lambda: None)
+                return Plan(Record(order.tool, order.digest, "nothing", [], result), lambda: None)
             folder = stack.enter_context(self._root.entered(parts[:depth]))
             return self._raise_up(order, desk, folder, depth, parts, None, result)
 
@@ -101,7 +99,7 @@ class Plans:
                 if count < len(parts):
                     inner, name = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=inner), parts[count]
                     made.callback(os.close, inner)
-        record = Record(order.tool, order.digest, order.ledger, "landed", touched, result)
+        record = Record(order.tool, order.digest, "landed", touched, result)
         return Plan(record, lambda: _take_place(desk, folder, parts[depth], None), (folder,))
 
     def removing(self, order: Order, parts: Parts, result: Any) -> Planning:
@@ -116,7 +114,7 @@ class Plans:
                 _check_unchanged(folder, parts[-1], before)
                 os.rename(parts[-1], desk.name("old"), src_dir_fd=folder, dst_dir_fd=desk.folder)
 
-            record = Record(order.tool, order.digest, order.ledger, "gone", [Touch(parts, before, None, "old")], result)
+            record = Record(order.tool, order.digest, "gone", [Touch(parts, before, None, "old")], result)
             return Plan(record, land, (folder, desk.folder))
 
         return plan
@@ -140,7 +138,7 @@ class Plans:
                 os.rename(source[-1], target[-1], src_dir_fd=folder, dst_dir_fd=to)
 
             touched = [Touch(source, before, None, kept), Touch(target, None, before)]
-            return Plan(Record(order.tool, order.digest, order.ledger, "moved", touched, result), land, (folder, to))
+            return Plan(Record(order.tool, order.digest, "moved", touched, result), land, (folder, to))
 
         return plan
 

@@ -55,7 +55,7 @@ class Record:
     """What is known of an act.
 
     Attributes:
-        tool, digest, ledger: which call it is, and who knows its key.
+        tool, digest: which call it is.
         how: what shows that it happened: `.new` has landed, `.old` is there, the file has moved, or nothing has to.
             `theirs` is a user's own function, of which that is known when it has returned.
         touched: names in the order in which they change.
@@ -65,7 +65,6 @@ class Record:
 
     tool: str
     digest: str
-    ledger: str
     how: How
     touched: list[Touch]
     result: Any

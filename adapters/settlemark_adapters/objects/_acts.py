@@ -22,7 +22,7 @@ class Record:
     """What is known of an act.
 
     Attributes:
-        tool, digest, ledger: which call it is, and who knows its key.
+        tool, digest: which call it is.
         key: of the object.
         before, after: digests of what it was and becomes, None for nothing.
         kept: what it was is kept.
@@ -33,7 +33,6 @@ class Record:
 
     tool: str
     digest: str
-    ledger: str
     key: str
     before: str | None
     after: str | None
@@ -85,7 +84,7 @@ class Acts:
             if fill is not None:
                 fill(_at(mark, "new"))
             after = None if fill is None else bucket.digest(_at(mark, "new"))
-            made = Record(order.tool, order.digest, order.ledger, key, before, after, kept, result)
+            made = Record(order.tool, order.digest, key, before, after, kept, result)
             if bucket.version(key) != version or (kept and bucket.digest(_at(mark, "old")) != before):
                 raise OSError(
                     f"{key!r} was changed by somebody else meanwhile: {order.tool} was not done; try it again"
@@ -201,9 +200,7 @@ class Acts:
         before = bucket.digest(key)
         if before is not None:
             bucket.copy(key, _at(mark, "old"))
-        record = Record(
-            order.tool, order.digest, order.ledger, key, before, before, before is not None, result=True, theirs=True
-        )
+        record = Record(order.tool, order.digest, key, before, before, before is not None, result=True, theirs=True)
         self._save(mark, record)
         try:
             yield

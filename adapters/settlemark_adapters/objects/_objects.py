@@ -27,8 +27,7 @@ class Objects(Keeping):
         options: for the file system that a URL names: what it needs to log in, say. They are shown nowhere.
         staged: nothing is put before the commit; reads of the same transaction see what it has staged. Else objects
             change at once, and an abort puts back the version before.
-        keep_days: for how long versions and records are kept below `.settlemark/`; see `prune`. Give each ledger that
-            acts on one store its own `namespace=`.
+        keep_days: for how long versions and records are kept below `.settlemark/`; see `prune`.
 
     Laws: an act happens once under its key, whole or not at all. An abort puts back the bytes that were there; what
     somebody else has changed since stays, and is named.
@@ -95,10 +94,7 @@ class Objects(Keeping):
         call = current_call()
         if call is None:
             return
-        mark = mark_of(call.key)
-        found = self._acts.load(mark)
-        if check_new(call.key, repr(path), None if found is None else found.ledger, self.settlement):
-            self._acts.clear(mark)
+        check_new(call.key, repr(path), known=self._acts.load(mark_of(call.key)) is not None)
         if self._waits():
             do(self._seen())
 

@@ -14,7 +14,7 @@ from settlemark._effect import HELD_CLASSES, declaration_of
 from settlemark._scope import Scope, escape
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters._database import Database
-from settlemark_adapters._keyed import check_new, ledger_of
+from settlemark_adapters._keyed import check_new
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._effects import Claim, Done
 from settlemark_adapters.sql._rows import Change, Key, Rows, Verb
@@ -81,7 +81,7 @@ class Acting(Adapter):
     def _claim(self, tool: str, request: Mapping[str, Any]) -> Claim:
         call = current_call()
         step = "" if call is None else call.transaction
-        return Claim(self.key, tool, step, _codec.encode_result(dict(request)), ledger_of(self.settlement))
+        return Claim(self.key, tool, step, _codec.encode_result(dict(request)))
 
     def _changed(self, tool: str, change: Change) -> Row:
         self.rows.check(change)
@@ -113,10 +113,7 @@ class Acting(Adapter):
             return
         self.database.prepare(_effects.metadata)
         with self.database.looking("looking for the key") as connection:
-            made_by = _effects.made_by(connection, self.key)
-        if check_new(self.key, about, made_by, self.settlement):
-            with self._acting("forgetting a ledger that is gone") as connection:
-                _effects.drop(connection, self.key)
+            check_new(self.key, about, known=_effects.is_known(connection, self.key))
 
     def _check(self, tool: str, table: str, key: Key, values: Mapping[str, Any] | None) -> None:
         self._check_new(self.rows.scope(table, key))

@@ -37,7 +37,7 @@ class Sql(Own):
         name: a prefix to the tools' names. effects: declares a tool otherwise; see `Adapter`.
 
     A row's scope is `row:/database/table/key`, where the database is called as it is or as its file, without `.db`. It
-    gets one table more, `settlemark_effects`, in which two ledgers must not use the same names for different steps.
+    gets one table more, `settlemark_effects`.
 
     Not undone: what triggers write into other tables. A change that would spread to other rows (ON DELETE CASCADE) is
     refused. On PostgreSQL the tools for rows run with the time zone UTC.

@@ -22,7 +22,6 @@ effects = sa.Table(
     "settlemark_effects",
     metadata,
     sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("ledger", sa.Text, nullable=False),
     sa.Column("tool", sa.Text, nullable=False),
     sa.Column("step", sa.Text, nullable=False, index=True),
     sa.Column("request", sa.Text, nullable=False),
@@ -42,13 +41,12 @@ class KeyReused(ValueError):
 
 @dataclass(frozen=True)
 class Claim:
-    """Who asks to act: a key, the ledger that knows it, and what for: `request` is the arguments' canonical text."""
+    """Who asks to act: under which key, and what for: `request` is the arguments' canonical text."""
 
     key: str
     tool: str
     step: str = ""
     request: str = ""
-    ledger: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,14 +110,9 @@ def look(connection: sa.Connection, key: str) -> Recorded:
     return Recorded(row.tool, row.request, Done(result, row.table_name, pk, before, after), row.undone)
 
 
-def made_by(connection: sa.Connection, key: str) -> str | None:
-    """Return which ledger claimed a key, as `ledger_of` names it, or None: nobody has."""
-    return connection.execute(sa.select(effects.c.ledger).where(effects.c.key == key)).scalar_one_or_none()
-
-
-def drop(connection: sa.Connection, key: str) -> None:
-    """Forget what was done under a key."""
-    connection.execute(effects.delete().where(effects.c.key == key))
+def is_known(connection: sa.Connection, key: str) -> bool:
+    """Whether somebody has claimed a key."""
+    return connection.execute(sa.select(effects.c.key).where(effects.c.key == key)).first() is not None
 
 
 def keep(connection: sa.Connection, key: str, done: Done) -> None:
@@ -153,6 +146,6 @@ def of_step(connection: sa.Connection, step: str) -> list[Done]:
 
 
 __all__ = [
-    "Claim", "Done", "KeyReused", "Recorded", "check_same", "claim", "drop", "keep", "look", "made_by", "mark_undone",
+    "Claim", "Done", "KeyReused", "Recorded", "check_same", "claim", "is_known", "keep", "look", "mark_undone",
     "metadata", "of_step", "prune",
 ]  # fmt: skip

@@ -276,7 +276,7 @@ def test_a_folder_that_was_there_stays_when_a_function_of_the_users_own_that_mak
     assert (desk.look(), desk.settlement.residue()) == ({"d": "folder"}, [])
 
 
-def test_two_ledgers_that_know_one_key_are_told_apart(root, tmp_path):
+def test_what_is_kept_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(root, tmp_path):
     def write(url, content):
         with Settlement(url) as settlement, settlement.transaction("t") as tx:
             tx.call(Filesystem(root, settlement).append, path="a.txt", content=content)
@@ -288,6 +288,7 @@ def test_two_ledgers_that_know_one_key_are_told_apart(root, tmp_path):
     assert (root / "a.txt").read_text() == "one"
 
 
+@pytest.mark.usefixtures("whole_keys")
 def test_a_ledger_in_memory_begins_anew_in_each_process(root):
     def write():
         with Settlement("memory:") as settlement, settlement.transaction("t") as tx:

@@ -391,7 +391,7 @@ def test_what_a_dead_process_was_writing_is_forgotten_too(tmp_path, settlement):
     assert list((tmp_path / ".settlemark").iterdir()) == []
 
 
-def test_two_ledgers_that_know_one_key_are_told_apart(tmp_path):
+def test_what_is_kept_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(tmp_path):
     (tmp_path / "store").mkdir()
 
     def put(url, content):

@@ -151,7 +151,7 @@ def test_a_key_that_was_used_for_something_else_is_refused_and_nothing_changed(s
     assert [row[0] for row in shop.rows("item")] == [1]
 
 
-def test_two_ledgers_that_know_one_key_are_told_apart(shop, tmp_path, open_sql):
+def test_what_was_done_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(shop, tmp_path, open_sql):
     def insert(url, key):
         with Settlement(url) as settlement, settlement.transaction("t") as tx:
             tx.call(open_sql(shop, settlement).insert, table="item", key=key, values={"name": "lamp"})
@@ -164,6 +164,7 @@ def test_two_ledgers_that_know_one_key_are_told_apart(shop, tmp_path, open_sql):
 
 
 @on_file
+@pytest.mark.usefixtures("whole_keys")
 def test_a_ledger_in_memory_begins_anew_in_each_process(shop, open_sql):
     def insert(key):
         with Settlement("memory:") as settlement, settlement.transaction("t") as tx:
