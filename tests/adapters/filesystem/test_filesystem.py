@@ -11,8 +11,11 @@ from tests.adapters.filesystem.desk import Desk
 from tests.adapters.filesystem.subject import put
 
 from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, Tag, effect
+from settlemark._errors import StateError
 from settlemark.testing._child import in_child
+from settlemark_adapters._keyed import Order, digest_of, mark_of
 from settlemark_adapters.filesystem import Filesystem
+from settlemark_adapters.filesystem._plans import Plans
 from settlemark_adapters.filesystem._records import Desk as Kept
 
 
@@ -396,6 +399,36 @@ def test_two_that_race_for_one_new_folder_both_write(desk, monkeypatch):
     monkeypatch.setattr(os, "rename", overtaken)
     desk.files.write("new/ours.txt", "ours")
     assert sorted(path.name for path in (desk.root / "new").iterdir()) == ["ours.txt", "theirs.txt"]
+
+
+def ordered(tool, about, **arguments):
+    """An order under one key, as the engine gives it to whoever asks again for what it was not told."""
+    return Order(
+        tool, about, "t#1/0", mark_of("t#1/0"), digest_of(arguments), alone=False, keeps=True, scopes=None
+    )  # fmt: skip
+
+
+def test_asked_again_under_its_key_it_answers_as_before_and_does_nothing_again(desk):
+    desk.put("a.txt", "b.txt", content="one")
+    acts, plans = desk.files._acts, Plans(desk.files._root)
+    append, move = ordered("append_file", "a.txt", content=" two"), ordered("move_file", "b.txt")
+    appending = plans.putting(append, ("a.txt",), b" two", {"bytes": 4}, append=True)
+    assert [acts.perform(append, appending) for _ in range(3)] == [{"bytes": 4}] * 3
+    assert desk.text("a.txt") == "one two"
+    with pytest.raises(KeyConflict, match="stands for another call of append_file"):
+        acts.perform(move, plans.moving(move, ("b.txt",), ("c.txt",), "moved"))
+    assert sorted(desk.look()) == ["a.txt", "b.txt"]
+
+
+def test_what_was_undone_is_not_done_again_under_its_key(desk):
+    desk.put("a.txt", content="one")
+    acts, order = desk.files._acts, ordered("append_file", "a.txt")
+    appending = Plans(desk.files._root).putting(order, ("a.txt",), b" two", None, append=True)
+    acts.perform(order, appending)
+    acts.undo(order.mark, order.about)
+    with pytest.raises(StateError, match="was undone: its key is used up"):
+        acts.perform(order, appending)
+    assert desk.text("a.txt") == "one"
 
 
 # ---- what somebody else does between the look and the act

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from tests.adapters.objects.store import in_memory
 
 from settlemark import KeyConflict, PartialCommit, PayloadError, ScopeError, Settlement, Tag
+from settlemark._errors import StateError
 from settlemark.testing._child import die, in_child
+from settlemark_adapters._keyed import Order, mark_of
 from settlemark_adapters.objects import Objects
 
 
@@ -389,6 +391,27 @@ def test_what_a_dead_process_was_writing_is_forgotten_too(tmp_path, settlement):
     (tmp_path / ".settlemark" / "0123.new.part").write_text("half")
     assert (objects.prune(days=0), objects.prune(days=0)) == (1, 0)
     assert list((tmp_path / ".settlemark").iterdir()) == []
+
+
+def test_asked_again_under_its_key_it_answers_as_before_and_does_nothing_again(store):
+    store.put("a")
+    acts, bucket = store.objects._acts, store.objects._bucket
+    order = Order("put_object", "a", "t#1/0", mark_of("t#1/0"), "digest", alone=False, keeps=True, scopes=None)
+    filled = []
+
+    def fill(key):
+        filled.append(key)
+        bucket.write(key, b"after")
+
+    assert acts.put(order, "a", fill, {"bytes": 5}) == {"bytes": 5}
+    store.write("a", "somebody else's")
+    assert acts.put(order, "a", fill, {"bytes": 5}) == {"bytes": 5}
+    assert (len(filled), store.look()) == (1, {"a": "somebody else's"})
+    store.write("a", "after")
+    acts.undo(order.mark, "a")
+    with pytest.raises(StateError, match="was undone: its key is used up"):
+        acts.put(order, "a", fill, {"bytes": 5})
+    assert (len(filled), store.look()) == (1, {"a": "before, a"})
 
 
 def test_what_is_kept_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(tmp_path):
