@@ -27,7 +27,7 @@ from tests.mutants._mutating import Mutant, changed_lines, difference, mutants_o
 from tests.mutants._rooms import ROOTS, Room
 
 Ending = Literal["killed", "timed out", "survived"]
-_PATIENCE = 4
+_PATIENCE, _TOLD = 4, 4000
 
 
 class NothingShown(Exception):
@@ -292,25 +292,29 @@ class Checkout:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(copy / root) for root in ROOTS)}
         for name in ("SETTLEMARK_TESTS", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
-        process = subprocess.Popen(
-            [*room.command, *room.tests],
-            cwd=copy,
-            env=environment | self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        output = b""
-        deadline = time.monotonic() + limit
-        while not self._stopped.is_set() and time.monotonic() < deadline:
-            with suppress(subprocess.TimeoutExpired):
-                output, _ = process.communicate(timeout=0.5)
-                return ("killed" if process.returncode else "survived"), output[-4000:].decode(errors="replace")
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return "timed out", ""
+        # A file and no pipe: what the tests have left running would hold that open.
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                [*room.command, *room.tests],
+                cwd=copy,
+                env=environment | self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            deadline = time.monotonic() + limit
+            while process.poll() is None and not self._stopped.is_set() and time.monotonic() < deadline:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.5)
+            ended = process.poll()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has left running
+            process.wait()
+            if ended is None:
+                return "timed out", ""
+            output.seek(max(0, output.tell() - _TOLD))
+            return ("killed" if ended else "survived"), output.read().decode(errors="replace")
 
     def _copy(self, target: Path) -> None:
         """Copy what git would commit, with compiled files that are believed only for the very source they are of."""

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, opened
+from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, app, opened
 from tests.mutants._mutating import changed_lines, mutants_of
 from tests.mutants._operators import OWN
 from tests.mutants._rooms import ROOMS, Room
 from tests.mutants._running import Checkout, NothingShown
+from typer.testing import CliRunner
 
 TOY = '''"""A toy."""
 
@@ -151,6 +152,18 @@ def test_a_listed_mutant_that_is_none_any_more_is_an_error(toy, was):
         toy.play()
     with pytest.raises(NothingShown, match="which no room has"):
         toy.open().check_listed([])
+
+
+def test_what_the_tests_leave_running_is_not_waited_for(toy):
+    toy.write("check.py", "import subprocess\nsubprocess.Popen(['sleep', '60'])\n" + CHECK)
+    assert toy.play().count("timed out") == 0
+
+
+@pytest.mark.parametrize("asked", [[], ["--room", "kitchen"], ["--all", "--room", "mail"]])
+def test_a_command_that_does_not_say_which_is_refused_before_anything(asked):
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 2
+    assert "choose from" in result.output or "say which" in result.output
 
 
 def test_no_mutant_is_made_of_what_no_program_runs(toy):
