@@ -21,9 +21,11 @@ from settlemark._states import State
 from settlemark._txn import DETACHED, Mode
 from settlemark.ledger._age import Age
 from settlemark.ledger._blobs import Blobs
+from settlemark.ledger._book import transaction_in
 from settlemark.ledger._contract import Page, Said
 from settlemark.ledger._lease import bury
-from settlemark.ledger._looking import Look, decisions, effects
+from settlemark.ledger._looking import Look, effects
+from settlemark.ledger._pages import oldest
 from settlemark.ledger._payloads import LIMIT
 from settlemark.ledger._shared import EPOCHS, Shared
 from settlemark.ledger._wire import watchers
@@ -776,47 +778,45 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
     assert 0 < sizes.image_characters != sum(len(row[2]) for row in twins.other.rows("image"))
 
 
-def exported(
-    side: Side, *, run: str | None = None, since: float = 0.0, most: int = 99, after: Any = ("", 0)
-) -> list[str]:
-    rows = side.book(lambda book: decisions(Look(book), after=after, run=run, since=since, most=most))
-    return [f"{row[0]}#{row[1]} {row[7]}" for row in rows]
+def exported(side: Side, *, batch: int = 99, **asked: Any) -> list[str]:
+    def ask(statement: Any, values: Any) -> list[Any]:
+        return side.book(lambda book: Look(book).rows(statement, values))
+
+    found = [transaction_in(row) for row in oldest(ask, Page(**asked), batch)]
+    return [f"{one.row.name}#{one.row.attempt} {one.row.owner}" for one in found]
 
 
-def decisions_are_exported_in_the_order_of_their_names_batch_by_batch(twins: Twins) -> None:
+def decisions_are_exported_the_oldest_first_batch_by_batch(twins: Twins) -> None:
     of_several_ages(twins)
-    twins.ours.write(ended("other", at=6.0), ended("early", at=7.0))
-    order = ["early#1 mine", "late#1 mine", "other#1 mine", "same#1 mine", "same#2 mine", "same#10 mine"]
-    assert exported(twins.ours) == order
-    assert exported(twins.ours, most=2) == order[:2]
-    assert exported(twins.ours, after=("same", 1), most=2) == order[4:]
-    assert exported(twins.ours, run="other") == ["other#1 mine"]
-    assert exported(twins.ours, since=5.0) == order
-    assert exported(twins.ours, since=5.5) == ["early#1 mine", "other#1 mine"]
-    assert exported(twins.ours, since=7.0) == ["early#1 mine"]
-    twins.ours.write(told("same#2/9", at=8.0))
-    twins.other.write(told("same#10/9", at=8.0))
-    assert exported(twins.ours, since=8.0) == ["same#2 mine"]
-    assert exported(twins.ours, since=8.5) == []
-    twins.ours.write(told("same#1/9", at=9.0))
-    assert exported(twins.ours, since=9.0) == ["same#1 mine"]
+    order = [head for head, _ in AGES]
+    for batch in (1, 2, 4, 99):
+        assert exported(twins.ours, batch=batch) == order
+        assert exported(twins.ours, batch=batch, run="run") == [order[0], *order[2:]]
+        assert exported(twins.ours, batch=batch, run="other") == [order[1]]
+        assert exported(twins.ours, batch=batch, since=5.0) == order[2:]
+        assert exported(twins.ours, batch=batch, since=5.0, run="run", state=State.OPEN) == order[2:]
+    twins.write(*(ended("same", n) for n in (1, 2, 10)), ended("late", state=State.ABORTED, epoch=2))
+    for batch in (1, 2, 99):
+        assert exported(twins.ours, batch=batch) == order
+        assert exported(twins.ours, batch=batch, state=State.COMMITTED) == order[2:5]
+        assert exported(twins.ours, batch=batch, state=State.COMMITTED, run="run", since=5.0) == order[2:5]
+        assert exported(twins.ours, batch=batch, state=State.COMMITTED, run="other") == []
 
 
-def effects_are_exported_in_the_order_of_their_decisions_batch_by_batch(twins: Twins) -> None:
+def effects_are_exported_in_the_order_of_their_positions_batch_by_batch(twins: Twins) -> None:
     of_several_ages(twins)
-    twins.ours.write(opened("same", 3, run="other"))
-    twins.other.write(opened("late", 2), opened("same", 3), intent("same", 3))
+    twins.other.write(intent("same", 2, 3), intent("same", 2, 11))
 
-    def asked(after: Any = ("", 0, 0), to: Any = ("zoo", 1), run: str | None = None, most: int = 99) -> list[str]:
-        rows = twins.ours.book(lambda book: effects(Look(book), after=after, to=to, run=run, most=most))
+    def asked(name: str, attempt: int, position: int = -1, most: int = 99) -> list[str]:
+        rows = twins.ours.book(
+            lambda book: effects(Look(book), name=name, attempt=attempt, position=position, most=most)
+        )
         return [f"{row[0]}#{row[1]}/{row[2]} {row[4]}" for row in rows]
 
-    order = ["late#1/0 book", "other#1/3 book", *(f"same#{n}/{p} book" for n in (1, 2, 10) for p in (9, 10))]
-    assert asked() == order
-    assert asked(most=3) == order[:3]
-    assert asked(after=("same", 1, 9), to=("same", 2)) == order[3:6]
-    assert asked(run="other") == ["other#1/3 book"]
-    assert asked(to=("same", 1)) == order[:4]
+    assert asked("same", 2) == ["same#2/9 book", "same#2/10 book"]
+    assert asked("same", 2, most=1) == ["same#2/9 book"]
+    assert asked("same", 2, position=9) == ["same#2/10 book"]
+    assert asked("late", 1) == ["late#1/0 book"]
 
 
 PROMISES = [

@@ -18,7 +18,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from settlemark import ledger
 from settlemark._states import State
-from settlemark.ledger import _book
+from settlemark.ledger import _pages
 from settlemark.ledger._contract import Page
 from settlemark.ledger._wire import Statement
 
@@ -44,8 +44,8 @@ def named(statement: Statement) -> str:
     return " ".join(_TOKEN.findall(text))
 
 
-_EVERYTHING = Page(last=2, since=1.0, run="run", state=State.COMMITTED)
-PAGES = (Page(last=2), _EVERYTHING, _EVERYTHING._replace(state=State.OPEN))
+_EVERYTHING = Page(last=2, since=1.0, run="run")
+PAGES = [(page, state) for page in (Page(last=2), _EVERYTHING) for state in (State.COMMITTED, State.OPEN)]
 
 
 @cache
@@ -61,12 +61,12 @@ def all_statements() -> dict[str, str]:
             if isinstance(value, Statement) and named(value) not in found.values():
                 found[f"{module.name}.{name}"] = named(value)
         texts.update({text: f"{module.name}: {text[:60]}…" for text in _texts(loaded)})
-    for page in PAGES:
-        which = f"({page.state or ''})"
-        found[f"_book._page_of{which}"] = named(_book._page_of(page)[0])
-        for dealt in (False, True):
-            if page.state is not State.OPEN:
-                found[f"_book._left_of{which}{' dealt' if dealt else ''}"] = named(_book._left_of(page, dealt=dealt)[0])
+    for page, state in PAGES:
+        which = f"({state}{' of a run' if page.run else ''})"
+        found[f"_pages.of_state{which}"] = named(_pages.of_state(page, state)[0])
+        found[f"_pages.after{which}"] = named(_pages.after(page, state))
+        for left, dealt in ((_pages.LEFT, ""), (_pages.DEALT, " dealt")):
+            found[f"_pages.left_of{'(of a run)' if page.run else ''}{dealt}"] = named(_pages.left_of(page, left)[0])
     whole = "\n".join(found.values())
     return found | {name: text for text, name in texts.items() if text not in whole}
 
