@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -140,6 +142,24 @@ class PostgresServer(Postgres):
             self._process.wait(DEADLINE)
             self._process = None
 
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Stop all of its processes where they are, as a host does that hangs: they answer nobody until the end."""
+        assert self._process is not None
+        first = self._process.pid
+        os.kill(first, signal.SIGSTOP)  # before the others are counted: it makes no more of them
+        paused = [first]
+        try:
+            for pid in _children(first):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    paused.append(pid)
+            yield
+        finally:
+            for pid in reversed(paused):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def close(self) -> None:
         """Stop, and remove all that it stored."""
         self.stop()
@@ -172,6 +192,11 @@ class PostgresServer(Postgres):
         except FileNotFoundError:
             return False
         return lines[:1] == [str(pid)] and lines[-1].strip() == "ready"
+
+
+def _children(parent: int) -> list[int]:
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    return [int(pid) for pid, above in map(str.split, told.splitlines()) if int(above) == parent]
 
 
 def _roomy_memory() -> Path | None:

@@ -1,4 +1,5 @@
-"""Stores that hang: a file that a foreign program has locked, and a server behind a network that carries nothing."""
+"""Stores that hang: a file that a foreign program has locked, a server behind a network that carries nothing, and one
+whose processes do not run."""
 
 from __future__ import annotations
 
@@ -24,6 +25,20 @@ class LockedFile:
             foreign.execute("BEGIN IMMEDIATE")
             yield
             foreign.execute("ROLLBACK")
+
+
+class StoppedServer:
+    """A PostgreSQL server whose processes may be stopped for a while, which its clients are not told."""
+
+    def __init__(self, server):
+        self._server = server
+        self.url = server.create_database()
+
+    def hanging(self):
+        return self._server.paused()
+
+    def close(self):
+        self._server.drop_database(self.url)
 
 
 class SilentNetwork:

@@ -10,7 +10,8 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from tests.core.hanging import LockedFile, SilentNetwork
+from tests.core.hanging import LockedFile, SilentNetwork, StoppedServer
+from tests.servers import PostgresServer
 
 from settlemark import LedgerError, SettlemarkError, Settlement, State, UsageError, effect
 from settlemark._transaction import AsyncTransaction, Transaction
@@ -22,16 +23,22 @@ GENEROUS = 25  # for what has a third of a second: nobody hangs
 PATIENCE = 20
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "stopped"])
 def store(request, tmp_path, monkeypatch):
     monkeypatch.setattr(_limits, "LEAST_SECONDS", 0.2)
     monkeypatch.setattr(_limits, "CLOSE_SECONDS", 0.5)
     if request.param == "sqlite":
         yield LockedFile(tmp_path)
         return
-    network = SilentNetwork(request.getfixturevalue("postgres_url"))
-    yield network
-    network.close()
+    if request.param == "stopped":
+        server = request.getfixturevalue("postgres")
+        if not isinstance(server, PostgresServer):
+            pytest.skip("this test stops its server's processes, which a server that somebody named is not for")
+        found = StoppedServer(server)
+    else:
+        found = SilentNetwork(request.getfixturevalue("postgres_url"))
+    yield found
+    found.close()
 
 
 class Desk:
