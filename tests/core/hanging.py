@@ -26,6 +26,15 @@ class LockedFile:
             yield
             foreign.execute("ROLLBACK")
 
+    @contextmanager
+    def hanging_for_all(self):
+        """Have it that nobody may even read it."""
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as foreign:
+            foreign.execute("PRAGMA locking_mode=EXCLUSIVE")
+            foreign.execute("BEGIN EXCLUSIVE")
+            yield
+            foreign.execute("ROLLBACK")
+
 
 class StoppedServer:
     """A PostgreSQL server whose processes may be stopped for a while, which its clients are not told."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from settlemark._commands import _options
 from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace
 from settlemark._terminal import fail, say, say_json, say_table, say_text
 
@@ -111,7 +112,7 @@ def _answer(
     declare = declared_in(module)
     seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
     try:
-        with Settlement(ledger_url(ledger), namespace=namespace) as settlement:
+        with Settlement(ledger_url(ledger), namespace=namespace, wait=_options.WAIT_SECONDS) as settlement:
             declare(settlement)
             if because is None:
                 done = settlement.approve(which, by=by, arguments=arguments)

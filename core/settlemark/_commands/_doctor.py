@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import typer
 
+from settlemark._commands import _options
 from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, ledger_url, reading
 from settlemark._errors import LedgerError
 from settlemark._terminal import fail, say, say_json, say_table
@@ -24,7 +25,7 @@ def doctor(
         if url == "memory:":
             with reading(ledger):
                 pass
-        found = examine(url, namespace=namespace)
+        found = examine(url, namespace=namespace, wait=_options.WAIT_SECONDS)
     except LedgerError as error:
         fail(error)
     if as_json:

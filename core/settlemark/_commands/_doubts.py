@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from settlemark._commands import _options
 from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._errors import LedgerError, SettlemarkError
 from settlemark._terminal import fail, say, say_json, say_table
@@ -135,7 +136,7 @@ def resolve(
     seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
     said = cast("Verdict", verdict.value.replace("-", "_"))
     try:
-        with Settlement(ledger_url(ledger), namespace=namespace) as settlement:
+        with Settlement(ledger_url(ledger), namespace=namespace, wait=_options.WAIT_SECONDS) as settlement:
             declare(settlement)
             outcome, news = settlement.resolved(key, said, by=by, note=note, result=value)
     except LedgerError as error:

@@ -21,6 +21,9 @@ from settlemark.ledger._contract import Ledger
 
 T = TypeVar("T")
 
+WAIT_SECONDS = 30.0
+"""For how long a command waits for a store that does not answer, each time that it needs one."""
+
 _SQLITE = "sqlite:///"
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DIGITS = 10
@@ -83,7 +86,7 @@ def reading(given: str | None, *, namespace: str = "default") -> Generator[Ledge
     Raises:
         LedgerError: there is no ledger of that name; the message says what to do.
     """
-    ledger = open_ledger(named_url(given), namespace=namespace, readonly=True)
+    ledger = open_ledger(named_url(given), namespace=namespace, readonly=True, wait=WAIT_SECONDS)
     try:
         yield ledger
     finally:
@@ -129,7 +132,6 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
 
 
 __all__ = [
-    "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url", "reading",
-    "seen",
-    "since_when",
+    "WAIT_SECONDS", "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url",
+    "reading", "seen", "since_when",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from settlemark._commands import _options
 from settlemark._commands._options import AsJson, LedgerName, Namespace, named_url, reading
 from settlemark._errors import LedgerError, UsageError
 from settlemark._retention import KEYS_DAYS, PAUSE_SECONDS, Pruned, age_of, duration
@@ -43,7 +44,7 @@ def prune(
             found = looking.read(lambda book: book.old(age))
         done = Pruned(found.payloads, found.keys, found.kept)
         if not dry_run:
-            opened = open_ledger(url, namespace=namespace, create=False)
+            opened = open_ledger(url, namespace=namespace, create=False, wait=_options.WAIT_SECONDS)
             try:
                 done = _shown(opened, prune_ledger(opened, age), found, shows=not as_json)
             finally:

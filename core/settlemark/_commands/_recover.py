@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from settlemark._commands import _options
 from settlemark._commands._options import AsJson, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._errors import LedgerError
 from settlemark._events import Acting, Event, Recovery
@@ -75,7 +76,9 @@ def recover(
     seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
     collector = _Collector()
     try:
-        with Settlement(ledger_url(ledger), namespace=namespace, keep_open=keep_open, observe=collector) as settlement:
+        with Settlement(
+            ledger_url(ledger), namespace=namespace, keep_open=keep_open, observe=collector, wait=_options.WAIT_SECONDS
+        ) as settlement:
             declare(settlement)
             report = settlement.recover(keep_open=keep_open)
             # Whether a worker elsewhere is dead shows only when its lease has been watched to stand still.

@@ -13,14 +13,17 @@ from settlemark._errors import LedgerError
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._failures import explain
+from settlemark.ledger._limits import is_late, within
 from settlemark.ledger._looking import Look, look_anyhow, looking
 
 
-def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] = time.time) -> list[Finding]:
+def examine(
+    url: str, *, namespace: str = "default", clock: Callable[[], float] = time.time, wait: float = 30.0
+) -> list[Finding]:
     """Return what was found at a ledger's URL, in the order in which it was looked at.
 
     Raises:
-        LedgerError: there is no ledger, or it cannot be read.
+        LedgerError: there is no ledger, it cannot be read, or it has not answered in so many seconds.
     """
     found: list[Finding] = []
     sqlite = False
@@ -30,9 +33,9 @@ def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] 
         found.extend(_work.examine(look, clock))
 
     try:
-        ledger = open_ledger(url, namespace=namespace, readonly=True)
+        ledger = open_ledger(url, namespace=namespace, readonly=True, wait=wait)
     except LedgerError as error:
-        version = _other_schema(url)
+        version = None if is_late(error.__cause__ or error) else _other_schema(url, wait)
         if version is None:
             raise
         told = f"schema version {version}, and this settlemark writes {SCHEMA_VERSION}: nothing can be settled"
@@ -47,10 +50,10 @@ def examine(url: str, *, namespace: str = "default", clock: Callable[[], float] 
     return [Finding("schema", Severity.OK, f"schema version {SCHEMA_VERSION}, which this settlemark writes"), *found]
 
 
-def _other_schema(url: str) -> str | None:
+def _other_schema(url: str, wait: float) -> str | None:
     """Return the schema version of a ledger that cannot be opened, when that is why."""
     try:
-        with look_anyhow(url) as look:
+        with within(wait), look_anyhow(url) as look:
             rows = look.ask("SELECT value FROM settlemark_meta WHERE key = 'schema'")
     except Exception as error:
         explain(url, error)

@@ -20,7 +20,7 @@ from settlemark.ledger._schema import advise, check, described, lock, version_of
 from settlemark.ledger._sqlite import check_file, writing_engine
 from settlemark.ledger._supported import supported
 
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 60.0
 _FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -47,7 +47,7 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
         LedgerError: it is no ledger, a newer one, or has unfinished work; nothing was changed.
     """
     try:
-        with within(_PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
+        with within(PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
             if engine.dialect.name == "sqlite":
                 # A table is made anew to be changed: its neighbours refer to nothing for a moment.
                 connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
