@@ -172,12 +172,25 @@ def test_a_journal_mode_that_another_program_has_set_is_told(ledger):
 # -- the work -------------------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_differs_is_told(ledger):
-    findings = examine(f"sqlite:///{ledger}", clock=lambda: 1_000_000.0)
+@pytest.mark.parametrize(
+    ("here", "told"), [(1_000_000.0, "ahead of this host's"), (9_000_000_000.0, "behind this host's")]
+)
+def test_a_clock_that_differs_is_told(ledger, here, told):
+    findings = examine(f"sqlite:///{ledger}", clock=lambda: here)
 
     ((severity, said),) = found(findings, "clock")
     assert severity is Severity.ATTENTION
-    assert "ahead of this host's" in said
+    assert told in said
+
+
+def test_a_log_that_is_not_cut_is_told_with_whom_to_look_for(ledger, monkeypatch):
+    ((severity, said),) = found(examine(f"sqlite:///{ledger}"), "log")
+    assert severity is Severity.OK
+    monkeypatch.setattr("settlemark._doctor._work.IMAGE_EVERY", 0)
+
+    (finding,) = [finding for finding in examine(f"sqlite:///{ledger}") if finding.check == "log"]
+    assert (finding.severity, finding.found) == (Severity.ATTENTION, said)
+    assert "a worker lags behind" in finding.advice
 
 
 def test_what_an_ended_process_has_left_is_told(store, ends_amid):

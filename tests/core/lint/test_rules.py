@@ -359,6 +359,13 @@ CASES = [
         name="what a model answered",
     ),
     case(
+        "SM302",
+        'def post(order, rate: float): bank.pay(order, idempotency_key=f"{order}-{rate}")',
+        "idempotency_key=current_call().key",
+        'def post(order, rate: float): cache.put(order, key=f"{order}-{rate}")',
+        name="a key that may be one of something else",
+    ),
+    case(
         "SM401",
         '@effect("read", scope="room:/{hotel}")\n'
         'def look(hotel): db.execute("DELETE FROM rooms WHERE hotel = ?", (hotel,))',
@@ -382,6 +389,28 @@ CASES = [
         'def regret(to): smtp.recall(to)\n'
         '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent)\ndef send_mail(to): smtp.send(to)',
         line=3,
+    ),
+    case(
+        "SM402",
+        'def regret(to): return log.info("sorry")\n'
+        '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent)\ndef send_mail(to): smtp.send(to)',
+        '"irreversible", scope="mail:/{to}"',
+        'def regret(bill): return bank.credit(bill)\n'
+        '@effect("reversible", scope="bill:/{bill}", undo=regret, probe=sent)\ndef pay_bill(bill): bank.pay(bill)',
+        line=3,
+        name="what pays back takes no mail back",
+    ),
+    case(
+        "SM402",
+        'def regret(to): log.info("sorry")\n'
+        '@effect("reversible", scope="mail:/{to}", undo=regret, probe=sent, cost="a stamp")\n'
+        "def send_mail(to): smtp.send(to)",
+        '"irreversible", scope="mail:/{to}"',
+        'def regret(bill): log.info("sorry")\n'
+        '@effect("reversible", scope="bill:/{bill}", undo=regret, probe=sent, cost="a fee")\n'
+        "def pay_bill(bill): bank.pay(bill)",
+        line=3,
+        name="a mail that costs something is gone all the same",
     ),
     case(
         "SM403",
