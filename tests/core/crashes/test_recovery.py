@@ -265,10 +265,11 @@ def test_that_it_aborts_is_on_record_before_anything_of_it_is_undone(case, still
         assert judged(settlement, desk) == []
 
 
-def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_undone(file, tmp_path, still, monkeypatch):
-    synced = tmp_path / "synced"
-    synced.mkdir()
-    ledger = Path(file.url.removeprefix("sqlite:///"))
+@pytest.fixture
+def power_cut(file, tmp_path, still, monkeypatch):
+    """Return what is left of a play that a power cut ends within the desk's so manieth act: what was synced by then."""
+    synced, ledger = tmp_path / "synced", Path(file.url.removeprefix("sqlite:///"))
+    committed = SqliteWire.commit
 
     def commit(wire):
         committed(wire)
@@ -276,12 +277,19 @@ def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_und
             for part in ledger.parent.glob(f"{ledger.name}*"):
                 shutil.copyfile(part, synced / part.name)
 
-    committed = SqliteWire.commit
-    with monkeypatch.context() as patched:
-        patched.setattr(SqliteWire, "commit", commit)
-        killed(file, book_and_fail, after=2)
-    (synced / f"{ledger.name}-shm").unlink(missing_ok=True)
-    settlement, desk = Case(f"sqlite:///{synced / ledger.name}", file.desk).open(keep_open=PATIENCE)
+    def cut(play, *, within):
+        synced.mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteWire, "commit", commit)
+            killed(file, play, after=within)
+        (synced / f"{ledger.name}-shm").unlink(missing_ok=True)
+        return Case(f"sqlite:///{synced / ledger.name}", file.desk)
+
+    return cut
+
+
+def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_undone(power_cut):
+    settlement, desk = power_cut(book_and_fail, within=2).open(keep_open=PATIENCE)
     with settlement, closing(desk):
         with settlement.transaction("trip") as tx:
             tx.call(tools(desk)["add"], cell="a")
@@ -291,6 +299,35 @@ def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_und
             ("write", "a"), ("undo", "a"), ("repeated undo", "a"), ("write", "a"), ("letter", "b"),
         ]  # fmt: skip
         assert judged(settlement, desk) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "fails", "within", "done"),
+    [
+        ("add a", False, 1, "write a, undo a"),
+        ("add a, add_blind b", False, 2, "write a, write b, undo a"),
+        ("add a, wire b", False, 2, "write a, letter b"),
+        ("send a, send b, send c", False, 2, "plain letter a, plain letter b"),
+        ("put a, send b", False, 1, "write a, repeated write a, plain letter b"),
+        ("add a, add b, add c", True, 5, "write a, write b, write c, undo c, undo b, repeated undo b, undo a"),
+    ],
+)  # fmt: skip
+def test_a_power_cut_takes_no_intent_no_decision_and_no_outcome_along_on_which_the_next_act_was_grounded(
+    power_cut, steps, fails, within, done
+):
+    def play(settlement, known):
+        with settlement.transaction("trip") as tx:
+            for step in steps.split(", "):
+                tool, cell = step.split()
+                tx.call(known[tool], cell=cell)
+            if fails:
+                raise Boom
+
+    settlement, desk = power_cut(play, within=within).open()
+    with settlement, closing(desk):
+        settlement.recover(keep_open=0)
+        assert ", ".join(f"{verb} {cell}" for verb, cell, *_ in desk.log()) == done
+        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
 
 
 # ---- what was open
