@@ -302,25 +302,26 @@ def test_after_a_power_cut_within_an_undo_nobody_goes_on_with_what_was_being_und
 
 
 @pytest.mark.parametrize(
-    ("steps", "fails", "within", "done"),
+    ("steps", "how", "within", "done"),
     [
-        ("add a", False, 1, "write a, undo a"),
-        ("add a, add_blind b", False, 2, "write a, write b, undo a"),
-        ("add a, wire b", False, 2, "write a, letter b"),
-        ("send a, send b, send c", False, 2, "plain letter a, plain letter b"),
-        ("put a, send b", False, 1, "write a, repeated write a, plain letter b"),
-        ("add a, add b, add c", True, 5, "write a, write b, write c, undo c, undo b, repeated undo b, undo a"),
+        ("add a", "commits", 1, "write a, undo a"),
+        ("add a, add_blind b", "commits", 2, "write a, write b, undo a"),
+        ("add a, wire b", "commits", 2, "write a, letter b"),
+        ("add a, wire b", "asks a hook", 2, "write a, letter b"),
+        ("send a, send b, send c", "commits", 2, "plain letter a, plain letter b"),
+        ("put a, send b", "commits", 1, "write a, repeated write a, plain letter b"),
+        ("add a, add b, add c", "fails", 5, "write a, write b, write c, undo c, undo b, repeated undo b, undo a"),
     ],
-)  # fmt: skip
+)
 def test_a_power_cut_takes_no_intent_no_decision_and_no_outcome_along_on_which_the_next_act_was_grounded(
-    power_cut, steps, fails, within, done
+    power_cut, steps, how, within, done
 ):
     def play(settlement, known):
-        with settlement.transaction("trip") as tx:
+        with settlement.transaction("trip", before_commit=[lambda _: True] if how == "asks a hook" else ()) as tx:
             for step in steps.split(", "):
                 tool, cell = step.split()
                 tx.call(known[tool], cell=cell)
-            if fails:
+            if how == "fails":
                 raise Boom
 
     settlement, desk = power_cut(play, within=within).open()
