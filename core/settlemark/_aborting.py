@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, no_undo, undo
+from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, is_to_be_undone, no_undo, undo
 from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
@@ -14,7 +14,7 @@ from settlemark._errors import LedgerError
 from settlemark._freshness import Freshening
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import DETACHED, Call, Txn, fire
+from settlemark._txn import DETACHED, Txn, fire
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
 
@@ -164,8 +164,24 @@ class Aborting(Asking, Freshening):
         return (yield from self._step(own))
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program:
+        # What was undone before, as no plan asked for it, may have left something: that holds what it touched.
+        stays = effect.executed or effect.outcome in (Outcome.SUSPENDED, Outcome.UNDONE)
+        calls = effect.calls if stays else []
+
+        def back(protocol: Protocol, clean: bool) -> None:
+            for call in () if effect.held else calls:
+                protocol.undone(call, clean=clean)
+
+        return self._undo_one(attempt, effect, back)
+
+    def _undo_one(
+        self, attempt: Attempt, effect: Effect, back: Callable[[Protocol, bool], None], *, because: str | None = None
+    ) -> Program:
+        """Take an effect back, unless that was done, and note what came of it; what interrupts that is raised then.
+
+        `back` has the protocol know whether nothing of it stays; `because` stands before what else is noted.
+        """
         acted = effect.executed and effect.tag is None
-        calls = effect.calls if effect.executed or effect.outcome is Outcome.SUSPENDED else []
         clean = effect.tag is Tag.CLEAN
         unsure = effect.outcome in (Outcome.UNKNOWN, Outcome.FAILED)
         interrupted: BaseException | None = None
@@ -178,14 +194,18 @@ class Aborting(Asking, Freshening):
                 except BaseException as error:
                     interrupted = error
                     effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
-            yield from self._tell_undone(attempt, effect, calls, clean=clean, acted=acted, unsure=unsure)
+            if because is not None and not (effect.note or "").startswith(UNDER_WAY):
+                effect.note = because if effect.note in (None, because) else f"{because}; {effect.note}"
+            yield from self._tell_undone(
+                attempt, effect, lambda protocol: back(protocol, clean), acted=acted, unsure=unsure
+            )
         if interrupted is not None:
             raise interrupted
 
     def _tell_undone(
-        self, attempt: Attempt, effect: Effect, calls: list[Call], *, clean: bool, acted: bool, unsure: bool
+        self, attempt: Attempt, effect: Effect, back: Callable[[Protocol], None], *, acted: bool, unsure: bool
     ) -> Program:
-        """Note what an abort has made of an effect, and whether nothing of it stays."""
+        """Note what has become of an effect that was taken back."""
         under_way = (effect.note or "").startswith(UNDER_WAY)
         told = attempt.outcome(effect, self._clock())
 
@@ -193,8 +213,7 @@ class Aborting(Asking, Freshening):
             change = self._told_meanwhile(book, effect, told) if unsure else told
             if under_way and (undone := _undone_by_sender(book, effect)) is not None:
                 change = undone
-            for call in () if effect.held else calls:
-                protocol.undone(call, clean=clean)
+            back(protocol)
             attempt.put(book, [change])
 
         if acted:
@@ -274,7 +293,8 @@ class Aborting(Asking, Freshening):
             effect.tag, effect.note = Tag.LEAKED, f"it had left before the abort ({known.note})"
         else:
             undoable = effect.declaration.undo is not None or effect.missing is not None
-            why = f"{TO_UNDO} ({known.note})" if undoable else f"it happened, and {no_undo(effect)} ({known.note})"
+            noted = known.note if is_to_be_undone(known.note) else f"{TO_UNDO} ({known.note})"
+            why = noted if undoable else f"it happened, and {no_undo(effect)} ({known.note})"
             effect.tag, effect.note = Tag.UNRESOLVED, why
         return change._replace(
             outcome=effect.outcome, result=known.result, error=None, tag=effect.tag, note=effect.note

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
-from settlemark._acting import Retries, is_to_be_undone
+from settlemark._acting import ORPHANED, Retries, is_to_be_undone
 from settlemark._current import CurrentCall, Staged
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
@@ -74,7 +74,7 @@ class Attempt:
         "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "decided_at", "effects", "entering",
         "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure",
         "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
-        "sealed_at", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait",
+        "sealed_at", "seen", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait",
         "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
@@ -112,6 +112,7 @@ class Attempt:
         self.effects: dict[Path, Effect] = {}
         self.entering: set[Effect] = set()
         self.expected: set[Path] = set()  # what was decided before, and is to be asked for again or taken back
+        self.seen: set[Path] = set()  # of these, what was read meanwhile as it had left it
         self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
@@ -191,6 +192,14 @@ class Attempt:
             self.expect(effect.path)
         effect.called += 1
 
+    def sees(self, scopes: Iterable[Scope]) -> None:
+        """Note that these were read, as what is still expected has left them."""
+        for path in list(self.expected):
+            effect = self.effects[path]
+            is_there = effect.declaration.kind is EffectClass.STAGED if effect.held else effect.executed
+            if is_there and any(ours.overlaps(theirs) for ours in scopes for theirs in effect.scopes):
+                self.seen.add(path)
+
     def orphans(self, base: Path) -> list[Effect]:
         """Return what was expected below a place and not asked for, in issuance order."""
         paths = sorted(path for path in self.expected if path[: len(base)] == base)
@@ -264,7 +273,7 @@ class Attempt:
         if self.replay is None:
             return None
         found = self.recorded.get(effect.path) or self.stays.get(effect.path)
-        if found is None:
+        if found is None or _was_taken_back(found):
             _ = self.live  # says why nothing new can run
             return None
         row = found.row
@@ -542,12 +551,17 @@ class Attempt:
 
 
 _QUOTES = ("cause", "verdict")
-_NOTHING = (Outcome.DROPPED, Outcome.UNDONE, Outcome.FAILED)
+_NOTHING = (Outcome.DROPPED, Outcome.UNDONE)
 
 
 def _may_stand(effect: Effect) -> bool:
-    """Whether there is something of an effect to be taken back."""
+    """Whether there is something of an effect to be taken back, or there may turn out to be."""
     return effect.outcome not in _NOTHING and effect.tag is None
+
+
+def _was_taken_back(recorded: RecordedEffect) -> bool:
+    """Whether a recorded effect is none of what committed: no plan asked for it."""
+    return recorded.outcome in _NOTHING and (recorded.note or "").startswith(ORPHANED)
 
 
 def _is_under(path: Path, base: Path, effect: Effect) -> bool:

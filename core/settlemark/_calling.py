@@ -7,8 +7,8 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._aborting import Aborting
-from settlemark._acting import ORPHANED, Program, in_doubt, perform
-from settlemark._asking import unless_told
+from settlemark._acting import ORPHANED, TO_UNDO, Program, in_doubt, perform
+from settlemark._asking import effect_of_key, unless_told
 from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
@@ -181,15 +181,29 @@ class Calling(Aborting):
         """Return when a decision that comes back was not taken back meanwhile.
 
         Raises:
-            Refused: it was, and its key is used up: all of its transaction is undone.
+            Stale: it was, or may be by now, and its key is used up: all of its transaction is undone.
         """
-        if not (effect.note or "").startswith(ORPHANED) or effect.tag is not Tag.CLEAN:
+        if not (effect.note or "").startswith((ORPHANED, TO_UNDO)):
             return
-        tool = effect.declaration.tool
-        cause = f"{tool} was {ORPHANED}, taken back, and is asked for now: begin anew"
-        yield from self.abort(attempt, Reason.FAILED, cause=cause)
+        if _is_untouched(effect) and (yield from self._stands_again(attempt, effect)):
+            return
+        how = f"is not as {effect.declaration.tool} left it: that was {ORPHANED}, taken back, and is asked for now"
+        yield from self.abort(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
         with self.local as protocol:
             raise protocol.refusal(txn)
+
+    def _stands_again(self, attempt: Attempt, effect: Effect) -> Program:
+        """Have it that a plan asks for an effect again of which nothing was taken back; return whether that is so."""
+
+        def stand(_protocol: Protocol, book: Book) -> bool:
+            known = effect_of_key(book, effect.key)
+            if known is not None and known.outcome is not effect.outcome:
+                return False  # somebody has told of it, and it was judged as what nobody asks for
+            effect.tag = effect.note = None
+            attempt.put(book, [attempt.outcome(effect, self._clock())])
+            return True
+
+        return (yield from self._step(stand))
 
     @staticmethod
     def _checked(attempt: Attempt, effect: Effect) -> Program:
@@ -492,6 +506,8 @@ class Calling(Aborting):
         if attempt.told_waiting:
             attempt.told_waiting = False
             self._tell_waiting(attempt, None)
+        if mode is Mode.READ:
+            attempt.sees(effect.scopes)
         return calls
 
     def _tidied(self, step: Step[Any], *, durable: bool, wait: float) -> Program:
@@ -531,6 +547,16 @@ class Calling(Aborting):
 
         self.ledger.later(give_up)
         yield from self._tidy()
+
+
+def _is_untouched(effect: Effect) -> bool:
+    """Whether nothing was done about an effect that no plan asked for, but to name it."""
+    if not (effect.note or "").startswith(ORPHANED):
+        return False
+    if effect.outcome is Outcome.FAILED:
+        return True
+    undoable = effect.declaration.undo is not None or effect.missing is not None
+    return effect.tag is Tag.UNRESOLVED and (effect.outcome is Outcome.UNKNOWN or (effect.executed and not undoable))
 
 
 def _failed_before(tool: str, error: str | None, name: str) -> Refused:

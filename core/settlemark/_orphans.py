@@ -8,10 +8,9 @@ they are taken back. What is held never leaves, what acted is undone, what canno
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from settlemark._aborting import UNDER_WAY, Aborting
+from settlemark._aborting import Aborting
 from settlemark._acting import ORPHANED, Program
+from settlemark._asking import told_of
 from settlemark._attempt import Attempt
 from settlemark._calling import give_back, returned
 from settlemark._effect import Effect, Outcome
@@ -19,8 +18,7 @@ from settlemark._nesting import Path
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Txn
-from settlemark._wording import in_words
-from settlemark.ledger._contract import Book
+from settlemark.ledger._contract import Book, OutcomeChange
 
 
 class Orphaning(Aborting):
@@ -33,55 +31,62 @@ class Orphaning(Aborting):
     def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
         """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
 
+        That they are taken back is on disk before the first is undone: whoever comes after a crash builds on none.
+
         Raises:
             Refused: something else was built upon it, so all of the transaction was undone; or it had been.
         """
         txn = attempt.txn
         if txn is None or not attempt.expected:
             return
-        yield from self._quiesce(attempt, txn)
+        if not base:  # else the calls below it are over, and others are none of its
+            yield from self._quiesce(attempt, txn)
         if txn.state is not State.OPEN:
             return
         found = attempt.orphans(base)
+        if not found:
+            return
+        yield from self._refuse_built_upon(attempt, txn, found)
+        yield from self._strike_out(attempt, txn, found)
         for effect in reversed(found):
-            yield from self._refuse_built_upon(attempt, txn, effect, found)
-        for effect in reversed(found):
-            if effect.held or effect.outcome is Outcome.SUSPENDED:
-                yield from self._drop_orphan(attempt, effect)
-            else:
+            if effect.executed:
                 yield from self._undo_orphan(attempt, txn, effect)
             attempt.expected.discard(effect.path)
 
-    def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphan: Effect, orphans: Iterable[Effect]) -> Program:
-        """Return when an effect can be undone by itself, without what acted behind it.
+    def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+        """Return when effects can be taken back by themselves, without what read them, or acted behind them.
 
         Raises:
-            Refused: it cannot, and all of its transaction is undone, the newest first.
+            Stale: they cannot, and all of their transaction is undone, the newest first.
         """
-        if orphan.held or not orphan.executed:
+        why = next((why for effect in reversed(orphans) if (why := _built_upon(attempt, txn, effect, orphans))), None)
+        if why is None:
             return
-        upon = next((e for e in attempt.in_order() if e not in orphans and _is_built_upon(orphan, e)), None)
-        if upon is None and not txn.dependents:
-            return
-        why = "others have seen it" if upon is None else f"{upon.declaration.tool} acted on it behind that"
-        yield from self.abort(
-            attempt,
-            Reason.FAILED,
-            cause=f"{orphan.declaration.tool} on {orphan.scope_text} was {ORPHANED}, and {why}: begin anew",
-        )
+        orphan, what = why
+        how = f"is as {orphan.declaration.tool} left it, which was {ORPHANED}, and {what}"
+        yield from self.abort(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
         with self.local as protocol:
             raise protocol.refusal(txn)
 
-    def _drop_orphan(self, attempt: Attempt, effect: Effect) -> Program:
-        effect.outcome, effect.tag, effect.note = Outcome.DROPPED, Tag.CLEAN, ORPHANED
-        told = attempt.outcome(effect, self._clock())
+    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+        """Have it on disk that effects are taken back, before any is undone; what is held is dropped by it."""
+        told: list[OutcomeChange] = []
+        for effect in orphans:
+            if effect.held or effect.outcome is Outcome.SUSPENDED:
+                effect.outcome = Outcome.DROPPED
+            if not effect.executed:
+                effect.tag = Tag.CLEAN
+            effect.note = ORPHANED
+            told.append(attempt.outcome(effect, self._clock()))
 
-        def drop(protocol: Protocol, book: Book) -> None:
-            if attempt.live.state is State.OPEN:
-                give_back(protocol, effect)
-            attempt.put(book, [told])
+        def strike_out(protocol: Protocol, book: Book) -> None:
+            if txn.state is State.OPEN:
+                for effect in orphans:
+                    if effect.outcome is Outcome.DROPPED:
+                        give_back(protocol, effect)
+            attempt.put(book, [_as_known(book, change) for change in told])
 
-        yield from self._step(drop, durable=True)
+        yield from self._step(strike_out, durable=True)
         yield from self._tidy()
 
     def _undo_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
@@ -94,28 +99,30 @@ class Orphaning(Aborting):
             protocol.resumed([call for call in calls if call.returned])
 
         yield from self._step(begin)
-        interrupted: BaseException | None = None
-        clean = False
-        with self._acting(attempt):
-            try:
-                clean = yield from self._take_back(attempt, effect)
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                interrupted = error
-                effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
-            if not (effect.note or "").startswith(UNDER_WAY):
-                effect.note = ORPHANED if effect.note is None else f"{ORPHANED}; {effect.note}"
-            told = attempt.outcome(effect, self._clock())
-
-            def undone(protocol: Protocol, book: Book) -> None:
-                returned(protocol, calls, happened=not clean)
-                attempt.put(book, [self._told_meanwhile(book, effect, told)])
-
-            yield from self._surely(undone, durable=True)
+        yield from self._undo_one(
+            attempt, effect, lambda protocol, clean: returned(protocol, calls, happened=not clean), because=ORPHANED
+        )
         yield from self._tidy()
-        if interrupted is not None:
-            raise interrupted
+
+
+def _built_upon(attempt: Attempt, txn: Txn, orphan: Effect, orphans: list[Effect]) -> tuple[Effect, str] | None:
+    """Return why an effect cannot be taken back by itself, or None."""
+    if orphan.path in attempt.seen:
+        return orphan, "it was read since"
+    if orphan.held or not orphan.executed:
+        return None
+    upon = next((e for e in attempt.in_order() if e not in orphans and _is_built_upon(orphan, e)), None)
+    if upon is not None:
+        return orphan, f"{upon.declaration.tool} acted on it behind that"
+    return (orphan, "others have seen it") if txn.dependents else None
+
+
+def _as_known(book: Book, change: OutcomeChange) -> OutcomeChange:
+    """Return a change that says nothing else of an outcome in doubt than what was told of it meanwhile."""
+    known = told_of(book, change.key) if change.outcome is Outcome.UNKNOWN else None
+    if known is None:
+        return change
+    return change._replace(outcome=known.outcome, result=known.result, error=known.error)
 
 
 def _is_built_upon(orphan: Effect, effect: Effect) -> bool:

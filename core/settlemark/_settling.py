@@ -458,4 +458,5 @@ class Footprint:
                 "arguments": effect.shown(), "result": _codec.snapshot(effect.result), "held": effect.held,
             }
             for effect in attempt.in_order()
+            if effect.outcome not in (Outcome.DROPPED, Outcome.UNDONE)
         ]  # fmt: skip
