@@ -88,13 +88,20 @@ ROOMS = (
         " test_encryption.py test_payloads.py test_shared_stores.py test_replica.py test_readonly_ledger.py"
         " test_windows.py test_deadlines.py test_closing.py test_forking.py test_blobs.py workers",
     ),
-    _core(
-        "agents", "agents/*.py", "agents", "tests/integrations/langgraph", "tests/integrations/crewai",
-        "tests/integrations/pydantic_ai",
-    ),
+    _core("agents", "agents/*.py", "agents", "tests/integrations/contract"),
     *map(
         _adapter,
         ("browser", "filesystem", "git", "http", "objects", "payments", "queue", "records", "sql", "store", "webhook"),
+    ),
+    Room(
+        "adapters",
+        tuple(f"adapters/settlemark_adapters/_{part}.py" for part in ("adapter", "database", "keeping", "keyed")),
+        (
+            "tests/adapters/test_adapter.py", "tests/adapters/test_declaration_cost.py",
+            "tests/adapters/filesystem/test_filesystem.py", "tests/adapters/objects/test_objects.py",
+            "tests/adapters/sql",
+        ),
+        80,
     ),
     _adapter("mail", "mail.py", "_addresses.py"),
     _adapter("mcp", "mcp.py", "_mcp*.py"),
