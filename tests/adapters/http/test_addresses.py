@@ -225,6 +225,14 @@ def test_it_is_not_led_round_in_circles(api):
     assert len(api.log()) < 6
 
 
+@pytest.mark.parametrize("headers", [{"Location": "/letters"}, {}], ids=["to where it was", "nowhere"])
+def test_one_that_is_led_nowhere_else_is_not_sent_again(api, headers):
+    api.fail("POST /letters", "status", status=307, headers=headers, times=-1)
+    with pytest.raises(HttpRefused, match="307"):
+        shop(None, api, [TENANT]).tool("send_letter")(to="ada", tenant="t")
+    assert (len(api.log()), api.state()["letters"]) == (1, [])
+
+
 def test_a_proxy_that_somebody_set_gets_no_secret(api, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
