@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -187,6 +188,21 @@ def test_one_that_raises_halfway_has_done_nothing(desk):
     with pytest.raises(Failed), desk.settlement.transaction("fails") as tx:
         tx.call(save, path="a.txt")
     assert (desk.look(), desk.settlement.residue(), desk.outcomes()) == (before, [], [("save", "failed")])
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_called_bare_it_keeps_nothing_and_one_that_raises_has_done_nothing(desk, raises):
+    def save(path: str) -> None:
+        (desk.root / path).write_text("theirs")
+        if raises:
+            raise Failed
+
+    desk.put("a.txt")
+    before = desk.look()
+    with pytest.raises(Failed) if raises else nullcontext():
+        desk.files.declare("write_file", save)("a.txt")
+    assert list((desk.root / ".settlemark").iterdir()) == []
+    assert desk.look() == before if raises else desk.text("a.txt") == "theirs"
 
 
 def test_so_is_one_that_moves(desk):

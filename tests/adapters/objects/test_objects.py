@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
@@ -108,6 +109,14 @@ def test_objects_are_listed_with_their_sizes_without_what_is_kept_for_undoing(st
     assert store.objects.list_all("none") == []
 
 
+def test_a_store_that_says_no_such_folder_has_nothing_in_it(store, monkeypatch):
+    def refusing(path, **options):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(store.objects._bucket._store, "find", refusing)
+    assert (store.objects.list_all(), store.objects.list_all("d"), store.objects.prune(days=0)) == ([], [], 0)
+
+
 def test_bytes_go_as_base64_both_ways(store):
     assert store.objects.put("a", "AAH/", encoding="base64") == {"path": "a", "bytes": 3}
     assert store.objects.get("a", "base64") == "AAH/"
@@ -124,7 +133,7 @@ def test_staged_nothing_is_there_before_the_commit_and_all_of_it_behind(store):
         tx.call(store.staged.copy, source="a", destination="d/copy")
         tx.call(store.staged.delete, path="b")
         assert (store.look(), tx.call(store.staged.get, path="d/copy")) == (before, "after")
-        assert [each["path"] for each in tx.call(store.staged.list_all)] == ["a", "d/copy"]
+        assert tx.call(store.staged.list_all) == [{"path": "a", "bytes": 5}, {"path": "d/copy", "bytes": 5}]
         with pytest.raises(FileNotFoundError):
             tx.call(store.staged.get, path="b")
         with pytest.raises(FileNotFoundError, match="list_objects tells which"):
@@ -193,6 +202,20 @@ def test_one_that_raises_halfway_has_done_nothing(store):
     with pytest.raises(Failed), store.settlement.transaction("fails") as tx:
         tx.call(upload, path="a")
     assert (store.look(), store.settlement.residue(), store.outcomes()) == (before, [], ["failed"])
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_called_bare_it_keeps_nothing_and_one_that_raises_has_done_nothing(store, raises):
+    def upload(path: str) -> None:
+        store.write(path, "theirs")
+        if raises:
+            raise Failed
+
+    store.put("a")
+    before = store.all()
+    with pytest.raises(Failed) if raises else nullcontext():
+        store.objects.declare("put_object", upload)("a")
+    assert store.all() == (before if raises else {"a": "theirs"})
 
 
 # ---- lost answers and deaths
@@ -412,6 +435,23 @@ def test_asked_again_under_its_key_it_answers_as_before_and_does_nothing_again(s
     with pytest.raises(StateError, match="was undone: its key is used up"):
         acts.put(order, "a", fill, {"bytes": 5})
     assert (len(filled), store.look()) == (1, {"a": "before, a"})
+
+
+@pytest.mark.parametrize("act", ["put", "remove"])
+def test_what_was_done_is_known_whatever_somebody_else_does_since(store, act):
+    store.put("a")
+    before = store.look()
+    acts, bucket = store.objects._acts, store.objects._bucket
+    order = Order(f"{act}_object", "a", "t#1/0", mark_of("t#1/0"), "digest", alone=False, keeps=True, scopes=None)
+    if act == "put":
+        acts.put(order, "a", lambda key: bucket.write(key, b"after"), {"bytes": 5})
+    else:
+        acts.remove(order, "a", {"bytes": 5})
+    store.put("a")
+    assert (store.look(), acts.probe(order.mark)) == (before, {"bytes": 5})
+    if act == "remove":
+        assert acts.remove(order, "a", {"bytes": 5}) == {"bytes": 5}
+    assert store.look() == before
 
 
 def test_what_is_kept_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(tmp_path):
