@@ -370,7 +370,7 @@ def test_an_answer_that_is_no_payment_is_unknown(provider, opened):
     provider.fail("POST", "status", status=200, body="<html>")
     with pytest.raises(HttpUnanswered, match="the answer is no payment") as told:
         opened(None, provider).authorize(**PAYMENT)
-    assert (told.value.tool, told.value.body) == ("authorize_payment", "<html>")
+    assert (told.value.tool, told.value.body["text"]) == ("authorize_payment", "<html>")
     provider.fail("GET", "status", status=200, body="[]")
     with pytest.raises(ValueError, match="what the provider says of pay_a is no payment"):
         opened(None, provider).payment("pay_a")
