@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, is_to_be_undone, no_undo, undo
 from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
-from settlemark._errors import LedgerError
+from settlemark._errors import LeaseLost, LedgerError
 from settlemark._freshness import Freshening
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
@@ -191,6 +192,8 @@ class Aborting(Asking, Freshening):
                     clean = yield from self._take_back(attempt, effect)
                 except GeneratorExit:
                     raise
+                except LeaseLost:
+                    return  # another worker goes on with it
                 except BaseException as error:
                     interrupted = error
                     effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
@@ -261,7 +264,7 @@ class Aborting(Asking, Freshening):
                 effect.tag, effect.note = Tag.UNRESOLVED, UNDER_WAY
                 return False
         current = attempt.current(effect)
-        undoing = undo(effect, current, attempt.retries, self)
+        undoing = undo(effect, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
         if self.observer is not None:
             undoing = self._observed(attempt, effect, "undo", current, undoing)
         return (yield from undoing)

@@ -86,6 +86,7 @@ def perform(
     current: CurrentCall,
     retries: Retries,
     inquiry: Inquiry,
+    ours: Callable[[], Program],
     *,
     retry_failures: bool,
     final: bool,
@@ -97,20 +98,24 @@ def perform(
 
     A failure is retried when asked; an unknown outcome is asked about, else re-issued under the same key
     where the counterparty honours it, and while it remembers it. `effect.outcome` says what came of it,
-    also when this raises.
+    also when this raises. Whoever asked for this has just seen that the act is this worker's; before each try
+    that something was waited for, `ours` sees to that again.
 
     Raises:
         InDoubt: nobody can tell whether it happened.
         Refused: it did not happen before its process ended, and its key is too old to send it now.
-        BaseException: whatever the tool raised, when it did not happen.
+        BaseException: whatever the tool raised, when it did not happen; or what `ours` raised.
     """
     failures = 0
     doubt = False  # that a later try fails says nothing of an earlier one that may have happened
-    if effect.outcome is Outcome.UNKNOWN:
-        doubt = yield from _ask_first(effect, current, retries, inquiry, final=final)
+    waited = effect.outcome is Outcome.UNKNOWN
+    if waited:
+        doubt = yield from _ask_first(effect, current, retries, inquiry, ours, final=final)
         if doubt is None:
             return effect.result
     while True:
+        if waited:
+            yield from ours()
         if current.effect is effect:
             current._calls()  # noqa: SLF001 - what its tool calls within is expected anew
         act: Act | None = None
@@ -125,9 +130,12 @@ def perform(
             failures += 1
             tries = _Tries(failures, retries, retry_failures)
             acted = is_a(error, Exception) or (act is not None and act.begun)
-            doubt = yield from _look_into(error, effect, current, tries, inquiry, doubt=doubt, acted=acted, final=final)
+            doubt = yield from _look_into(
+                error, effect, current, tries, inquiry, ours, doubt=doubt, acted=acted, final=final
+            )
             if doubt is None:
                 return effect.result
+            waited = True
         else:
             effect.happened(result)
             return result
@@ -148,6 +156,7 @@ def _look_into(
     current: CurrentCall,
     tries: _Tries,
     inquiry: Inquiry,
+    ours: Callable[[], Program],
     *,
     doubt: bool,
     acted: bool,
@@ -167,6 +176,9 @@ def _look_into(
         effect, current, retries if unknown and is_a(error, Exception) else None, final=final
     )
     if found is not UNKNOWN and found is not None:
+        if is_a(error, Exception):
+            effect.outcome = Outcome.UNKNOWN  # it happened: unless it was another worker who did it meanwhile
+            yield from ours()
         _confirm(effect, found)
         if not is_a(error, Exception):
             raise error
@@ -187,13 +199,22 @@ def _look_into(
     raise error
 
 
-def _ask_first(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry, *, final: bool) -> Program:
+def _ask_first(
+    effect: Effect,
+    current: CurrentCall,
+    retries: Retries,
+    inquiry: Inquiry,
+    ours: Callable[[], Program],
+    *,
+    final: bool,
+) -> Program:
     """Find out about an effect that is unknown from before; return None when it happened.
 
     When it may be sent again, return whether it may have happened. Else raise.
     """
     found = yield from inquiry.ask(effect, current, retries, final=final)
     if found is not UNKNOWN and found is not None:
+        yield from ours()
         _confirm(effect, found)
         return None
     doubt = found is UNKNOWN
@@ -265,10 +286,13 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
         return UNKNOWN
 
 
-def undo(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry) -> Program:
+def undo(
+    effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry, ours: Callable[[], Program]
+) -> Program:
     """Undo one executed effect as far as possible; return True when nothing of it stays.
 
-    `effect.outcome`, `tag` and `note` say what became of it. Never raises for the world's faults.
+    `effect.outcome`, `tag` and `note` say what became of it. Never raises for the world's faults, but what `ours`
+    raises before a try: then the undo is another worker's.
     """
     declaration = effect.declaration
     unknown = effect.outcome is Outcome.UNKNOWN
@@ -290,6 +314,7 @@ def undo(effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquir
         return False
     failures = 0
     while True:
+        yield from ours()
         try:
             bound = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
             yield Act(handler.function, bound, current, final=True)

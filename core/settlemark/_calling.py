@@ -340,12 +340,13 @@ class Calling(Aborting):
         if attempt.on_failure != "ask":
             return self._try(attempt, effect, let_through)
         once = partial(self._try, attempt, effect, let_through)
-        return until_answered(attempt, effect, once, held=False, let_through=let_through)
+        ours = partial(self._still_ours, attempt.live)
+        return until_answered(attempt, effect, once, ours, held=False, let_through=let_through)
 
     def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         current = attempt.current(effect)
         performing = perform(
-            effect, effect.run, current, attempt.retries, self,
+            effect, effect.run, current, attempt.retries, self, partial(self._still_ours, attempt.live),
             retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
         )  # fmt: skip
         if self.observer is not None:

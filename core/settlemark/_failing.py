@@ -11,6 +11,7 @@ from settlemark._acting import Program
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._requests import Act
+from settlemark._txn import DETACHED
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -58,11 +59,12 @@ def until_answered(
     attempt: Attempt,
     effect: Effect,
     once: Callable[[], Program],
+    ours: Callable[[], Program],
     *,
     held: bool,
     let_through: tuple[type[BaseException], ...] = (),
 ) -> Program:
-    """Perform an effect, and again for as long as whoever is asked about its failures says so.
+    """Perform an effect, and again for as long as whoever is asked about its failures says so, and it is `ours`.
 
     Only a failure is asked about: what may have happened must not be repeated, nor gone on without.
 
@@ -83,6 +85,8 @@ def until_answered(
         except Exception as error:
             if attempt.on_failure != "ask" or attempt.ask is None or effect.outcome is not Outcome.FAILED:
                 raise
+            if attempt.live.id == DETACHED:
+                raise  # it is another worker's
             failure = Failure(
                 attempt.name, effect.declaration.tool, effect.shown(), effect.scope_text, error, tries, held
             )
@@ -96,6 +100,7 @@ def until_answered(
             if verdict == "skip":
                 effect.note = SKIPPED
                 raise Skipped(error) from error
+        yield from ours()  # people take their time
 
 
 __all__ = ["SKIPPED", "Ask", "Failure", "Skipped", "Verdict", "until_answered"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
 from types import TracebackType
@@ -16,7 +16,7 @@ from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Declaration, Effect, declared_as
-from settlemark._errors import WaitTimeout
+from settlemark._errors import LedgerError, WaitTimeout
 from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
@@ -206,6 +206,20 @@ class Programs(Telling):
         """
         if self.ledger.is_elsewhere or not self.ledger.is_fresh():
             yield from self._step(lambda _protocol, _book: None)
+        if txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+
+    def _ours_to_undo(self, txn: Txn) -> Program:
+        """Return when this worker may undo for a transaction, as far as that can be known.
+
+        A store that is silent stops no undo: nobody could be told of it, and undos bear to be begun again.
+
+        Raises:
+            LeaseLost: another worker has it.
+        """
+        if not (self.ledger.is_fresh() or self.ledger.stalled):
+            with suppress(LedgerError):
+                yield from self._step(lambda _protocol, _book: None)
         if txn.id == DETACHED:
             raise self._protocol.refusal(txn)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from settlemark import _verdicts
@@ -307,7 +308,7 @@ class Resolving(Recovering):
         row = before.row
         late = revive(replace(before, tag=None, note=None), effect.declaration)
         current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
-        undoing = undo(late, current, attempt.retries, self)
+        undoing = undo(late, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
         if self.observer is not None:
             undoing = self._observed(attempt, late, "undo", current, undoing)
         yield from undoing

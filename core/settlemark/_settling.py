@@ -255,12 +255,12 @@ class Settling(Orphaning, Splitting):
             raise self._protocol.refusal(txn)
 
     def _let_one_leave(self, attempt: Attempt, txn: Txn, effect: Effect, *, last: bool) -> Program:
-        yield from self._still_ours(txn)
         if not _has_left(attempt):
             wrong = yield from self._verify(self._live_reads(attempt))
             if wrong is not None:
                 yield from self._revert(attempt, txn, Reason.STALE, wrong)
                 raise self._protocol.refusal(txn)
+        yield from self._still_ours(txn)  # last: what is read anew may take its time
         try:
             yield from self._release(attempt, effect, last=last)
         except (GeneratorExit, Skipped):
@@ -268,6 +268,8 @@ class Settling(Orphaning, Splitting):
         except BaseException as error:
             if effect.outcome is Outcome.CONFIRMED or txn.id == DETACHED:
                 raise  # it has left, and that could not be recorded; or another goes on with it
+            if is_a(error, LedgerError) and not self.ledger.is_fresh():
+                raise  # whether it may be tried again is not known before the store works
             yield from self._wait_for_sender(attempt, effect, error)
             yield from self._refused(attempt, txn, effect, error)
 
@@ -364,15 +366,18 @@ class Settling(Orphaning, Splitting):
             effect.at = self.ledger.time()  # it may have waited long for this, its first sending
         try:
             current = attempt.current(effect)
+            ours = partial(self._still_ours, attempt.live)
 
             def once() -> Program:
                 again = attempt.on_failure == "retry" or effect.declaration.may_leave_again
-                releasing = perform(effect, run, current, attempt.retries, self, retry_failures=again, final=True)
+                releasing = perform(
+                    effect, run, current, attempt.retries, self, ours, retry_failures=again, final=True
+                )
                 if self.observer is not None:
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing
 
-            yield from until_answered(attempt, effect, once, held=True)
+            yield from until_answered(attempt, effect, once, ours, held=True)
         finally:
             if effect.executed:
                 self.ledger.later(partial(_left, effect.calls))
