@@ -370,9 +370,7 @@ class Settling(Orphaning, Splitting):
 
             def once() -> Program:
                 again = attempt.on_failure == "retry" or effect.declaration.may_leave_again
-                releasing = perform(
-                    effect, run, current, attempt.retries, self, ours, retry_failures=again, final=True
-                )
+                releasing = perform(effect, run, current, attempt.retries, self, ours, retry_failures=again, final=True)
                 if self.observer is not None:
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing
