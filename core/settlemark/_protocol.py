@@ -413,7 +413,6 @@ class Protocol:
         hold = txn.holds.get(end)
         if hold is not None:
             self.index.leave(end)
-            hold.declared = hold.declared and declared
             return hold
         self._tick += 1
         hold = txn.holds[end] = Hold(txn, scope, path, self._tick, declared=declared)
@@ -556,6 +555,7 @@ class Protocol:
     def _grant(self, call: Call, hold: Hold, match: Match) -> None:
         txn = call.txn
         call.admitted = hold.touched = True
+        hold.declared = False  # not before: who gives up waiting still has what it declared
         if call.mode is Mode.READ:
             hold.readings += 1
             txn.reading += 1
@@ -706,6 +706,7 @@ class Protocol:
         narrower: list[Call] = []
         for scope in to:
             hold = self._hold(txn, scope, declared=False)
+            hold.declared = False
             hold.granted = min(hold.granted or broad.granted, broad.granted)
             hold.last_act = max(hold.last_act, broad.last_act)
             hold.claims += 1
@@ -717,7 +718,7 @@ class Protocol:
             narrower.append(following)
         self._close(call)
         self._drop_claim(broad)
-        if not (broad.active or broad.declared or broad.scope in txn.reads or broad.scope in to):
+        if not (broad.active or broad.scope in txn.reads or broad.scope in to):
             self._drop_hold(broad)
             self._wake(txn)
         return narrower

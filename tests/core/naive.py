@@ -161,7 +161,6 @@ class Naive:
     def hold(self, txn, scope, *, declared=False):
         for hold in txn.holds:
             if hold.scope == scope:
-                hold.declared = hold.declared and declared
                 return hold
         self.tick += 1
         hold = Hold(scope, self.tick, declared)
@@ -259,6 +258,7 @@ class Naive:
     def grant(self, txn, call):
         hold = call.hold
         call.admitted = hold.touched = True
+        hold.declared = False
         if call.mode is Mode.READ:
             hold.readings += 1
             txn.reading += 1

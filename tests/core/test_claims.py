@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Wounded
+from settlemark._guards import ALL_ON
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Mode
@@ -74,6 +75,7 @@ def test_an_undo_in_progress_keeps_every_touch_out(stage):
     stage.protocol.abort(failed, Reason.FAILED)
     for mode in (Mode.READ, *AT_ONCE):
         assert stage.ask(other, "room:/Ada", mode)[1] is failed
+    assert other.position == (2, "")
     stage.undo(failed, call)
     assert stage.ask(other, "room:/Ada", Mode.READ)[1] is None
 
@@ -82,6 +84,44 @@ def test_an_effect_that_did_not_happen_frees_its_claim(stage):
     first, second = stage.begin("first"), stage.begin("second")
     stage.touch(first, "room:/Ada", Mode.EAGER, happened=False)
     assert stage.ask(second, "room:/Ada", Mode.READ)[1] is None
+
+
+def test_who_had_to_wait_for_a_claim_that_it_then_gave_back_is_waited_for_no_longer(stage):
+    first, second, third = stage.begin("first"), stage.begin("second"), stage.begin("third")
+    stage.write(first, "room:/Ada")
+    waiting, _ = stage.ask(second, "room:/Ada", Mode.EAGER)
+    stage.commit(first)
+    assert stage.protocol.admit(waiting) is None
+    stage.protocol.acted(waiting, happened=False)
+    assert stage.ask(third, "room:/Ada", Mode.EAGER)[1] is None
+
+
+@pytest.mark.parametrize("held", ["declared", "read"])
+def test_a_withdrawn_request_leaves_what_was_held_there_before(stage, held):
+    first = stage.begin("first")
+    second = stage.begin("second", *(["room:/Ada/1"] if held == "declared" else []))
+    if held == "read":
+        stage.read(second, "room:/Ada/1")
+    stage.write(first, "room:/Ada/2")
+    waiting, holder = stage.ask(stage.begin("third"), "room:/Ada", Mode.EAGER)
+    stage.protocol.withdraw(waiting)
+    call = stage.protocol.request(second, Scope.parse("room:/Ada/1"), Mode.EAGER)
+    stage.hold(first, "room:/Ada/1")
+    assert (holder, stage.protocol.admit(call).holder) == (first, first)
+    stage.protocol.withdraw(call)
+    stage.commit(first)
+    assert stage.frontier("room:/Ada/1") == 2
+
+
+def test_a_suspended_call_that_runs_again_is_waited_for_by_an_abort(stage):
+    txn = stage.begin("suspended")
+    call = stage.write(txn, "room:/Ada")
+    stage.protocol.resumed([call])
+    stage.protocol.abort(txn, Reason.FAILED)
+    assert stage.protocol.take_aborted() == []
+    stage.protocol.acted(call, happened=True)
+    stage.undo(txn, call)
+    assert stage.protocol.live == {}
 
 
 def test_a_withdrawn_request_is_waited_for_no_longer(stage):
@@ -157,6 +197,22 @@ def test_a_toucher_that_held_nothing_of_it_is_restamped_above(stage, mode):
     assert (older.position, younger.position, younger.state) == ((3, ""), (2, ""), State.OPEN)
 
 
+def test_a_touch_from_below_waits_for_an_undo_and_keeps_its_place(stage):
+    older, younger = stage.begin("older"), stage.begin("younger")
+    call = stage.write(younger, "room:/Ada")
+    stage.protocol.abort(younger, Reason.FAILED)
+    assert stage.ask(older, "room:/Ada", Mode.READ)[1] is younger
+    assert older.position == (1, "")
+    stage.undo(younger, call)
+
+
+def test_a_toucher_that_held_something_else_before_the_claim_is_restamped_above(stage):
+    older, younger = stage.begin("older", "room:/Bee"), stage.begin("younger")
+    stage.write(younger, "room:/Ada")
+    stage.ask(older, "room:/Ada", Mode.READ)
+    assert (older.position, younger.state) == ((3, ""), State.OPEN)
+
+
 def test_a_hold_taken_after_the_claim_does_not_wound(stage):
     older, younger = stage.begin("older"), stage.begin("younger")
     stage.write(younger, "room:/Ada")
@@ -210,6 +266,15 @@ def test_a_scope_already_covered_by_a_hold_is_not_restamped(stage):
     stage.read(younger, "room:/Ada")
     stage.commit(younger)
     stage.write(older, "room:/Ada/1")
+    assert older.position == (1, "")
+
+
+@pytest.mark.parametrize(("held", "touched"), [("room:/*", "room:/Ada"), ("room:/Ada", "room:/Ada/1")])
+def test_a_scope_that_a_hold_covers_is_not_restamped_when_others_have_settled_on_a_part_of_it(stage, held, touched):
+    older, younger = stage.begin("older", held), stage.begin("younger", guards=ALL_ON._replace(current=False))
+    stage.write(younger, touched)
+    stage.commit(younger)  # in no order
+    stage.read(older, touched)
     assert older.position == (1, "")
 
 

@@ -48,6 +48,30 @@ def test_work_under_a_hold_is_older_than_it_in_the_order_in_which_it_begins(stag
     assert first.epoch == second.epoch == hold.epoch
 
 
+def test_under_a_hold_that_was_sealed_nothing_begins_and_nothing_changed(stage):
+    hold = place(stage, "room:/a")
+    stage.protocol.seal(hold)
+    before = stage.protocol.freeze()
+    with pytest.raises(StateError, match="was to work under a hold that has been dropped: nothing was run"):
+        work(stage, hold, "late")
+    assert stage.protocol.freeze() == before
+
+
+def test_work_under_a_hold_wounds_a_younger_claimant_since_a_restamp_would_move_the_hold(stage):
+    hold, younger = place(stage, "room:/a"), stage.begin("younger")
+    stage.write(younger, "lamp:/1")
+    member = work(stage, hold, "member")
+    stage.ask(member, "lamp:/1", Mode.EAGER)
+    assert (younger.reason, member.epoch, hold.epoch) == (Reason.WOUNDED, 1, 1)
+
+
+def test_a_hold_that_comes_to_what_was_advanced_past_it_is_placed_behind_that(stage):
+    hold = place(stage)
+    stage.protocol.advance(Scope.parse("room:/a"), hold.epoch)
+    stage.protocol.declare(hold, [Scope.parse("room:/a")])
+    assert (hold.epoch, stage.frontier("room:/a")) == (2, 2)
+
+
 def test_a_hold_under_a_hold_keeps_the_order_of_both(stage):
     outer = place(stage, "room:/a")
     inner = work(stage, outer, "inner hold", role="hold")

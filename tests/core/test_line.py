@@ -200,6 +200,22 @@ def test_one_that_is_tied_stands_in_no_line(stage):
     assert [ahead(stage, txn) for txn in (inner, under)] == [None, None]
 
 
+def test_one_that_was_undone_in_line_waits_for_nobody(stage):
+    stage.begin("older", "cell:/1")
+    again = lost(stage)
+    stage.protocol.unretry(again)
+    assert ahead(stage, again) is not None
+    stage.protocol.abort(again, Reason.FAILED)
+    assert ahead(stage, again) is None
+
+
+def test_what_was_read_once_is_read_again_at_once(stage):
+    reader = stage.begin("reader", queues=True)
+    stage.read(reader, "cell:/1")
+    lost(stage)
+    assert stage.ask(reader, "cell:/1", Mode.READ)[1] is None
+
+
 def test_its_first_request_ends_its_standing_in_line(stage):
     stage.begin("older", "cell:/1")
     again = lost(stage)

@@ -24,6 +24,20 @@ def test_a_sealed_writer_waits_for_an_older_holder_of_a_scope_it_touched(stage):
     assert younger.state is State.COMMITTED
 
 
+def test_what_was_declared_and_then_touched_is_held_until_it_has_settled(stage):
+    writer = stage.begin("writer", "room:/Ada", "price:/Ada", "lamp:/1")
+    reader = stage.begin("reader")
+    stage.read(writer, "price:/Ada")
+    stage.write(writer, "room:/Ada")
+    stage.protocol.seal(writer)
+    assert {hold.scope.text for hold in writer.holds.values()} == {"room:/Ada", "price:/Ada"}
+    asked, holder = stage.ask(reader, "room:/Ada", Mode.READ)
+    assert holder is writer
+    assert stage.protocol.decide(writer) is None
+    assert (stage.version("room:/Ada"), stage.floor("room:/Ada"), stage.floor("price:/Ada")) == (1, 1, 1)
+    assert stage.protocol.admit(asked) is None
+
+
 def test_an_older_holder_elsewhere_delays_nobody(stage):
     stage.begin("older", "room:/Bee")
     younger = stage.begin("younger")
@@ -133,6 +147,22 @@ def test_a_release_in_progress_keeps_readers_out_until_it_is_done(stage):
     assert holder is txn
     stage.protocol.released(call)
     assert stage.protocol.admit(asked) is None
+
+
+def test_a_place_that_somebody_has_is_given_to_nobody_else(stage):
+    first = stage.begin("first")
+    second = stage.begin("second", position=first.position)
+    assert (first.position, second.position) == ((1, ""), (2, ""))
+    assert list(stage.protocol.live.values()) == [first, second]
+
+
+def test_whom_the_oldest_waits_for_is_named_and_not_itself(stage):
+    oldest, younger = stage.begin("oldest", "room:/Ada"), stage.begin("younger")
+    call = stage.write(younger, "room:/Ada")
+    asked = stage.protocol.request(oldest, Scope.parse("room:/Ada"), Mode.READ)
+    blocked = stage.protocol.admit(asked)
+    assert (younger.reason, stage.protocol.first(oldest, blocked)[0]) == (Reason.WOUNDED, "younger")
+    stage.undo(younger, call)
 
 
 # ---- floors
@@ -327,6 +357,44 @@ def test_refining_narrows_a_claim_and_lets_others_in(stage):
     assert stage.ask(other, "city:/Rome/2", Mode.READ)[1] is txn
     stage.abort(txn, narrow)
     assert {txn.name for txn in stage.protocol.live.values()} == {"other"}
+
+
+def test_who_came_while_the_broad_claim_was_held_does_not_wound_the_narrow_one(stage):
+    other, txn = stage.begin("other"), stage.begin("broad")
+    call = stage.write(txn, "city:/Rome")
+    stage.protocol.declare(other, [Scope.parse("city:/Rome/1")])
+    stage.protocol.refine(call, [Scope.parse("city:/Rome/1")])
+    assert stage.ask(other, "city:/Rome/1", Mode.READ)[1] is txn
+    assert (txn.state, other.position > txn.position) == (State.OPEN, True)
+
+
+def test_refining_keeps_the_broad_hold_of_what_was_read_there(stage):
+    txn = stage.begin("broad")
+    stage.read(txn, "city:/Rome")
+    stage.protocol.refine(stage.write(txn, "city:/Rome"), [Scope.parse("city:/Rome/1")])
+    younger = stage.begin("younger")
+    stage.hold(younger, "city:/Rome/2")
+    stage.protocol.seal(younger)
+    assert stage.protocol.decide(younger).holder is txn
+
+
+def test_refining_what_was_aborted_meanwhile_moves_nothing(stage):
+    txn = stage.begin("broad")
+    call = stage.write(txn, "city:/Rome")
+    stage.protocol.abort(txn, Reason.FAILED)
+    before = stage.protocol.freeze()
+    assert stage.protocol.refine(call, [Scope.parse("city:/Rome/1")]) == [call]
+    assert stage.protocol.freeze() == before
+    stage.undo(txn, call)
+
+
+def test_refining_to_more_than_was_declared_is_refused_and_nothing_changed(stage):
+    txn = stage.begin("narrow")
+    call = stage.write(txn, "city:/Rome/1")
+    before = stage.protocol.freeze()
+    with pytest.raises(OutsideDeclared, match="refined city:/Rome/1 to city:/Rome, which lies outside it"):
+        stage.protocol.refine(call, [Scope.parse("city:/Rome")])
+    assert stage.protocol.freeze() == before
 
 
 def test_refining_outside_what_was_declared_is_refused_and_nothing_changed(stage):
