@@ -8,23 +8,26 @@ has come to its end; a run that stops before that leaves the transaction to the 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from functools import partial
+from typing import Any, Literal, cast, get_args
 
-from settlemark import InDoubt, PartialCommit, Refused, Settlement, UsageError
+from settlemark import InDoubt, PartialCommit, Refused, SettlemarkError, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._nesting import Part
 from settlemark._of_settlement import OfSettlement
 from settlemark._once import Once
-from settlemark._parking import Park
+from settlemark._parking import Park, is_parked
 from settlemark._states import Reason, State
 from settlemark._transaction import checked_park
 from settlemark._wording import kind_of
-from settlemark_langgraph._identity import Identity, superstep_name
-from settlemark_langgraph._superstep import Superstep
+from settlemark.agents._recalled import undo_left
+from settlemark_langgraph._identity import ROOT, Identity, is_left_behind, superstep_name
+from settlemark_langgraph._superstep import Superstep, taken_otherwise
 
 Settle = Literal["call", "node", "superstep", "run"]
 """What settles together: each call, the calls of a turn, all of a superstep, or all of a run."""
@@ -69,6 +72,7 @@ class Boundaries:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
         self._open: dict[str, Boundary] = {}
         self._loops: dict[int, list[str]] = {}
+        self._looked: set[int] = set()
         self._lock = threading.Lock()
 
     def enter(
@@ -113,16 +117,74 @@ class Boundaries:
                 yield from self.settle(other)
         epoch: int = yield from self._settlement.epoch_for(identity.superstep)
         position = (epoch, "")
+
+        def begin() -> Program:
+            entering: Program = self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
+            entered: Part = yield from entering
+            if settle == "run":
+                yield from self._take_back_left(entered, identity.step, superstep.taken_otherwise)
+            return entered
+
         try:
-            part: Part = yield from boundary.once.get(
-                lambda: self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
-            )
+            part: Part = yield from boundary.once.get(begin)
         except BaseException:
             self._forget(boundary)
             raise
         number = superstep.index if place is None else place
         own = (identity.step, number) if settle == "run" else (number,)
         return Part(part.attempt, part.numbering.under(*own))
+
+    def leave_behind(self, identity: Identity, superstep: Superstep) -> Program:
+        """Undo the turns of a thread that wait for a person and that it has gone on without: nobody comes back to them.
+
+        Whoever edits a thread while a turn of it waits, gives it other input or forks it has it go on elsewhere. This
+        is looked at once in each run of a graph, before anything of it acts.
+        """
+        with self._lock:
+            if superstep.loop in self._looked:
+                return
+            self._looked.add(superstep.loop)
+        if not superstep.at_end(lambda _error: self._look_again(superstep.loop)):
+            self._looked.discard(superstep.loop)
+        outermost = superstep.outward()[0]
+        tasks = {task.id for task in outermost.tasks()}
+        goes_on = tuple(f"{identity.run}/{namespace}:" for namespace in (ROOT, identity.namespace))
+        for name in self._parked(identity.run):
+            if name.endswith(_RUN) and name.startswith(goes_on):
+                continue  # what of it was left behind is taken back when it is come back to
+            if is_left_behind(name, identity, outermost.checkpoint, tasks):
+                yield from self._undo_left(identity.run, name)
+
+    def _parked(self, run: str) -> list[str]:
+        """Return the names of what of a thread waits for a person."""
+        with self._settlement.driver.local as protocol:
+            return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
+
+    def _undo_left(self, run: str, name: str) -> Program:
+        try:
+            yield from undo_left(self._settlement, run, name, "its thread went on without it")
+        except SettlemarkError as error:
+            _log.warning("%s could not be undone, although its thread has gone on without it: %s", name, error)
+
+    def _look_again(self, loop: int) -> Program:
+        yield from ()
+        self._looked.discard(loop)
+
+    def _take_back_left(self, part: Part, step: float, taken_otherwise: Callable[[list[int]], Program]) -> Program:
+        """Take back what a run that was put aside did in steps which its thread has not gone through to get to this.
+
+        Raises:
+            Refused: something was built upon it, and all of the run was undone.
+        """
+        attempt = part.attempt
+        if part.joined or attempt.replay is not None:
+            return
+        earlier = {effect.path[0] for effect in attempt.in_order()}
+        left: set[int] = {other for other in earlier if other > step}
+        left |= yield from taken_otherwise([other for other in earlier if other < step])
+        for other in sorted(left, reverse=True):
+            attempt.expect((other,))
+            yield from self._settlement.driver.take_back_orphans(attempt, (other,))
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
         """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
@@ -153,21 +215,33 @@ class Boundaries:
         if part is None:
             return None
         try:
+            return (yield from self._settled(name, part))
+        finally:
+            if boundary is not None:
+                self._forget(boundary)
+
+    def _settled(self, name: str, part: Part) -> Program:
+        """Commit a transaction, if it is open; return what refused it, or None."""
+        try:
             if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
                 yield from self._settlement.driver.commit(part.attempt)
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
             return error
-        else:
-            return None
-        finally:
-            if boundary is not None:
-                self._forget(boundary)
+        return None
 
-    def finish_left(self, run: str | None, namespace: str, *, done: bool) -> Program:
-        """Settle what an ended process left of a run, whose graph is `done`: no node comes back to that."""
+    def finish_left(self, run: str | None, namespace: str, *, saver: Any, config: Any, done: bool) -> Program:
+        """Settle what was left of a run, whose graph is `done`: no node comes back to that.
+
+        An ended process left it, or a turn of it waits for a person, and the thread went on without that: what was
+        done in steps that its thread, which `saver` has stored up to `config`, has not gone through is taken back.
+        """
         if run is None or not done:
             return
+        if namespace in ("", ROOT):
+            for name in self._parked(run):
+                if name.startswith(f"{run}/") and not name.endswith(_RUN):
+                    yield from self._undo_left(run, name)
         prefix, driver = superstep_name(run, namespace, ""), self._settlement.driver
         with driver.local as protocol, self._lock:
             left = [
@@ -178,11 +252,14 @@ class Boundaries:
                 and txn.name.endswith(_RUN)
                 and txn.name not in self._open
                 and txn.state is State.OPEN
-                and driver.is_elsewhere(txn)
+                and (driver.is_elsewhere(txn) or is_parked(txn))
             ]
         for name in left:
             try:
-                yield from self.settle(name)
+                part: Part | None = yield from self._left(name)
+                if part is not None:
+                    yield from self._take_back_left(part, math.inf, partial(taken_otherwise, saver, config))
+                    yield from self._settled(name, part)
             except Refused as error:
                 _log.warning("%s was not taken up: %s", name, error)
 

@@ -20,6 +20,7 @@ from langgraph.checkpoint.base import (
 )
 
 from settlemark import Settlement, UsageError
+from settlemark._acting import Program
 from settlemark._runners import run_async, run_sync
 from settlemark._states import State
 from settlemark._threads import in_thread
@@ -118,7 +119,7 @@ def _put(
     name = _settled_by(config, metadata)
     if name is not None:
         run_sync(self._boundaries.settle(name))
-        run_sync(self._boundaries.finish_left(*_thread(config), done=_is_done(checkpoint)))
+        run_sync(_finish_left(self, config, config, done=_is_done(checkpoint)))
     return self.inner.put(config, checkpoint, metadata, new_versions)
 
 
@@ -132,19 +133,26 @@ async def _aput(
     name = _settled_by(config, metadata)
     if name is not None:
         await run_async(self._boundaries.settle(name))
-        await run_async(self._boundaries.finish_left(*_thread(config), done=_is_done(checkpoint)))
+        await run_async(_finish_left(self, config, config, done=_is_done(checkpoint)))
     return await self.inner.aput(config, checkpoint, metadata, new_versions)
+
+
+def _finish_left(
+    self: SettledCheckpointer, config: RunnableConfig, stored: RunnableConfig | None, *, done: bool
+) -> Program:
+    run, namespace = _thread(config)
+    return self._boundaries.finish_left(run, namespace, saver=self.inner, config=stored, done=done)
 
 
 def _get_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
     found = self.inner.get_tuple(config)
-    run_sync(self._boundaries.finish_left(*_thread(config), done=_is_over(config, found)))
+    run_sync(_finish_left(self, config, found and found.config, done=_is_over(config, found)))
     return _without_undone(self, found)
 
 
 async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> CheckpointTuple | None:
     found = await self.inner.aget_tuple(config)
-    await run_async(self._boundaries.finish_left(*_thread(config), done=_is_over(config, found)))
+    await run_async(_finish_left(self, config, found and found.config, done=_is_over(config, found)))
     if found is None or not found.pending_writes:
         return found
     # In a thread: the ledger may be away for a while, and the loop is others', too.
@@ -153,7 +161,7 @@ async def _aget_tuple(self: SettledCheckpointer, config: RunnableConfig) -> Chec
 
 def _is_over(config: RunnableConfig, found: CheckpointTuple | None) -> bool:
     """Whether the newest checkpoint of a thread was asked for, and says that its graph has come to its end."""
-    if found is None or found.pending_writes or found.metadata.get("source") != "loop":
+    if found is None or found.pending_writes or found.metadata.get("source") not in ("loop", "update"):
         return False
     return not config.get("configurable", {}).get("checkpoint_id") and _is_done(found.checkpoint)
 

@@ -6,13 +6,15 @@ input, while the model's call ids stay the same after a fork: so the task names 
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 CHECKPOINTER = "__pregel_checkpointer"
 ROOT = "root"
+_PLACED = re.compile(r"[^:|/]+:([0-9a-f-]+)[:|/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,23 @@ def superstep_name(run: str, namespace: str, checkpoint: str | None) -> str:
     'trip-42/root:1f0'
     """
     return f"{run}/{namespace or ROOT}:{checkpoint}"
+
+
+def is_left_behind(name: str, identity: Identity, root: str, tasks: Collection[str]) -> bool:
+    """Whether a turn of this name is of none of the tasks by which a thread goes on.
+
+    `root` is the checkpoint that the outermost graph runs on, and `tasks` are the ids of its tasks.
+
+    >>> here = Identity("trip-42", None, "root", "trip-42/root:1f0", 1, "", resumable=True)
+    >>> [is_left_behind(f"trip-42/{name}", here, "1f0", {"7a1"}) for name in ("root:1f0:5b2", "sub:7a1:1f3:5b3")]
+    [False, False]
+    >>> [is_left_behind(f"trip-42/{name}", here, "1f0", {"7a1"}) for name in ("root:1ef:5b1", "sub:7a0:1f2:5b3", "own")]
+    [True, True, False]
+    """
+    if name.startswith(f"{identity.run}/{identity.namespace}:"):
+        return not name.startswith(identity.superstep)
+    found = _PLACED.match(name.removeprefix(f"{identity.run}/"))
+    return found is not None and found[1] != root and found[1] not in tasks
 
 
 def _text(info: object, name: str) -> str | None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -167,6 +167,13 @@ class Superstep:
             config = stored.parent_config
         return [*found, ("", False)]
 
+    def taken_otherwise(self, steps: Collection[int]) -> Program:
+        """Return those of these steps in whose place something else is stored: a new input, an edit, or a fork.
+
+        What ran in such a step is not where its thread came from.
+        """
+        return taken_otherwise(self._loop.checkpointer, self._loop.checkpoint_config, steps)
+
     def has_stored(self, checkpoint: str) -> Program:
         """Return whether its graph's thread has a checkpoint of this id."""
         saver, config = self._loop.checkpointer, self._loop.checkpoint_config
@@ -174,9 +181,9 @@ class Superstep:
         get = saver.aget_tuple if in_event_loop() else saver.get_tuple
         return (yield Act(get, {"config": own}, None)) is not None
 
-    def tasks(self, node: str) -> list[Task]:
-        """Return a node's tasks in this superstep, in order; also those that were over before it began here."""
-        return [_task(task) for task in self._all() if task.name == node]
+    def tasks(self, node: str | None = None) -> list[Task]:
+        """Return its tasks, or a node's, in order; also those that were over before it began here."""
+        return [_task(task) for task in self._all() if node in (None, task.name)]
 
     def watch(self, tasks: Sequence[Task], then: Callable[[Task], None]) -> list[Task]:
         """Have `then` called with each task that is over or will be; return those of which it is not known yet.
@@ -251,6 +258,19 @@ class Superstep:
 
     def _all(self) -> list[Any]:
         return list(cast("dict[str, Any]", self._loop.tasks).values())
+
+
+def taken_otherwise(saver: Any, config: Any, steps: Collection[int]) -> Program:
+    """Do as `Superstep.taken_otherwise` for the thread that led to a checkpoint."""
+    found: set[int] = set()
+    while config is not None and steps:
+        stored: Any = yield Act(saver.aget_tuple if in_event_loop() else saver.get_tuple, {"config": config}, None)
+        if stored is None or (step := stored.metadata.get("step", -1)) < min(steps):
+            break
+        if stored.metadata.get("source") != "loop":
+            found.add(step)
+        config = stored.parent_config
+    return found.intersection(steps)
 
 
 def begun_with_an_answer(config: Mapping[str, Any]) -> bool:
@@ -356,4 +376,4 @@ def _task(task: Any) -> Task:
     return Task(task.id, task.name, tuple(task.path), task.input)
 
 
-__all__ = ["Superstep", "Task", "begun_with_an_answer"]
+__all__ = ["Superstep", "Task", "begun_with_an_answer", "taken_otherwise"]

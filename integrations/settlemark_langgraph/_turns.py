@@ -191,6 +191,8 @@ class Turns:
             elif superstep is not None and self._acts(calls):
                 # With durability="async" they may be stored late: who died before would leave acts under a lost name.
                 yield from superstep.until_stored()
+        if superstep is not None and memory is None and identity.resumable and name is not None:
+            yield from boundaries_of(self.settlement).leave_behind(identity, superstep)
         if self._settle in ("superstep", "run"):
             if self._settle == "superstep":
                 refuse_without_checkpoints(arrival.config, self.settlement)

@@ -206,12 +206,13 @@ def recall(
     return recalled
 
 
-def undo_left(settlement: Settlement, run: str, left: Left) -> Program:
-    """Undo a turn that was left open, whoever has left it: this process, or one that has ended."""
-    begin: Program = settlement.begin(left.open, run=run)
+def undo_left(
+    settlement: Settlement, run: str, name: str, cause: str = "its job was begun again, and went on otherwise"
+) -> Program:
+    """Undo a transaction that was left open, whoever has left it: this process, or one that has ended."""
+    begin: Program = settlement.begin(name, run=run)
     part: Part = yield from begin
     if part.attempt.replay is None and not part.joined:
-        cause = "its job was begun again, and went on otherwise"
         yield from settlement.driver.abort(part.attempt, Reason.ABANDONED, cause=cause)
 
 

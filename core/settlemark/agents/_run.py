@@ -195,7 +195,7 @@ class AgentRun:
             return list[Decision]()
         found: Recalled = yield from self._recall()
         for left in found.left:
-            yield from undo_left(self.settlement, self.name, left)
+            yield from undo_left(self.settlement, self.name, left.open)
         if found.left:
             found = yield from self._recall()
         self._begun = max(map(self._names.number, found.names), default=0)

@@ -261,7 +261,7 @@ class Work:
                 with self._lock:
                     recalled.left = left[number + 1 :]
                 return turn.name
-            yield from undo_left(run.settlement, run.name, turn)
+            yield from undo_left(run.settlement, run.name, turn.open)
             stays: Recalled = yield from recall(
                 run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
             )
