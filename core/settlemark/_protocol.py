@@ -484,6 +484,13 @@ class Protocol:
             self._wake(txn)
 
     def _stand_in_line(self, txn: Txn, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
+        """Return who is before a request in a line, and have a read stand there, too."""
+        ahead = self._in_line(txn, mode, hold, match)
+        if ahead is not None and mode is Mode.READ:
+            self._enter_line(hold)
+        return ahead
+
+    def _in_line(self, txn: Txn, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
         """Return whom a read waits for because it would else be out of date before its transaction has committed.
 
         Or whom a claim waits for because it would else be wounded by what that one is about to ask for again.
@@ -499,10 +506,7 @@ class Protocol:
         if hold.scope in txn.reads or not self._lines_up(txn):
             return None
         ahead = self._ahead(txn, match, LINE)
-        if ahead is None:
-            return None
-        self._enter_line(hold)
-        return Blocked(ahead, hold.scope, in_line=True)
+        return None if ahead is None else Blocked(ahead, hold.scope, in_line=True)
 
     def _ahead(self, txn: Txn, match: Match, layer: int, *, waiting: bool = False) -> Txn | None:
         """Return the nearest older one that works, or is `waiting` to: nobody knows when one put aside comes back."""
@@ -522,6 +526,18 @@ class Protocol:
             if older is not None:
                 return Blocked(older, hold.scope)
         return None
+
+    def in_the_way(self, call: Call) -> Blocked | None:
+        """Return whom a request that waits is waiting for as it stands: who holds its scope, or is before it in a line.
+
+        Nothing moves.
+        """
+        hold = call.hold
+        if not call.wanting or hold is None:
+            return None
+        match = self._match(hold)
+        blocked = self._blocked(call.txn, call.mode, match, call.scope)
+        return blocked or (self._in_line(call.txn, call.mode, hold, match) if self.index.lined else None)
 
     def first(self, txn: Txn, blocked: Blocked) -> tuple[str, float]:
         """Return the name of the first of those for whom a transaction waits, and when one before it left."""

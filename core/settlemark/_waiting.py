@@ -138,13 +138,14 @@ def _standing(
 
 
 def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
-    """Return for whom a transaction's requests and its commit wait as it stands, and since when."""
-    waits: list[tuple[Blocked, int]] = []
-    for call in txn.calls.values():
-        if call.wanting and call.hold is not None:
-            blocked = protocol._blocked(txn, call.mode, protocol._match(call.hold), call.scope)
-            if blocked is not None:
-                waits.append((blocked, call.since))
+    """Return for whom a transaction's requests and its commit wait as it stands, and since when.
+
+    Who lost a race and has not begun again waits for those before it, too.
+    """
+    waits = [(blocked, call.since) for call in txn.calls.values() if (blocked := protocol.in_the_way(call)) is not None]
+    ahead = protocol.ahead(txn)
+    if ahead is not None:
+        waits.append((ahead, txn.since))
     if txn.state is State.SEALED:
         blocked = _before_commit(protocol, txn)
         if blocked is not None:

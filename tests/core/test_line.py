@@ -16,6 +16,7 @@ from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._transaction import Transaction
 from settlemark._txn import Mode
+from settlemark._waiting import in_the_way
 from settlemark.testing._explorer import explore
 
 AGENTS, TIMES = 16, 10
@@ -312,6 +313,36 @@ def test_a_line_is_in_the_image_of_its_protocol(stage):
     assert stage.protocol.freeze() == before
     assert ahead(stage, again) is older
     assert stage.ask(stage.begin("third", queues=True), "cell:/1", Mode.READ)[1] is second
+
+
+# ---- who is in the way
+
+
+def waits_of(stage, txn):
+    """Whom a transaction waits for, as every process tells it; looking at it moves nothing."""
+    before = stage.protocol.freeze()
+    told = [(blocked.holder.name, blocked.scope.text) for blocked, _ in in_the_way(stage.protocol, txn)]
+    assert stage.protocol.freeze() == before
+    return told
+
+
+def test_who_lost_a_race_is_told_to_wait_for_those_before_it_until_it_has_begun(stage):
+    older = stage.begin("older", "cell:/1")
+    again = lost(stage)
+    assert waits_of(stage, again) == [("older", "cell:/1")]
+    stage.commit(older)
+    assert waits_of(stage, again) == []
+
+
+@pytest.mark.parametrize("mode", [Mode.READ, Mode.EAGER, Mode.FINAL])
+def test_who_stands_in_a_line_is_told_to_wait_for_the_one_before_it(stage, mode):
+    again = lost(stage)
+    younger = stage.begin("younger", queues=True)
+    _, holder = stage.ask(younger, "cell:/1", mode)
+    assert holder is again
+    assert waits_of(stage, younger) == [(again.name, "cell:/1")]
+    load(stage.protocol, image(stage.protocol))
+    assert waits_of(stage, stage.protocol.named["younger"]) == [(again.name, "cell:/1")]
 
 
 # ---- how long
