@@ -51,11 +51,13 @@ class Aging(Parking):
 
     def _is_stranded(self, txn: Txn, aborted: Collection[Txn]) -> bool:
         attempt = self._attempts.get(txn)
-        if attempt is None:
+        if attempt is None or attempt.adrift:
             return self.wake_tender is None  # else it is taken up at the next look
-        if txn.state is not State.ABORTING or txn.running or attempt.concluding or attempt.adrift:
-            return False
-        return txn not in aborted and not txn.dependents
+        if txn.state is State.OPEN or txn.running or attempt.concluding or attempt in self._ending:
+            return False  # its caller's, or a program is at it
+        if txn.state is State.ABORTING:
+            return txn not in aborted and not txn.dependents
+        return not attempt.settling
 
     def look_at_ages(self, beside: Beside | None = None) -> Program:
         """Tell of what is open for long, and abort what is older than it may be, as `beside` runs that."""

@@ -74,8 +74,8 @@ class Attempt:
         "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "decided_at", "effects", "entering",
         "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure",
         "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
-        "sealed_at", "seen", "since", "speculative", "splinters", "stays", "suspended", "told_waiting", "txn", "wait",
-        "waited", "waiters", "worker", "written",
+        "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays", "suspended", "told_waiting",
+        "txn", "wait", "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class Attempt:
         self.decided_at: float | None = None
         self.patient = True  # it stands in line where others lost a race
         self.concluding = False
+        self.settling = 0  # how many programs are at its commit, or will be when what goes before it is done
         self.waiters: list[Ticket] = []
         self.since = 0.0  # when it came to this process, on the monotonic clock
         self.max_age: float | None = None  # seconds for which it may be open from then on

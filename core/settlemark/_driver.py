@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Unpack
 
 from settlemark._acting import Program, Retries
@@ -36,6 +37,7 @@ from settlemark._refusals import rewound
 from settlemark._requests import Act, Together, Wait
 from settlemark._rewinding import Rewinding
 from settlemark._scope import Scope
+from settlemark._settling import settling
 from settlemark._states import Reason, State
 from settlemark._txn import Blocked, Placing, Ticket, Txn
 from settlemark._verdicts import is_rewound
@@ -347,6 +349,16 @@ class Driver(Aging, Approving, Rewinding):
         Raises:
             Refused: before the step the winner was undone, and nothing moved; else as `commit`.
         """
+        with nullcontext() if winner is None else settling(winner):
+            yield from self._choose(winner, losers, cause, noted)
+
+    def _choose(
+        self,
+        winner: Attempt | None,
+        losers: Iterable[Attempt],
+        cause: str,
+        noted: Callable[[Book, float], None] | None,
+    ) -> Program:
         lost, at = [attempt for attempt in losers if attempt.replay is None], self._clock()
 
         def decide(protocol: Protocol, book: Book) -> bool:

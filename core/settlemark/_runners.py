@@ -11,6 +11,7 @@ import inspect
 import logging
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -502,12 +503,16 @@ async def _wait_async(request: Wait) -> bool:
         return True
     if request.seconds <= 0:
         return False
-    loop = asyncio.get_running_loop()
     woken = asyncio.Event()
+    # Both weakly: a ticket outlives a loop that is closed, and must not keep the task that was lost with it. Thrown
+    # away, that goes on in a thread; till then nobody would end what it had begun.
+    its_loop, its_event = weakref.ref(asyncio.get_running_loop()), weakref.ref(woken)
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop may be gone when the one who is waited for ends
-            loop.call_soon_threadsafe(woken.set)
+        loop, event = its_loop(), its_event()
+        if loop is not None and event is not None:
+            with suppress(RuntimeError):  # the loop may be gone when the one who is waited for ends
+                loop.call_soon_threadsafe(event.set)
 
     ticket.wake = wake
     if ticket.has_fired():

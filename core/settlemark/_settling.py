@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -29,6 +29,16 @@ _OVER = (Outcome.CONFIRMED, Outcome.DROPPED)
 _STAYS = (*_OVER, Outcome.SUSPENDED)  # a question that nobody came back to is no approval
 
 
+@contextmanager
+def settling(attempt: Attempt) -> Generator[None]:
+    """Have it that a program is at the commit of an attempt, for as long as that goes on."""
+    attempt.settling += 1
+    try:
+        yield
+    finally:
+        attempt.settling -= 1
+
+
 class Settling(Orphaning, Splitting):
     """The part of a driver that commits."""
 
@@ -44,7 +54,7 @@ class Settling(Orphaning, Splitting):
         if txn is None:
             _tell_again(attempt)
             return
-        with self.ledger.acts.under_way():
+        with self.ledger.acts.under_way(), settling(attempt):
             yield from self._commit(attempt, txn, sealed=sealed)
 
     def _commit(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program:

@@ -6,9 +6,10 @@ Any process can see this, without joining the others: the protocol's state is in
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from settlemark._approving import Question, questions
 from settlemark._entangled import siblings
@@ -22,6 +23,10 @@ from settlemark.ledger._contract import Ledger, RecordedTransaction
 from settlemark.ledger._looking import Look, Worker, looking
 
 NOBODY_WAITS = "Nothing is unfinished."
+
+Ends = Literal["process", "person", "framework", "sender", "nobody"]
+"""Who brings a transaction to its end: a process that is alive, a person's answer, the framework that comes back to it;
+or, when its worker has fallen silent, that worker or whoever takes it up when its quarantine is over."""
 
 _STANDS = {
     State.OPEN: "open",
@@ -60,6 +65,7 @@ class Standing:
         waits: for whom it waits, each with the scope; empty when it does not.
         asked: the calls of it that wait for a person.
         ended: it has ended, and its process was gone before it could say so: the next recovery does.
+        silent: its worker was buried, and may still be sending what it had begun.
     """
 
     transaction: str
@@ -76,13 +82,24 @@ class Standing:
     waits: tuple[Waits, ...]
     ended: bool = False
     asked: tuple[Question, ...] = ()
+    silent: bool = False
+
+    @property
+    def ends_it(self) -> Ends:
+        """Who brings it to its end: every unfinished transaction has somebody, or somebody has to be found for it."""
+        if self.parked and not self.worker:
+            return "person" if self.asked else "framework"
+        if self.alive:
+            return "process"
+        return "sender" if self.silent else "nobody"
 
     def values(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
             "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
             "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
-            "alive": self.alive, "lease_left": self.lease_left, "scopes": list(self.scopes), "ended": self.ended,
+            "alive": self.alive, "silent": self.silent, "ends_it": self.ends_it, "lease_left": self.lease_left,
+            "scopes": list(self.scopes), "ended": self.ended,
             "approvals": [one.key for one in self.asked],
             "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
         }  # fmt: skip
@@ -105,11 +122,12 @@ def found(look: Look) -> tuple[list[Standing], float]:
     asked: dict[tuple[str, int], list[Question]] = {}
     for one in questions(protocol, look.book):
         asked.setdefault((one.transaction, one.attempt), []).append(one)
+    ghosts = {worker.name for worker in workers.values() if worker.buried and not worker.ended}
     stand: list[Standing] = []
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
         mine = tuple(asked.get((txn.name, txn.attempt), ()))
-        stand.append(replace(_standing(protocol, txn, recorded, workers.get(txn.owner)), asked=mine))
+        stand.append(replace(_standing(protocol, txn, recorded, workers.get(txn.owner), ghosts), asked=mine))
     for recorded in rows.values():
         row = recorded.row
         worker = workers.get(row.owner)
@@ -121,7 +139,7 @@ def found(look: Look) -> tuple[list[Standing], float]:
 
 
 def _standing(
-    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None
+    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, ghosts: Collection[str]
 ) -> Standing:  # fmt: skip
     begun = recorded.row.at if recorded is not None else txn.since or None
     waits = tuple(
@@ -134,6 +152,7 @@ def _standing(
         None if worker is None else worker.lease_left,
         tuple(hold.scope.text for hold in txn.holds.values()),
         waits,
+        silent=any(effect.sender in ghosts for effect in (() if recorded is None else recorded.effects)),
     )  # fmt: skip
 
 
@@ -208,6 +227,8 @@ def owner_of(one: Standing) -> str:
     """Return in plain words who brings it to its end."""
     if one.parked and not one.worker:
         return "nobody's until then: recovery leaves it as it is"
+    if one.silent:
+        return "nobody's: its worker fell silent, and may still be sending"
     if not one.worker:
         return "nobody's: its process is gone, settlemark recover ends it"
     if not one.alive:

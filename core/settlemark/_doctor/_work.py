@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from settlemark import _waiting
 from settlemark._doctor._files import size
 from settlemark._doctor._finding import Finding, Severity
-from settlemark._waiting import Standing, lasting, process
+from settlemark._plain import plain
+from settlemark._waiting import Ends, Standing, lasting, name_of, owner_of, process
 from settlemark.ledger._looking import Look
 from settlemark.ledger._shared import IMAGE_EVERY
 
 SKEW_SECONDS = 2.0
 OLD_SECONDS = 3600.0
+NAMED = 20
+"""How many transactions that no living process ends are named."""
 
 
 def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
@@ -22,6 +25,7 @@ def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
     yield _log(look)
     stand, now = _waiting.found(look)
     yield from _unfinished(stand, now)
+    yield from _without_process(stand, now)
     yield _asked(stand)
     yield from _left(look)
 
@@ -79,8 +83,7 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
         return
     begun = [one.since for one in stand if one.since is not None]
     oldest = now - min(begun) if begun else 0.0
-    # What is put aside is nobody's on purpose: recovery leaves it to the person, or the framework, it waits for.
-    nobodys = [one for one in stand if not one.alive and not one.parked]
+    nobodys = [one for one in stand if one.ends_it == "nobody"]
     told = f"{len(stand)}, the oldest for {lasting(oldest)}"
     if nobodys:
         yield Finding(
@@ -93,6 +96,57 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
         )
     else:
         yield Finding("unfinished", Severity.OK, told)
+
+
+def _without_process(stand: list[Standing], now: float) -> Iterator[Finding]:
+    """Name every unfinished transaction that no living process brings to its end, and who has to."""
+    found = [one for one in stand if one.ends_it != "process"]
+    for one in found[:NAMED]:
+        severity, remedy = _REMEDIES[one.ends_it]
+        if one.ended:
+            remedy = "its end is not on record yet: settlemark recover --module YOURAPP.TOOLS"
+        key = next((each.key for each in one.asked if each.answer is None), None)
+        if one.ends_it == "person" and key is None:
+            remedy = "it is answered: settlemark recover --module YOURAPP.TOOLS goes on with it, or any process here"
+        held = f", holds {', '.join(one.scopes)}" if one.scopes else ""
+        state = (
+            "over" if one.ended else f"put aside{'' if one.worker else ', nobody has it'}" if one.parked else one.state
+        )
+        behind = sum(any(wait.holder == one.transaction for wait in other.waits) for other in stand)
+        waited = f"; {behind} wait{'s' * (behind == 1)} for it" if behind else ""
+        since = "" if one.since is None else f" for {lasting(now - one.since)}"
+        yield Finding(
+            "ends", severity, f"{name_of(one)} is {state}{since}{held}{waited}; {owner_of(one)}",
+            remedy.format(run=plain(one.run), key=key),
+        )  # fmt: skip
+    if len(found) > NAMED:
+        yield Finding(
+            "ends", Severity.ATTENTION, f"{len(found) - NAMED} more that no living process ends",
+            "settlemark waiting lists them all",
+        )  # fmt: skip
+
+
+_REMEDIES: dict[Ends, tuple[Severity, str]] = {
+    "nobody": (
+        Severity.ATTENTION,
+        (
+            "any process here that has its tools ends it, an open one after keep_open=; or"
+            " settlemark recover --module YOURAPP.TOOLS"
+        ),
+    ),
+    "sender": (
+        Severity.ATTENTION,
+        "its worker fell silent and may still be sending: it is taken up when that has ended, or after quarantine=",
+    ),
+    "person": (
+        Severity.NOTE,
+        "settlemark approve {key} --by NAME, or settlemark reject {key} --because TEXT --by NAME",
+    ),
+    "framework": (
+        Severity.NOTE,
+        "resume the run {run} in its framework, or settlement.cancel({run!r}) undoes it; nothing else ends it",
+    ),
+}
 
 
 def _asked(stand: list[Standing]) -> Finding:
