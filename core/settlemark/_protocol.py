@@ -519,7 +519,7 @@ class Protocol:
 
     def ahead(self, txn: Txn) -> Blocked | None:
         """Return whom a transaction waits for before it begins again, or None; ask again when they moved."""
-        if not txn.begins_again or txn.state is not State.OPEN:
+        if not txn.begins_again:
             return None
         for hold in txn.holds.values():
             older = self._ahead(txn, self._match(hold), HOLDS) if hold.lined else None

@@ -232,6 +232,15 @@ def test_what_a_claimant_does_again_where_it_was_before_wounds_it_by_nobody_who_
     assert toucher.position > claimant.position
 
 
+def test_who_came_between_two_claims_of_which_the_first_was_given_back_was_there_before(stage):
+    toucher, claimant = stage.begin("toucher"), stage.begin("claimant")
+    stage.touch(claimant, "room:/Ada", Mode.EAGER, happened=False)
+    stage.protocol.declare(toucher, [Scope.parse("room:/Ada")])
+    stage.write(claimant, "room:/Ada")
+    stage.ask(toucher, "room:/Ada", Mode.READ)
+    assert (claimant.reason, toucher.position) == (Reason.WOUNDED, (1, ""))
+
+
 def test_a_sealed_younger_is_wounded_too(stage):
     older = stage.begin("older", "room:/Ada")
     younger = stage.begin("younger")

@@ -72,6 +72,29 @@ def test_a_hold_that_comes_to_what_was_advanced_past_it_is_placed_behind_that(st
     assert (hold.epoch, stage.frontier("room:/a")) == (2, 2)
 
 
+def test_work_that_is_restamped_takes_its_hold_along_and_whoever_stands_behind_that(stage):
+    hold, later, writer = place(stage, "room:/a"), stage.begin("later"), stage.begin("writer")
+    stage.hold(later, "room:/a")
+    stage.write(writer, "lamp:/1")
+    stage.commit(writer)
+    member = work(stage, hold, "member")
+    stage.read(member, "lamp:/1")
+    assert writer.position < member.position < hold.position < later.position
+
+
+def test_nothing_is_advanced_to_the_epoch_of_a_holder_or_to_one_that_nobody_was_given(stage):
+    scope, holder = Scope.parse("room:/a"), stage.begin("holder", "room:/a")
+    before = stage.protocol.freeze()
+    for epoch in (holder.epoch, stage.protocol.next_epoch):
+        with pytest.raises(ContractViolation, match="nothing moved"):
+            stage.protocol.advance(scope, epoch)
+        with pytest.raises(ContractViolation, match="nothing moved"):
+            stage.protocol.advance(Scope.parse("room:/b"), stage.protocol.next_epoch)
+    assert stage.protocol.freeze() == before
+    stage.protocol.advance(Scope.parse("room:/b"), stage.protocol.next_epoch - 1)
+    assert (stage.floor("room:/a"), stage.floor("room:/b")) == (0, holder.epoch)
+
+
 def test_a_hold_under_a_hold_keeps_the_order_of_both(stage):
     outer = place(stage, "room:/a")
     inner = work(stage, outer, "inner hold", role="hold")

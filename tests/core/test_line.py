@@ -201,20 +201,32 @@ def test_one_that_is_tied_stands_in_no_line(stage):
     assert [ahead(stage, txn) for txn in (inner, under)] == [None, None]
 
 
-def test_one_that_was_undone_in_line_waits_for_nobody(stage):
-    stage.begin("older", "cell:/1")
-    again = lost(stage)
-    stage.protocol.unretry(again)
-    assert ahead(stage, again) is not None
-    stage.protocol.abort(again, Reason.FAILED)
-    assert ahead(stage, again) is None
-
-
-def test_what_was_read_once_is_read_again_at_once(stage):
-    reader = stage.begin("reader", queues=True)
-    stage.read(reader, "cell:/1")
-    lost(stage)
+def test_what_was_read_once_is_read_again_at_once_though_somebody_stands_in_line_there(stage):
+    loser, reader = stage.begin("loser", queues=True, retry=True), stage.begin("reader", queues=True)
+    for txn in (loser, reader):
+        stage.read(txn, "cell:/1")
+    stage.hold(loser, "door:/1")
+    stage.protocol.abort(loser, Reason.STALE, scope=Scope.parse("cell:/1"))
+    assert loser.successor.begins_again
     assert stage.ask(reader, "cell:/1", Mode.READ)[1] is None
+
+
+def test_one_that_had_asked_to_write_stands_in_line_also_when_it_read_something_behind_that(stage):
+    loser = stage.begin("loser", queues=True, retry=True)
+    stage.read(loser, "cell:/1")
+    stage.hold(loser, "door:/1")
+    stage.read(loser, "cell:/2")
+    stage.protocol.abort(loser, Reason.STALE, scope=Scope.parse("cell:/1"))
+    assert loser.successor.begins_again
+
+
+def test_one_that_is_restamped_keeps_its_stand_in_line(stage):
+    again, writer = lost(stage), stage.begin("writer")
+    stage.write(writer, "lamp:/1")
+    stage.commit(writer)
+    stage.read(again, "lamp:/1")
+    assert again.position > writer.position
+    assert stage.ask(stage.begin("second", queues=True), "cell:/1", Mode.READ)[1] is again
 
 
 def test_its_first_request_ends_its_standing_in_line(stage):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Cancelled, InternalError, LateAppend, OutsideDeclared, Stale, StateError
+from settlemark._guards import ALL_ON
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Mode
@@ -163,6 +164,26 @@ def test_whom_the_oldest_waits_for_is_named_and_not_itself(stage):
     blocked = stage.protocol.admit(asked)
     assert (younger.reason, stage.protocol.first(oldest, blocked)[0]) == (Reason.WOUNDED, "younger")
     stage.undo(younger, call)
+
+
+def test_with_the_guard_of_order_off_a_held_effect_waits_for_anothers_claim_all_the_same(stage):
+    other, txn = stage.begin("other"), stage.begin("txn", guards=ALL_ON._replace(current=False))
+    call = stage.write(other, "room:/Ada")
+    stage.hold(txn, "room:/Ada")
+    stage.protocol.seal(txn)
+    assert stage.protocol.decide(txn).holder is other
+    stage.abort(other, call)
+    assert stage.protocol.decide(txn) is None
+
+
+def test_a_chosen_branch_waits_for_a_sibling_that_has_touched_nothing_yet(stage):
+    choice = stage.begin("choice", role="choice")
+    chosen, other = stage.begin("chosen", group=choice.id), stage.begin("other", group=choice.id)
+    stage.write(chosen, "room:/Ada")
+    stage.protocol.seal(chosen)
+    assert stage.protocol.waits_for(chosen).holder is other
+    stage.abort(other)
+    assert stage.protocol.waits_for(chosen) is None
 
 
 # ---- floors
@@ -368,6 +389,23 @@ def test_who_came_while_the_broad_claim_was_held_does_not_wound_the_narrow_one(s
     assert (txn.state, other.position > txn.position) == (State.OPEN, True)
 
 
+def test_who_came_behind_the_first_claim_of_a_place_does_not_wound_what_is_refined_to_it(stage):
+    other, txn = stage.begin("other"), stage.begin("broad")
+    stage.write(txn, "city:/Rome/1")
+    stage.protocol.declare(other, [Scope.parse("city:/Rome/1/a")])
+    stage.protocol.refine(stage.write(txn, "city:/Rome"), [Scope.parse("city:/Rome/1")])
+    stage.ask(other, "city:/Rome/1/a", Mode.READ)
+    assert (txn.state, other.position > txn.position) == (State.OPEN, True)
+
+
+def test_what_was_declared_and_then_refined_to_is_held_until_it_has_settled(stage):
+    txn = stage.begin("broad", "city:/Rome/1")
+    stage.read(stage.begin("reader"), "lamp:/1")  # versions are kept for it
+    stage.protocol.refine(stage.write(txn, "city:/Rome"), [Scope.parse("city:/Rome/1")])
+    stage.commit(txn)
+    assert (stage.version("city:/Rome/1"), stage.version("city:/Rome/2")) == (1, 0)
+
+
 def test_refining_keeps_the_broad_hold_of_what_was_read_there(stage):
     txn = stage.begin("broad")
     stage.read(txn, "city:/Rome")
@@ -405,6 +443,20 @@ def test_refining_outside_what_was_declared_is_refused_and_nothing_changed(stage
         stage.protocol.refine(call, [Scope.parse("city:/Rome/1"), Scope.parse("city:/Oslo")])
     assert (outside.value.scope, outside.value.declared) == (Scope.parse("city:/Oslo"), call.scope)
     assert stage.protocol.freeze() == before
+
+
+# ---- whose worker has ended
+
+
+def test_what_an_ended_worker_waited_for_is_asked_for_no_more_and_what_it_held_back_stays(stage):
+    first, dead, third = stage.begin("first"), stage.begin("dead", owner="w"), stage.begin("third")
+    stage.hold(dead, "mail:/Ada")
+    stage.write(first, "room:/Ada")
+    stage.ask(dead, "room:/Ada", Mode.EAGER)
+    stage.commit(first)
+    assert stage.protocol.bury("w") == [dead]
+    assert stage.ask(third, "room:/Ada", Mode.EAGER)[1] is None
+    assert (dead.running, {hold.scope.text: hold.held for hold in dead.holds.values()}) == (0, {"mail:/Ada": 1})
 
 
 # ---- cancel
