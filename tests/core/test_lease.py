@@ -88,6 +88,37 @@ def test_whose_process_has_ended_here_is_dead_at_once(watch):
     assert watch.is_to_bury(row(worker=ended))
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="this system shows no threads of others")
+def test_whose_process_has_ended_is_dead_though_nobody_has_waited_for_it(watch):
+    ended, process = of_another("")
+    with process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert watch.is_to_bury(row(worker=ended))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="this system shows no threads of others")
+def test_whose_first_thread_has_ended_while_another_goes_on_is_not_dead(watch):
+    goes_on = "import ctypes, threading; t = threading.Thread(target=sys.stdin.read); t.start(); sys.stdout.flush()"
+    alive, process = of_another(f"{goes_on}; ctypes.CDLL(None).pthread_exit(None)")
+    stat = Path(f"/proc/{process.pid}/stat")
+    with process:
+        while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+            os.sched_yield()
+        try:
+            assert not watch.is_to_bury(row(worker=alive))
+        finally:
+            process.kill()
+
+
+def of_another(then):
+    """Return the name of a worker in a process of its own, and that; it does something then, and ends."""
+    says = "import sys; from settlemark.ledger._workers import worker_name; print(worker_name(), flush=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{says}; {then}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    return process.stdout.readline().strip(), process
+
+
 def test_it_looks_as_often_as_the_shortest_lease_that_it_watches_asks_for(watch, clock):
     assert not watch.is_due()
     watch.look([row(), Row("web-3/1/2/3.4:1:1:t", 1, 3.0, buried=False)])

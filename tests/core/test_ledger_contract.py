@@ -6,10 +6,11 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
-from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, event, text
 
 from settlemark import EffectClass, LedgerError, Outcome, Tag, effect
 from settlemark._errors import Refused
@@ -21,6 +22,7 @@ from settlemark._states import Reason, State
 from settlemark._txn import Mode
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, _shared, open_ledger
 from settlemark.ledger._failures import shown
+from settlemark.ledger._migrating import migrate
 from settlemark.ledger._sql import SqlLedger
 from settlemark.ledger._wire import watchers
 
@@ -947,6 +949,27 @@ def test_a_memory_ledger_keeps_what_is_unfinished_what_left_a_residue_and_the_la
     assert names(ledger) == ["open", "left", "c", "d"]
     assert load(ledger, "a") is None
     assert len(ledger._effects) == 4
+
+
+def test_whoever_makes_or_migrates_a_file_waits_for_the_disk(tmp_path):
+    told = []
+
+    def committed(connection):
+        if connection.dialect.name == "sqlite":
+            told.append(connection.connection.driver_connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(old)) as connection:
+        connection.executescript((Path(__file__).parent / "ledgers/version_1/finished.sql").read_text())
+    event.listen(Engine, "commit", committed)
+    try:
+        open_ledger(f"sqlite:///{tmp_path / 'new.db'}").close()
+        made = len(told)
+        migrate(f"sqlite:///{old}")
+    finally:
+        event.remove(Engine, "commit", committed)
+    assert 0 < made < len(told)
+    assert set(told) == {2}
 
 
 def test_a_file_is_in_wal_mode_and_an_acknowledged_commit_waits_for_the_disk(file_url, opening):

@@ -127,6 +127,13 @@ def test_secrets_are_the_long_texts_and_numbers_in_what_was_taken_out():
     assert found.secrets == {"4242424242424242", "Ada Lovelace"}
 
 
+@pytest.mark.parametrize(
+    ("value", "secrets"), [("sixsix", {"sixsix"}), ("fives", set()), (123456, {"123456"}), (12345, set())]
+)
+def test_a_secret_of_six_characters_is_one_and_a_shorter_one_stands_in_too_many_texts(value, secrets):
+    assert Redaction(["pin"]).payload(encode({"pin": value}), tool="pay").secrets == secrets
+
+
 @pytest.mark.parametrize("path", ["", ".", "a..b", ".a", "a.", None, 7])
 def test_a_malformed_path_is_refused(path):
     with pytest.raises(UsageError, match="name a field by its dotted path, as in 'password'") as raised:

@@ -5,17 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.ledgers.contract import PROMISES
 from tests.core.ledgers.statements import all_statements, changes, heard, said_wrongly
-from tests.core.ledgers.twins import Store, Twins
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def store(request, tmp_path_factory):
-    if request.param == "sqlite":
-        store = Store(f"sqlite:///{tmp_path_factory.mktemp('twins') / 'ledger.db'}")
-    else:
-        store = Store(request.getfixturevalue("postgres").create_database())
-    yield store
-    store.close()
+from tests.core.ledgers.twins import Twins
 
 
 def play(promise, store):
