@@ -113,7 +113,7 @@ class Versions:
         txn.reads[scope] = self.sequence
         if txn.plan.pop(scope, None) is not None:  # read anew: what an earlier turn saw no longer counts
             self._unwatch(txn, txn.plan, scope)
-        if txn.low is None or self.sequence < txn.low:
+        if txn.low is None:
             txn.low = self.sequence
         if txn in self._late:
             self._watch(txn, txn.reads, scope)
@@ -126,7 +126,7 @@ class Versions:
             return None
         for reads in (txn.reads, txn.plan) if planned else (txn.reads,):
             for scope, seen in reads.items():
-                if seen < 0 or self._index.version(self._index.match(scope)) > seen:
+                if self._index.version(self._index.match(scope)) > seen:  # as is every number what is `outdated`
                     return scope
         return None
 

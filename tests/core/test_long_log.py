@@ -189,6 +189,82 @@ def test_a_read_that_really_changed_is_still_stale_after_the_cut(short):
     assert (stale.value.scope.text, old.state) == ("price:/b", State.ABORTED)
 
 
+def test_a_read_behind_the_last_write_of_its_place_is_still_current_after_the_cut(short):
+    idle = short.begin("idle")
+    short.read(idle, "door:/1")
+    write(short, "writer", "room:/a")
+    short.read(idle, "room:/a")
+    many(short)
+    short.commit(idle)
+    assert idle.state is State.COMMITTED
+
+
+def test_the_floor_of_a_type_does_not_go_back_when_an_older_one_commits_later(short):
+    short.begin("idle", "door:/1")
+    older, younger = short.begin("older"), short.begin("younger")
+    short.write(younger, "lamp:/1")
+    short.write(older, "lamp:/2")
+    short.commit(younger)
+    short.commit(older)
+    many(short, scope="table:/{}")
+    assert short.floor("lamp:/9") == younger.epoch
+
+
+def elsewhere(stage, make_stage):
+    """Return another replica, which begins with an image of this one."""
+    other = make_stage(floors=2)
+    load(other.protocol, image(stage.protocol), worker="w")
+    return other
+
+
+def test_one_that_has_fallen_behind_is_told_in_a_replica_that_came_later_too(short, make_stage):
+    open_one(short, "room:/a")
+    many(short)
+    other = elsewhere(short, make_stage)
+    write(other, "writer", "room:/b")
+    idle = other.protocol.named["idle"]
+    younger = other.begin("younger", guards=Guards(current=False))
+    other.write(younger, "room:/a")
+    other.commit(younger)
+    many(other)
+    other.protocol.seal(idle)
+    with pytest.raises(Stale):
+        other.protocol.decide(idle)
+
+
+def test_a_run_that_has_fallen_behind_is_told_in_a_replica_that_came_later_too(short, make_stage):
+    over(short, "room:/a")
+    short.begin("open", "door:/2")
+    many(short)
+    other = elsewhere(short, make_stage)
+    write(other, "writer", "room:/a")
+    many(other)
+    again = other.begin("idle/2")
+    other.hold(again, "door:/1")
+    other.protocol.seal(again)
+    with pytest.raises(Stale):
+        other.protocol.decide(again)
+
+
+def test_as_many_plans_are_kept_as_there_is_room_for_and_the_oldest_goes_first(make_stage):
+    stage = make_stage(plans=2)
+    for run in ("a", "b", "c"):
+        reader = stage.begin(f"{run}/1")
+        stage.read(reader, "room:/1")
+        stage.commit(reader)
+        assert list(stage.protocol.versions.plans) == {"a": ["a"], "b": ["a", "b"], "c": ["b", "c"]}[run]
+
+
+def test_an_advance_to_what_is_final_already_is_no_entry_of_the_log(short):
+    short.begin("idle", "door:/1")
+    short.begin("gone")
+    short.protocol.advance(Scope.parse("room:/a"), 2)
+    before = short.protocol.freeze(), short.protocol.versions.logged
+    short.protocol.advance(Scope.parse("room:/a"), 2)
+    short.protocol.advance(Scope.parse("room:/a/1"), 1)
+    assert (short.protocol.freeze(), short.protocol.versions.logged) == before
+
+
 def test_a_read_that_did_not_change_is_still_current_after_the_cut(short):
     writer = short.begin("writer")
     old = short.begin("old")

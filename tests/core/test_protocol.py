@@ -108,6 +108,17 @@ def test_a_read_overwritten_by_another_commit_is_stale(stage, read, written, wri
     assert (reader.state, reader.reason, stage.protocol.live) == (State.ABORTED, Reason.STALE, {})
 
 
+def test_what_was_read_before_and_after_it_was_changed_is_stale(stage):
+    writer, reader = stage.begin("writer"), stage.begin("reader")
+    stage.read(reader, "room:/Ada")
+    stage.write(writer, "room:/Ada")
+    stage.commit(writer)
+    stage.read(reader, "room:/Ada")
+    stage.protocol.seal(reader)
+    with pytest.raises(Stale):
+        stage.protocol.decide(reader)
+
+
 def test_its_own_write_does_not_make_a_reader_stale(stage):
     txn = stage.begin("both")
     stage.read(txn, "room:/Ada")
