@@ -286,6 +286,7 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
     refuse_too_deep()
     patience = Patience()
     up = raise_shield()
+    _at_work.add(program)
     try:
         request = next(program)
         while True:
@@ -310,8 +311,14 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
             raise asyncio.CancelledError from error
         raise
     finally:
+        _at_work.discard(program)
         if up:
             lower_shield()
+
+
+_at_work: set[Program] = set()
+"""The programs of tasks. A task that is lost is thrown away with all that only it has: not so its program, which goes
+on apart, and which the collector would else close in the midst of that."""
 
 
 class Patience:

@@ -83,7 +83,19 @@ async def releasing(settlement):
         await tx.call(post, to="bee")
 
 
-WHERE = [opened, asking, reading, sealed, hooked, releasing]
+async def undoing(settlement):
+    async def slowly(hotel):
+        await asyncio.sleep(0.3)
+
+    @effect("reversible", scope="suite:/{hotel}", undo=slowly)
+    def suite(hotel): ...
+
+    async with settlement.transaction("trip") as tx:
+        await tx.call(suite, hotel="Ada")
+        raise ZeroDivisionError
+
+
+WHERE = [opened, asking, reading, sealed, hooked, releasing, undoing]
 
 
 def closes_the_loop(loop, task):

@@ -182,6 +182,8 @@ def a_page_is_the_newest_of_what_is_asked_for(twins: Twins) -> None:
     page = lambda **asked: shown(twins.ours.book(lambda book: book.recent(Page(**asked))))  # noqa: E731
     assert page() == AGES
     assert page(last=2) == AGES[4:]
+    for last in range(1, 7):
+        assert page(last=last, state=State.OPEN) == AGES[-last:]
     asked: dict[str, Any] = {"run": "run", "state": State.OPEN, "since": 5.0}
     assert page(last=3, **asked) == AGES[3:]
     assert page(last=9, **asked) == AGES[2:]
@@ -193,6 +195,8 @@ def a_page_is_the_newest_of_what_is_asked_for(twins: Twins) -> None:
         *(ended("same", n) for n in (1, 2, 10)), ended("late", epoch=2), ended("early", epoch=9), ended("other")
     )
     assert page(last=9, run="run", state=State.OPEN, since=0.0) == []
+    for last in range(1, 7):
+        assert page(last=last, state=State.COMMITTED) == AGES[-last:]
     assert page(last=2, run="run", state=State.COMMITTED, since=5.0) == AGES[4:]
     assert page(last=9, run="run", state=State.COMMITTED, since=5.0) == AGES[2:]
     assert page(last=5, run="run", state=State.COMMITTED, since=1.0) == [AGES[0], *AGES[2:]]
