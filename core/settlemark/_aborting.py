@@ -10,16 +10,18 @@ from typing import Any
 from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, is_to_be_undone, no_undo, undo
 from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
-from settlemark._effect import Effect, Outcome
+from settlemark._current import CurrentCall
+from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import LeaseLost, LedgerError
 from settlemark._freshness import Freshening
+from settlemark._logs import about_effect
+from settlemark._program import log
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn, fire
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book, Change, OutcomeChange, Step
-
-UNDER_WAY = f"{TO_UNDO}: a worker that fell silent may be undoing it now"
+from settlemark.ledger._workers import process
 
 Beside = Callable[[Program, Callable[[], None]], None]
 """Runs a program beside the one that gives it; calls the function when it will not be begun any more."""
@@ -119,17 +121,13 @@ class Aborting(Asking, Freshening):
                 raise
             except BaseException as error:
                 interrupted = error
-        for effect in reversed(attempt.as_acted()):
-            if txn.id == DETACHED or self.ledger.is_elsewhere:
-                return  # another worker goes on with it, or the parent of this forked child
-            try:
-                yield from self._conclude_effect(attempt, effect)
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                interrupted = (
-                    error if interrupted is None else interrupted
-                )  # an interrupt from the keyboard: the rest is undone first
+        left, interrupted = yield from self._conclude_effects(attempt, txn, interrupted)
+        if left is not None:
+            if not (txn.id == DETACHED or self.ledger.is_elsewhere):
+                yield from self._put_off_undo(attempt, txn, left)
+            if interrupted is not None:
+                raise interrupted
+            return
 
         def finish(protocol: Protocol, book: Book) -> None:
             if not txn.finished:
@@ -151,6 +149,58 @@ class Aborting(Asking, Freshening):
         if interrupted is not None:
             raise interrupted
 
+    def _conclude_effects(self, attempt: Attempt, txn: Txn, interrupted: BaseException | None) -> Program:
+        """Undo what can be, the last first; return the effect at which it had to stop, if any, and what interrupted it.
+
+        It stops where another goes on: another worker, the parent of this forked child, or nobody for the moment.
+        """
+        for effect in reversed(attempt.as_acted()):
+            if txn.id == DETACHED or self.ledger.is_elsewhere:
+                return effect, interrupted
+            recorded = effect.stored and effect.tag is not None and not effect.calls
+            if recorded or effect.path in attempt.concluded:
+                continue  # it was concluded before this abort was put off
+            try:
+                concluded = yield from self._conclude_effect(attempt, effect)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                # An interrupt from the keyboard: the rest is undone first.
+                interrupted = error if interrupted is None else interrupted
+            else:
+                if not concluded:
+                    return effect, interrupted  # what came before it is undone behind it, in its order
+            attempt.concluded.add(effect.path)
+        return None, interrupted
+
+    def _put_off_undo(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        """Leave an abort where it is, holding what it holds: a worker that fell silent may be at an effect of it.
+
+        Whoever looks next goes on with it: when who fell silent does nothing more, or is known to have done it.
+        """
+        attempt.adrift = True
+        told = attempt.outcome(effect, self._clock())
+
+        def put_off(protocol: Protocol, book: Book) -> None:
+            found = effect_of_key(book, effect.key)
+            if found is not None and found.outcome is Outcome.INTENDED:
+                attempt.put(book, [told])
+                log.warning(
+                    "%s keeps %s: %s, which fell silent, may still be sending %s; it is undone when that is known",
+                    attempt.name, effect.scope_text, process(effect.sender or ""), effect.declaration.tool,
+                    extra=about_effect(attempt, effect),
+                )  # fmt: skip
+            if not attempt.knows_more:
+                self._attempts.pop(txn, None)
+            protocol.nudge(txn)  # whoever waits for its end here has done what can be done now
+
+        yield from self._surely(put_off)
+        with self.local:
+            waiters, attempt.waiters = attempt.waiters, []
+        fire(waiters)
+        if effect.outcome is Outcome.UNKNOWN:
+            self._doubt()
+
     def _own(self, txn: Txn) -> Program:
         """Own what was put aside, and return whether that was possible: another process may have come back to it."""
 
@@ -165,9 +215,8 @@ class Aborting(Asking, Freshening):
         return (yield from self._step(own))
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program:
-        # What was undone before, as no plan asked for it, may have left something: that holds what it touched.
-        stays = effect.executed or effect.outcome in (Outcome.SUSPENDED, Outcome.UNDONE)
-        calls = effect.calls if stays else []
+        """Undo one effect, note what came of that, and return whether that is known: else nothing was noted."""
+        calls = effect.calls  # what did not happen has given them back, unless somebody else came to know it
 
         def back(protocol: Protocol, clean: bool) -> None:
             for call in () if effect.held else calls:
@@ -180,10 +229,11 @@ class Aborting(Asking, Freshening):
     ) -> Program:
         """Take an effect back, unless that was done, and note what came of it; what interrupts that is raised then.
 
-        `back` has the protocol know whether nothing of it stays; `because` stands before what else is noted.
+        Return False, and nothing is noted, while another worker is at it, or one that fell silent may be. `back` has
+        the protocol know whether nothing of it stays; `because` stands before what else is noted.
         """
         acted = effect.executed and effect.tag is None
-        clean = effect.tag is Tag.CLEAN
+        clean: bool | None = effect.tag is Tag.CLEAN
         unsure = effect.outcome in (Outcome.UNKNOWN, Outcome.FAILED)
         interrupted: BaseException | None = None
         with self._acting(attempt):
@@ -193,29 +243,30 @@ class Aborting(Asking, Freshening):
                 except GeneratorExit:
                     raise
                 except LeaseLost:
-                    return  # another worker goes on with it
+                    return False  # another worker goes on with it
                 except BaseException as error:
                     interrupted = error
                     effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
-            if because is not None and not (effect.note or "").startswith(UNDER_WAY):
+            if clean is None:
+                return False
+            stays_clean = clean
+            if because is not None:
                 effect.note = because if effect.note in (None, because) else f"{because}; {effect.note}"
             yield from self._tell_undone(
-                attempt, effect, lambda protocol: back(protocol, clean), acted=acted, unsure=unsure
+                attempt, effect, lambda protocol: back(protocol, stays_clean), acted=acted, unsure=unsure
             )
         if interrupted is not None:
             raise interrupted
+        return True
 
     def _tell_undone(
         self, attempt: Attempt, effect: Effect, back: Callable[[Protocol], None], *, acted: bool, unsure: bool
     ) -> Program:
         """Note what has become of an effect that was taken back."""
-        under_way = (effect.note or "").startswith(UNDER_WAY)
         told = attempt.outcome(effect, self._clock())
 
         def undone(protocol: Protocol, book: Book) -> None:
             change = self._told_meanwhile(book, effect, told) if unsure else told
-            if under_way and (undone := _undone_by_sender(book, effect)) is not None:
-                change = undone
             back(protocol)
             attempt.put(book, [change])
 
@@ -246,7 +297,10 @@ class Aborting(Asking, Freshening):
             yield from self._step(lambda _protocol, _book: None, durable=durable)
 
     def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
-        """Undo one effect as far as it can be, tag it, and return whether nothing of it stays."""
+        """Undo one effect as far as it can be, tag it, and return whether nothing of it stays.
+
+        None, and it is left as it is, while a worker that fell silent may be sending it, or undoing it.
+        """
         if not effect.executed:
             if effect.outcome is not Outcome.FAILED:
                 effect.outcome = Outcome.DROPPED
@@ -256,21 +310,53 @@ class Aborting(Asking, Freshening):
             effect.tag = Tag.LEAKED
             effect.note = "it had left, or may have, before the abort: ask the counterparty"
             return False
-        if effect.sender is not None and effect.outcome is Outcome.CONFIRMED:
+        current = attempt.current(effect)
+        if effect.sender is not None:
             silent, undone = yield from self._undone_elsewhere(effect)
             if undone:
                 return effect.tag is Tag.CLEAN
-            if silent:
-                effect.tag, effect.note = Tag.UNRESOLVED, UNDER_WAY
-                return False
-        current = attempt.current(effect)
-        undoing = undo(effect, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
+            if silent and (
+                effect.outcome is Outcome.CONFIRMED or not (yield from self._has_come(attempt, effect, current))
+            ):
+                return None
+        undoing = undo(
+            effect, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live),
+            came=lambda: self._note_come(attempt, effect),
+        )  # fmt: skip
         if self.observer is not None:
             undoing = self._observed(attempt, effect, "undo", current, undoing)
         return (yield from undoing)
 
+    def _has_come(self, attempt: Attempt, effect: Effect, current: CurrentCall) -> Program:
+        """Return whether it is known what became of what a silent worker was sending: nothing more of it is to come."""
+        found = yield from self.ask(effect, current, attempt.retries, final=True)
+        if found is UNKNOWN:
+            return False
+        if found is not None:  # else somebody has said so meanwhile, who knows
+            effect.confirm(found)
+            return (yield from self._note_come(attempt, effect))
+        return True
+
+    def _note_come(self, attempt: Attempt, effect: Effect) -> Program:
+        """Have it on record that what was in doubt has happened, before it is undone, and return whether it is.
+
+        Should this worker fall silent, nobody then takes it for a call that is still to come: it may be undoing it.
+        """
+        told = attempt.outcome(effect, self._clock())
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            attempt.put(book, [told])
+            book.may_come([effect.key], None)
+
+        try:
+            yield from self._step(tell, durable=True)
+        except LedgerError:
+            return False
+        effect.sender = None
+        return True
+
     def _undone_elsewhere(self, effect: Effect) -> Program:
-        """Return whether a worker that fell silent may be undoing an effect now, and whether it said that it has."""
+        """Return whether a worker that fell silent may be at an effect now, and whether it said that it undid it."""
         sender = effect.sender or ""
 
         def look(_protocol: Protocol, book: Book) -> tuple[bool, bool]:

@@ -287,9 +287,17 @@ def probe(effect: Effect, current: CurrentCall) -> Program:
 
 
 def undo(
-    effect: Effect, current: CurrentCall, retries: Retries, inquiry: Inquiry, ours: Callable[[], Program]
+    effect: Effect,
+    current: CurrentCall,
+    retries: Retries,
+    inquiry: Inquiry,
+    ours: Callable[[], Program],
+    *,
+    came: Callable[[], Program] | None = None,
 ) -> Program:
     """Undo one executed effect as far as possible; return True when nothing of it stays.
+
+    `came` is called when one in doubt turns out to have happened, before it is undone.
 
     `effect.outcome`, `tag` and `note` say what became of it. Never raises for the world's faults, but what `ours`
     raises before a try: then the undo is another worker's.
@@ -303,6 +311,8 @@ def undo(
             return True
         if found is not UNKNOWN:
             effect.confirm(found)
+            if unknown and came is not None:
+                yield from came()
     if effect.outcome is Outcome.UNKNOWN:
         effect.tag = Tag.UNRESOLVED
         effect.note = NOBODY_KNOWS

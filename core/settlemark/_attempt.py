@@ -71,11 +71,11 @@ class Attempt:
     """
 
     __slots__ = (
-        "adrift", "again", "age_told", "approver", "ask", "began", "concluding", "decided_at", "effects", "entering",
-        "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering", "on_failure",
-        "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay", "retries", "run",
-        "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays", "suspended", "told_waiting",
-        "txn", "wait", "waited", "waiters", "worker", "written",
+        "adrift", "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
+        "entering", "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering",
+        "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay",
+        "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays", "suspended",
+        "told_waiting", "txn", "wait", "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class Attempt:
         self.decided_at: float | None = None
         self.patient = True  # it stands in line where others lost a race
         self.concluding = False
+        self.concluded: set[Path] = set()  # what of it an abort has undone, or named
         self.settling = 0  # how many programs are at its commit, or will be when what goes before it is done
         self.waiters: list[Ticket] = []
         self.since = 0.0  # when it came to this process, on the monotonic clock
@@ -154,6 +155,11 @@ class Attempt:
                 state=State.COMMITTED,
             )
         return self.txn
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether something of it is known here that the record may lack: what was called, and came back, here."""
+        return any(not effect.stored for effect in self.effects.values())
 
     def in_flight(self) -> bool:
         """Whether a call of an open transaction runs, or is on its way to run or to be held."""

@@ -174,8 +174,11 @@ class Driver(Aging, Approving, Rewinding):
                 )
             seconds = deadline - self._monotonic()
             if seconds <= 0 or not (yield from self._listen(Wait(found, seconds, name, name))):
+                same = self._protocol.named.get(name)
+                silence = "" if same is None else (yield from self._silence(same))
+                in_use = f"{name} is kept{silence}" if silence else f"{name} is in use by another caller"
                 raise WaitTimeout(
-                    f"gave up after {wait:g} s: {name} is in use by another caller and has not finished;"
+                    f"gave up after {wait:g} s: {in_use} and has not finished;"
                     " give this work a name of its own, or raise wait=",
                     transaction=name, epoch=None, holder=name, scope=None, waited=wait,
                 )  # fmt: skip

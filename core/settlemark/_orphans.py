@@ -9,7 +9,7 @@ they are taken back. What is held never leaves, what acted is undone, what canno
 from __future__ import annotations
 
 from settlemark._aborting import Aborting
-from settlemark._acting import ORPHANED, Program
+from settlemark._acting import ORPHANED, Program, in_doubt
 from settlemark._asking import told_of
 from settlemark._attempt import Attempt
 from settlemark._calling import give_back, returned
@@ -17,7 +17,7 @@ from settlemark._effect import Effect, Outcome
 from settlemark._nesting import Path
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State, Tag
-from settlemark._txn import Txn
+from settlemark._txn import DETACHED, Txn
 from settlemark.ledger._contract import Book, OutcomeChange
 
 
@@ -35,6 +35,7 @@ class Orphaning(Aborting):
 
         Raises:
             Refused: something else was built upon it, so all of the transaction was undone; or it had been.
+            InDoubt: a worker that fell silent may still be sending one of them.
         """
         txn = attempt.txn
         if txn is None or not attempt.expected:
@@ -99,9 +100,14 @@ class Orphaning(Aborting):
             protocol.resumed([call for call in calls if call.returned])
 
         yield from self._step(begin)
-        yield from self._undo_one(
+        known = yield from self._undo_one(
             attempt, effect, lambda protocol, clean: returned(protocol, calls, happened=not clean), because=ORPHANED
         )
+        if not known and txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+        if not known:  # it may still come: what would commit now could be read before that
+            yield from self._step(lambda protocol, _book: returned(protocol, calls, happened=True))
+            raise in_doubt(effect)
         yield from self._tidy()
 
 

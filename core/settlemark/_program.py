@@ -27,6 +27,8 @@ from settlemark._telling import Telling
 from settlemark._text import CAUSE, prose
 from settlemark._txn import DETACHED, Blocked, Ticket, Txn, fire
 from settlemark.ledger._contract import Book, Change, Ledger, Step
+from settlemark.ledger._lease import haunted
+from settlemark.ledger._workers import process
 
 log = logging.getLogger("settlemark")
 
@@ -268,12 +270,33 @@ class Programs(Telling):
             deadline.pass_by()
             waited = attempt.wait if limit is None else limit
             behind = "" if first in (holder, attempt.name) else f", behind {first}"
+            behind += yield from self._silence(blocked.holder)
             raise WaitTimeout(
                 f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
                 " nothing was run; try again later, or raise wait=",
                 transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
                 waited=waited,
             )  # fmt: skip
+
+    def _silence(self, txn: Txn) -> Program:
+        """Return in words who fell silent at a call of a transaction that waits for it; nothing where nobody did."""
+        if txn.state not in (State.ABORTING, State.RELEASING):
+            return ""
+
+        def look(_protocol: Protocol, book: Book) -> str:
+            ghosts = book.ghosts()
+            recorded = book.load(txn.name) if ghosts else None
+            out = [] if recorded is None else haunted(recorded, txn.state, ghosts)
+            told = [
+                f"{process(effect.sender or '')}, which fell silent, may still be at {effect.row.tool}"
+                for effect in out
+            ]
+            return f" until nothing more can come of it ({'; '.join(told)}: see settlemark waiting)" if told else ""
+
+        try:
+            return (yield from self._step(look))
+        except LedgerError:
+            return ""
 
     def _moved(
         self, attempt: Attempt, blocked: Blocked, deadline: Deadline, whom: Hashable, *, again: bool
@@ -309,7 +332,7 @@ class Programs(Telling):
 
     def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
         deadline = self._monotonic() + attempt.wait
-        while not txn.finished:
+        while not (txn.finished or attempt.adrift):
             with self.local as protocol:
                 ticket = protocol.watch(txn)
             seconds, final = deadline - self._monotonic(), not txn.running

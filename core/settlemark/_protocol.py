@@ -662,8 +662,9 @@ class Protocol:
     def released(self, call: Call) -> None:
         """Note that a held effect has left, or may have: from here on there is no way back."""
         hold = call.hold
-        if hold is None:
+        if hold is None or call.returned:
             return
+        call.returned = True
         hold.txn.released = True
         if self.chronicle is not None:
             self.chronicle.left(hold.txn, call)

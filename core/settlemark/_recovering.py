@@ -29,7 +29,7 @@ from settlemark._settling import Settling
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Ticket, Txn, fire
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
-from settlemark.ledger._lease import bury
+from settlemark.ledger._lease import bury, haunted
 
 _UNDOING = (State.ABORTING, State.ABORTED)
 CAUSE = "its process ended"
@@ -170,7 +170,7 @@ class Recovering(Gating, Settling):
                     txn = attempt.live
                     if self._attempts.get(txn) is not attempt:
                         continue  # who looked meanwhile may be at it by now
-                    if txn.state is State.RELEASING:
+                    if txn.state is State.RELEASING or (attempt.adrift and attempt.knows_more):
                         attempt.adrift = True  # what has left is known here, and perhaps not on record
                     elif not (txn.finished or attempt.concluding):  # else another program is at it
                         self._attempts.pop(txn, None)
@@ -253,9 +253,16 @@ class Recovering(Gating, Settling):
         return txn.parked or self._monotonic() - seen < grace
 
     def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
-        """Whether a transaction is left alone while a worker that fell silent may be at work on it."""
-        del txn, recorded, ghosts
-        return False
+        """Whether an abort is left where it is, because a worker that fell silent may be at work on an effect of it.
+
+        What has only its intent on record is asked about first: that is how it comes to be in doubt.
+        """
+        if txn.state is not State.ABORTING or recorded is None or recorded.row.attempt != txn.attempt:
+            return False
+        out = [e for e in haunted(recorded, txn.state, ghosts) if e.outcome is not Outcome.INTENDED]
+        if out:
+            self._doubt()
+        return bool(out)
 
     def _record_ends(self, protocol: Protocol, book: Book, found: dict[tuple[str, int], RecordedTransaction]) -> None:
         """Record the end of those that the protocol has finished, and whose process ended before it could say so.

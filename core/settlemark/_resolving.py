@@ -29,7 +29,7 @@ from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered, Recovering
 from settlemark._recovery import named, revive
-from settlemark._states import Reason, Tag
+from settlemark._states import Reason, State, Tag
 from settlemark._text import CAUSE, prose
 from settlemark._txn import Mode, Txn
 from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
@@ -121,11 +121,14 @@ class Resolving(Recovering):
             change = judged(protocol, book)
             if change is not None and not written:
                 book.write([change])
+            if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
+                book.may_come([key], None)  # it has come: who was sending it does nothing more
             return change
 
         change: OutcomeChange | None = yield from self._step(learn, durable=True)
         if change is not None:
             self._tell(change)
+            self._call_tender()  # an abort may have waited for this
         yield from self._mend(key, wait)
         found: RecordedEffect = yield from self._step(lambda _protocol, book: self._recorded_as(book, key)[1])
         return found.outcome
@@ -168,11 +171,18 @@ class Resolving(Recovering):
         """Do as every driver does; then ask once about what is in doubt, and undo what had happened too late."""
         report: Recovered = yield from super().recover(keep_open=keep_open)
         found: list[Found] = yield from self._step(self._open_questions)
+        known = False
         for recorded, effect in found:
             if self._can_deal_with(recorded, effect):
                 outcome = yield from self._deal_with(recorded, effect, wait=0.0)
+                known = known or (outcome is not Outcome.UNKNOWN and recorded.state is State.ABORTING)
                 if outcome is Outcome.UNDONE:
                     report.undone.append(_mend_of(effect))
+        if known:  # an abort may have waited for that
+            again: Recovered = yield from super().recover(keep_open=keep_open)
+            report.waiting = [name for name in report.waiting if name not in again.undone]
+            report.undone += again.undone
+            report.left += again.left
         return report
 
     def ask_again(self) -> Program:
@@ -227,9 +237,9 @@ class Resolving(Recovering):
         return not _is_mend(txn.name, txn.run) and super()._is_kept(txn, grace)
 
     def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
-        # An undo that may be under way is not begun again; of others it is named, of a mend it is all there is.
+        # What a mend has on record is its undo: one that may be under way is not begun again.
         undoing = recorded is not None and any(effect.sender in ghosts for effect in recorded.effects)
-        return undoing and _is_mend(txn.name, txn.run)
+        return (undoing and _is_mend(txn.name, txn.run)) or super()._awaits_sender(txn, recorded, ghosts)
 
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
         """Return what is in doubt or to be undone, and was not given up, oldest first."""

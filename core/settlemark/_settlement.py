@@ -109,7 +109,9 @@ class Settlement(Operators):
             is given one second at least.
         lease: seconds after which a process that does not move is thought dead, and others end what it began.
         quarantine: seconds for which a process of another host that was thought dead may still be sending: until
-            then what a probe calls absent is not sent again. A process of this host may until it has ended.
+            then what a probe calls absent is not sent again, and its transaction keeps the scopes of what was out, so
+            that nobody reads or writes there before that has come, or cannot. A process of this host may until it has
+            ended. 0 keeps nothing for other hosts: what comes late is then undone or named behind who read it.
         keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
             to enter its name again and go on; then it is undone.
         max_age: seconds for which a transaction may be open in a process that lives: an agent that hangs holds what it

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from settlemark import _codec
-from settlemark._acting import Program, perform, refuse_withheld
+from settlemark._acting import Program, in_doubt, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt
 from settlemark._effect import UNKNOWN, Effect, Outcome
@@ -250,6 +250,7 @@ class Settling(Orphaning, Splitting):
         held = self._to_leave(attempt)
         for number, effect in enumerate(held):
             if attempt.run in self._protocol.fenced:
+                yield from self._wait_for_sender(attempt, effect, in_doubt(effect))
                 yield from self._stop(attempt, txn, "the run was cancelled", Reason.CANCELLED)
                 raise self._stopped_midway(attempt, txn)
             try:
@@ -284,12 +285,12 @@ class Settling(Orphaning, Splitting):
             yield from self._refused(attempt, txn, effect, error)
 
     def _wait_for_sender(self, attempt: Attempt, effect: Effect, error: BaseException) -> Program:
-        """Return, unless an answer is to be expected to what nobody knows of an effect: from who may be sending it.
+        """Return, unless somebody may still be sending an effect of which nobody knows what became of it.
 
         Raises:
-            InDoubt: it is; its transaction is gone on with when that is known.
+            InDoubt: so it is (`error`); its transaction keeps what it holds, and is gone on with when that is known.
         """
-        if effect.outcome is not Outcome.UNKNOWN or effect.declaration.probe is None:
+        if effect.outcome is not Outcome.UNKNOWN:
             return
         silent, told = yield from self._of_sender(effect)
         if silent or told is not UNKNOWN:
@@ -312,6 +313,7 @@ class Settling(Orphaning, Splitting):
         """End what one release has stopped: undo it all when nothing has left, else name what stays."""
         tool = effect.declaration.tool
         if effect.outcome is Outcome.UNKNOWN:
+            self.ledger.later(partial(_left, effect.calls))
             effect.tag, effect.note = Tag.UNRESOLVED, "nobody can tell whether it left: ask the counterparty"
         elif _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
@@ -387,8 +389,8 @@ class Settling(Orphaning, Splitting):
 
             yield from until_answered(attempt, effect, once, ours, held=True)
         finally:
-            if effect.executed:
-                self.ledger.later(partial(_left, effect.calls))
+            if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
+                self.ledger.later(partial(_left, effect.calls))  # else it may be yet to come
             if attempt.live.id == DETACHED or not self.ledger.is_fresh():
                 # Whoever goes on with it waits for this: it is told before this act is no longer out.
                 told = attempt.outcome(effect, self._clock())

@@ -13,7 +13,9 @@ from settlemark._plain import joined, plain
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._verdicts import is_rewound
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+from settlemark.ledger._lease import haunted
 from settlemark.ledger._unreadable import Unreadable
+from settlemark.ledger._workers import process
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -178,12 +180,22 @@ def headline(recorded: RecordedTransaction) -> str:
     if state is State.ABORTED:
         return f"{name} {'aborted' if left else 'was undone'}, because {why(recorded)}.{to_mend}"
     if state is State.ABORTING:
-        return f"{name} is being undone, because {why(recorded)}."
+        return f"{name} is being undone, because {why(recorded)}.{_silent(recorded)}"
     if state is State.RELEASING:
-        return f"{name} is committed and its held effects are leaving."
+        return f"{name} is committed and its held effects are leaving.{_silent(recorded)}"
     standing = "still open" if state is State.OPEN else "complete, and not settled yet"
     reason = _standing_because(recorded)
     return f"{name} is {standing}{f': {reason}' if reason else ''}."
+
+
+def _silent(recorded: RecordedTransaction) -> str:
+    """Return a sentence for each effect that another process may still be at: nobody knows yet what comes of it."""
+    senders = {effect.sender for effect in recorded.effects if effect.sender is not None}
+    return "".join(
+        f" It keeps {effect.row.scope}, for {process(effect.sender or '')} may still be at {effect.row.tool}:"
+        " settlemark waiting tells until when."
+        for effect in (haunted(recorded, recorded.state, senders) if senders else ())
+    )
 
 
 def _standing_because(recorded: RecordedTransaction) -> str:

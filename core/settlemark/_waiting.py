@@ -20,7 +20,9 @@ from settlemark._show import short
 from settlemark._states import State
 from settlemark._txn import Blocked, Txn
 from settlemark.ledger._contract import Ledger, RecordedTransaction
+from settlemark.ledger._lease import haunted
 from settlemark.ledger._looking import Look, Worker, looking
+from settlemark.ledger._workers import process
 
 NOBODY_WAITS = "Nothing is unfinished."
 
@@ -52,6 +54,24 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """An effect that a process which fell silent may still be sending or undoing: its transaction ends after that.
+
+    Attributes:
+        tool, scope, key: which one it is.
+        worker: the process.
+        until: until when that is thought, in seconds since 1970 on the store's clock; None: until it comes back, or its
+            process, which is one of this host, has ended.
+    """
+
+    tool: str
+    scope: str
+    key: str
+    worker: str
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """An unfinished transaction as it stands.
 
@@ -66,6 +86,7 @@ class Standing:
         asked: the calls of it that wait for a person.
         ended: it has ended, and its process was gone before it could say so: the next recovery does.
         silent: its worker was buried, and may still be sending what it had begun.
+        kept: what of it may still happen, because who was at it fell silent: it holds its scopes until then.
     """
 
     transaction: str
@@ -83,6 +104,7 @@ class Standing:
     ended: bool = False
     asked: tuple[Question, ...] = ()
     silent: bool = False
+    kept: tuple[Silent, ...] = ()
 
     @property
     def ends_it(self) -> Ends:
@@ -102,6 +124,10 @@ class Standing:
             "scopes": list(self.scopes), "ended": self.ended,
             "approvals": [one.key for one in self.asked],
             "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
+            "kept": [
+                {"tool": s.tool, "scope": s.scope, "key": s.key, "worker": s.worker, "until": s.until}
+                for s in self.kept
+            ],
         }  # fmt: skip
 
 
@@ -127,7 +153,8 @@ def found(look: Look) -> tuple[list[Standing], float]:
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
         mine = tuple(asked.get((txn.name, txn.attempt), ()))
-        stand.append(replace(_standing(protocol, txn, recorded, workers.get(txn.owner), ghosts), asked=mine))
+        one = _standing(protocol, txn, recorded, workers.get(txn.owner), ghosts)
+        stand.append(replace(one, asked=mine, kept=_kept(txn, recorded, workers)))
     for recorded in rows.values():
         row = recorded.row
         worker = workers.get(row.owner)
@@ -154,6 +181,16 @@ def _standing(
         waits,
         silent=any(effect.sender in ghosts for effect in (() if recorded is None else recorded.effects)),
     )  # fmt: skip
+
+
+def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Worker]) -> tuple[Silent, ...]:
+    ghosts = frozenset(name for name, worker in workers.items() if worker.buried and not worker.ended)
+    if recorded is None or not ghosts:
+        return ()
+    return tuple(
+        Silent(e.row.tool, e.row.scope, e.row.key, e.sender or "", workers[e.sender or ""].until)
+        for e in haunted(recorded, txn.state, ghosts)
+    )
 
 
 def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
@@ -205,6 +242,7 @@ def _lines(one: Standing, now: float) -> list[str]:
         lines.append(f"  holds: {', '.join(one.scopes)}")
     lines += [f"  waits for a person: {each.tool} on {each.scope}; settlemark approve {each.key}" for each in one.asked]
     lines += [f"  waits for {short(w.holder)}, on {w.scope}{_since(w.since, now)}" for w in one.waits]
+    lines += [f"  keeps {each.scope}: {silence_of(each, now)}" for each in one.kept]
     return lines
 
 
@@ -213,14 +251,12 @@ def name_of(one: Standing) -> str:
     return short(one.transaction) if one.attempt == 1 else f"{short(one.transaction)} (attempt {one.attempt})"
 
 
-def process(worker: str) -> str:
-    """Return a worker's name as people are told it: its host and process.
-
-    >>> process("web-3/4026531836:812:1734373:13186bcd"), process("memory")
-    ('process 812 on web-3', 'memory')
-    """
-    parts = worker.rsplit(":", 3)
-    return worker if len(parts) == 1 else f"process {parts[1]} on {parts[0].partition('/')[0]}"
+def silence_of(silent: Silent, now: float) -> str:
+    """Return in plain words who may still be at an effect, and until when."""
+    until = "until it comes back or its process has ended" if silent.until is None else (
+        f"for {lasting(silent.until - now)} yet, or until it comes back"
+    )  # fmt: skip
+    return f"{process(silent.worker)} fell silent at {silent.tool}, and may still be at it, {until}"
 
 
 def owner_of(one: Standing) -> str:
@@ -256,4 +292,16 @@ def lasting(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-__all__ = ["Standing", "Waits", "found", "in_the_way", "lasting", "name_of", "owner_of", "process", "standing", "told"]
+__all__ = [
+    "Silent",
+    "Standing",
+    "Waits",
+    "found",
+    "in_the_way",
+    "lasting",
+    "name_of",
+    "owner_of",
+    "silence_of",
+    "standing",
+    "told",
+]

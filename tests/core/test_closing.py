@@ -100,7 +100,7 @@ def test_a_call_that_takes_longer_is_handed_over_in_doubt_and_what_came_of_it_is
     assert office.log == [], "what is absent may still come: it is not sent again"
     doubted = [doubt.tool for doubt in after.in_doubt()]
     assert doubted == ([name] if name == "book" else [])
-    assert stand(after) == [("job", *(("aborted", ["unknown"]) if name == "book" else ("releasing", ["queued"])))]
+    assert stand(after) == [("job", *(("aborting", ["unknown"]) if name == "book" else ("releasing", ["queued"])))]
     office.go_on.set()
     thread.join(PATIENCE)
     assert told in (["LedgerError"], ["LeaseLost"])

@@ -30,7 +30,8 @@ def waiting(
 
 def _table(stand: list[Standing], now: float) -> RenderableType:
     from settlemark._show import add_row, new_table, short
-    from settlemark._waiting import lasting, name_of, process
+    from settlemark._waiting import lasting, name_of
+    from settlemark.ledger._workers import process
 
     def since(at: float | None) -> str:
         return "" if at is None else lasting(now - at)
@@ -43,8 +44,11 @@ def _table(stand: list[Standing], now: float) -> RenderableType:
         lease = "" if one.lease_left is None else f"{one.lease_left:.0f} s" if one.alive else "gone"
         add_row(
             shown, name_of(one), state, since(one.since), process(one.worker) if one.worker else "nobody", lease,
-            one.scopes, [*(f"a person, for {each.tool}" for each in one.asked), *(short(w.holder) for w in one.waits)],
-            [*(each.scope for each in one.asked), *(w.scope for w in one.waits)],
+            one.scopes, [
+                *(f"a person, for {each.tool}" for each in one.asked), *(short(w.holder) for w in one.waits),
+                *(f"{process(each.worker)}, silent at {each.tool}" for each in one.kept),
+            ],
+            [*(q.scope for q in one.asked), *(w.scope for w in one.waits), *(s.scope for s in one.kept)],
             [*(since(each.since) for each in one.asked), *(since(w.since) for w in one.waits)],
         )  # fmt: skip
     return shown

@@ -8,9 +8,10 @@ from settlemark import _waiting
 from settlemark._doctor._files import size
 from settlemark._doctor._finding import Finding, Severity
 from settlemark._plain import plain
-from settlemark._waiting import Ends, Standing, lasting, name_of, owner_of, process
+from settlemark._waiting import Ends, Standing, lasting, name_of, owner_of
 from settlemark.ledger._looking import Look
 from settlemark.ledger._shared import IMAGE_EVERY
+from settlemark.ledger._workers import process
 
 SKEW_SECONDS = 2.0
 OLD_SECONDS = 3600.0
@@ -26,6 +27,7 @@ def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
     stand, now = _waiting.found(look)
     yield from _unfinished(stand, now)
     yield from _without_process(stand, now)
+    yield from _kept(stand, now)
     yield _asked(stand)
     yield from _left(look)
 
@@ -147,6 +149,16 @@ _REMEDIES: dict[Ends, tuple[Severity, str]] = {
         "resume the run {run} in its framework, or settlement.cancel({run!r}) undoes it; nothing else ends it",
     ),
 }
+
+
+def _kept(stand: list[Standing], now: float) -> Iterator[Finding]:
+    for one in stand:
+        for each in one.kept:
+            yield Finding(
+                "kept", Severity.ATTENTION,
+                f"{_waiting.name_of(one)} keeps {each.scope}: {_waiting.silence_of(each, now)}",
+                f"if you know what became of it: settlemark resolve {each.key}; else end that process, or wait",
+            )  # fmt: skip
 
 
 def _asked(stand: list[Standing]) -> Finding:

@@ -319,7 +319,7 @@ class SqlBook:
         for row in self.workers():
             if self._watch.is_to_bury(row):
                 gone.append(row.worker)
-                if is_gone(row.worker):
+                if is_gone(row.worker) or not self._watch.may_send(row.worker):
                     self.strike_off([row.worker])
                 else:
                     self.haunt(row.worker)
@@ -339,7 +339,8 @@ class SqlBook:
 
     def haunt(self, worker: str) -> None:
         """Have it that a worker has no lease any more, and may still be sending."""
-        self._wire.execute(_HAUNT, {"namespace": self._namespace, "worker": worker})
+        values = {"namespace": self._namespace, "worker": worker, "quarantine": self._watch.quarantine}
+        self._wire.execute(_HAUNT, values)
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
         """Have it on record who may still be sending these effects."""
@@ -373,7 +374,8 @@ _COLLEAGUES = Statement(
 )
 _GHOSTS = Statement("SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL")
 _HAUNT = Statement(
-    "UPDATE settlemark_worker SET buried_at_seconds = {clock} WHERE namespace = :namespace AND id = :worker"
+    "UPDATE settlemark_worker SET buried_at_seconds = {clock}, quarantine_seconds = :quarantine"
+    " WHERE namespace = :namespace AND id = :worker"
 )
 _MAY_COME = Statement("UPDATE settlemark_effect SET sender = :sender WHERE namespace = :namespace AND key = :key")
 _STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")

@@ -9,7 +9,9 @@ the store could not be reached for longer than a lease.
 
 Who is buried may only be silent: its calls may still go out. It stays on the list as a *ghost* until it surely sends
 no more: it came back and said what became of its calls, or its process ended (seen on its own host), or, elsewhere,
-a quarantine is over. Until then what a probe calls absent is not believed.
+a quarantine is over. Until then what a probe calls absent is not believed, and whatever the ghost may be doing or
+undoing keeps its scopes: its transaction does not end, so nobody reads or writes there what is yet to come, or to be
+taken back. What it was only reading, and what it had not been let send, keeps nothing.
 
 Sources: leases (Gray and Cheriton 1989); failure detectors by heartbeat counters (Aguilera et al. 1997), which need
 no synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
@@ -18,7 +20,7 @@ no synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -106,7 +108,7 @@ class Watch:
 
     def __init__(self, monotonic: Callable[[], float], *, quarantine: float = QUARANTINE_SECONDS) -> None:
         self._monotonic = monotonic
-        self._quarantine = quarantine
+        self.quarantine = quarantine
         self._seen: dict[str, _Seen] = {}
         self._last: float | None = None
 
@@ -152,7 +154,11 @@ class Watch:
         """Whether one that was buried surely sends nothing any more: its process has ended, or its time is over."""
         if is_here(row.worker):
             return row.buried and is_gone(row.worker)
-        return row.buried and self._stood_still(row, self._quarantine)
+        return row.buried and self._stood_still(row, self.quarantine)
+
+    def may_send(self, worker: str) -> bool:
+        """Whether one that has just fallen silent may still be sending: elsewhere not where there is no quarantine."""
+        return self.quarantine > 0 or is_here(worker)
 
     def _stood_still(self, row: Row, seconds: float) -> bool:
         seen = self._seen.get(row.worker)
@@ -165,27 +171,43 @@ class Watch:
 
 def bury(protocol: Protocol, book: Book, worker: str) -> None:
     """Take a worker's transactions from it; of a ghost's it is put on record what it may still be sending."""
-    silent = worker in book.ghosts()
+    ghosts = book.ghosts()
+    running = {
+        txn.id: {call.place for call in txn.calls.values() if call.admitted and not call.returned}
+        for txn in protocol.live.values()
+        if txn.owner == worker and worker in ghosts
+    }
     for txn in protocol.bury(worker):
-        recorded = book.load(txn.name) if silent else None
-        if recorded is not None and recorded.row.attempt == txn.attempt:
-            out = at_work_on(recorded, txn.state)
-            book.may_come([effect.row.key for effect in out], worker)
+        recorded = book.load(txn.name) if txn.id in running else None
+        if recorded is None or recorded.row.attempt != txn.attempt:
+            continue
+        others = ghosts - {worker}  # while one of them may be sending it, nobody else did more than wait
+        out = {e.row.key for e in at_work_on(recorded, txn.state, running[txn.id]) if e.sender not in others}
+        book.may_come(sorted(out), worker)
+        book.may_come([e.row.key for e in recorded.effects if e.sender == worker and e.row.key not in out], None)
 
 
-def at_work_on(recorded: RecordedTransaction, state: State) -> list[RecordedEffect]:
+def at_work_on(recorded: RecordedTransaction, state: State, running: Container[int] = ()) -> list[RecordedEffect]:
     """Return the effects of a transaction that its worker may be sending, or undoing, at this very moment.
 
     What it has on record says so: the intent is there before an act, each outcome before the next release or undo.
-    Of what is to leave any one may be the next.
+    Of what is to leave any one may be the next. What is taken back by itself is `running`, by its position.
     """
-    found = [e for e in recorded.effects if not e.row.held and e.outcome in _OUT]
+    eager = [e for e in recorded.effects if not e.row.held]
+    found = [e for e in eager if e.outcome in _OUT]
+    done = [e for e in eager if e.outcome is Outcome.CONFIRMED and e.tag is None]
+    found += [e for e in done if e.row.position in running]
     if state is State.RELEASING:
         found += [e for e in recorded.effects if e.row.held and e.outcome in (Outcome.QUEUED, Outcome.UNKNOWN)]
     elif state is State.ABORTING:
-        undone = [e for e in recorded.effects if not e.row.held and e.outcome is Outcome.CONFIRMED and e.tag is None]
-        found += undone[-1:]
+        found += [e for e in done[-1:] if e.row.position not in running]
     return found
+
+
+def haunted(recorded: RecordedTransaction, state: State, ghosts: Container[str | None]) -> list[RecordedEffect]:
+    """Return the effects of an unfinished transaction that ghosts may be sending or undoing: they keep their scopes."""
+    out = {State.RELEASING: (*_OUT, Outcome.QUEUED), State.ABORTING: (*_OUT, Outcome.CONFIRMED)}.get(state, _OUT)
+    return [e for e in recorded.effects if e.sender in ghosts and e.tag is None and e.outcome in out]
 
 
 _OUT = (Outcome.INTENDED, Outcome.UNKNOWN)
@@ -225,4 +247,4 @@ class StoreTime:
         return self._at + max(now - then for now, then in zip(self._own.now(), self._since, strict=True))
 
 
-__all__ = ["QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury"]
+__all__ = ["QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury", "haunted"]

@@ -20,7 +20,7 @@ from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Ledger
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._wire import Row, Statement, Values, saying, wire_to
-from settlemark.ledger._workers import is_gone
+from settlemark.ledger._workers import is_gone, is_here
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ class Worker:
         since: since when it is there, in seconds since 1970.
         ended: its process surely runs no more: on its own host one need not wait for the lease.
         buried: others have taken its work, and it may still be sending.
+        until: until when at the latest, as who buried it reckons, in seconds since 1970 on the store's clock; None
+            where that is until it comes back or its process ends, or it is not buried.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Worker:
     since: float
     ended: bool
     buried: bool = False
+    until: float | None = None
 
     @property
     def alive(self) -> bool:
@@ -99,10 +102,16 @@ class Look:
     def workers(self) -> list[Worker]:
         """Return who works on the store, or did and was not struck off, in the order of their names."""
         found = self.ask(
-            "SELECT id, lease_until_seconds - {clock}, since_seconds, buried_at_seconds IS NOT NULL"
+            "SELECT id, lease_until_seconds - {clock}, since_seconds, buried_at_seconds, quarantine_seconds"
             " FROM settlemark_worker WHERE namespace = :namespace ORDER BY id"
         )
-        return [Worker(name, left, since, is_gone(name), bool(buried)) for name, left, since, buried in found]
+        return [
+            Worker(
+                name, left, since, is_gone(name), buried is not None,
+                None if buried is None or quarantine is None or is_here(name) else buried + quarantine,
+            )
+            for name, left, since, buried, quarantine in found
+        ]  # fmt: skip
 
     def sizes(self) -> Sizes:
         """Return the size of the log and of the image."""

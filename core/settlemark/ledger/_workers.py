@@ -137,4 +137,14 @@ def is_gone(worker: str) -> bool:
     return now is not None and now != started
 
 
-__all__ = ["is_gone", "is_here", "worker_name"]
+def process(worker: str) -> str:
+    """Return a worker's name as people are told it: its host and process.
+
+    >>> process("web-3/4026531836:812:1734373:13186bcd"), process("memory")
+    ('process 812 on web-3', 'memory')
+    """
+    parts = worker.rsplit(":", 3)
+    return worker if len(parts) == 1 else f"process {parts[1]} on {parts[0].partition('/')[0]}"
+
+
+__all__ = ["is_gone", "is_here", "process", "worker_name"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -32,7 +33,7 @@ def steps_of(draw, own):
 
 def main(url, desk_path, seed, number, seconds, lease):
     draw = random.Random(f"{seed}-{number}-{time.time_ns()}")
-    desk = Desk(desk_path)
+    desk = Desk(desk_path, dwell=float(os.environ.get("SETTLEMARK_TEST_DWELL", "0")))
     known = tools(desk)
     settlement, patience = None, time.monotonic() + PATIENCE
     while settlement is None:
@@ -44,8 +45,8 @@ def main(url, desk_path, seed, number, seconds, lease):
             time.sleep(0.2)
     print("ready", flush=True)
     deadline = time.monotonic() + seconds
-    turn = 0
-    while time.monotonic() < deadline:
+    turn = done = 0
+    while time.monotonic() < deadline or (not done and time.monotonic() < deadline + PATIENCE):  # it has done something
         turn += 1
         steps = steps_of(draw, number)
         name = f"run-{number}-{time.time_ns()}/{turn}"
@@ -60,6 +61,7 @@ def main(url, desk_path, seed, number, seconds, lease):
         try:
             settlement.run(name, act, tries=50)
             print(f"committed {name}", flush=True)
+            done += 1
         except SettlemarkError as error:
             print(f"refused {name} {type(error).__name__}: {error}", flush=True)
     settlement.close()

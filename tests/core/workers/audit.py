@@ -23,7 +23,7 @@ def audit(desk, settlement):
     if settlement.protocol.live:
         wrong.append(f"still holding: {[(t.name, t.state) for t in settlement.protocol.live.values()]}")
     in_words = named(settlement)
-    committed = {(r.row.name, r.row.attempt) for r in recorded if r.state is State.COMMITTED}
+    committed = committed_of(settlement)
     log = desk.log()
     done, undone = Counter(), Counter()
     for verb, _, key, _, _ in log:
@@ -52,9 +52,34 @@ def audit(desk, settlement):
         values[cell] += {"write": 1, "undo": -1}.get(verb, 0)
     if {c: v for c, v in values.items() if v} != {c: v for c, v in desk.cells().items() if v}:
         wrong.append("the desk's cells are not what its log says")
+    wrong += dirty(log, committed)
     order = serial(log, committed)
     if not order.serializable:
         wrong.append(f"no serial order: {order.cycles[0]}")
+    return wrong
+
+
+def committed_of(settlement):
+    """Return which attempts committed."""
+    return {(r.row.name, r.row.attempt) for r in settlement.transactions() if r.state is State.COMMITTED}
+
+
+def dirty(log, committed):
+    """Return which committed attempts met, on a cell, a write of another that was there then and was undone later."""
+    undone = {key for verb, _, key, _, _ in log if verb == "undo"}
+    there, wrong = {}, []  # by cell: whose writes that are to be undone stand there, by key
+    for verb, cell, key, name, attempt in log:
+        on_it = there.setdefault(cell, {})
+        if verb == "undo":
+            on_it.pop(key, None)
+        elif verb in _ACCESSES and (name, attempt) in committed:
+            wrong += [
+                f"dirty {verb}: {name}#{attempt} met {other} on {cell}, which was undone later"
+                for other, whose in on_it.items()
+                if whose != (name, attempt)
+            ]
+        if verb == "write" and key in undone:
+            on_it[key] = name, attempt
     return wrong
 
 
@@ -90,4 +115,4 @@ def serial(log, committed):
     )
 
 
-__all__ = ["audit", "named", "serial"]
+__all__ = ["audit", "committed_of", "dirty", "named", "serial"]

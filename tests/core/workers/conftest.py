@@ -76,9 +76,9 @@ class Crew:
         expected = ("ready", "committed", "done")
         return "\n".join(line for line in self.told().splitlines() if not line.startswith(expected))
 
-    def told(self):
-        """What the workers said, all of them."""
-        return "".join(path.read_text() for path in sorted(self.home.glob("worker-*")))
+    def told(self, number="*"):
+        """What the workers said, all of them or one."""
+        return "".join(path.read_text() for path in sorted(self.home.glob(f"worker-{number}")))
 
     def settle_the_rest(self):
         """Return a settlement that has taken up everything that was left."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from proxy import CUTS
 
 HERE = Path(__file__).parent
+PATIENCE = 60
+DWELL = 0.1  # seconds at most for which a request is on its way: so that what strikes a worker strikes it at a call
 EACH = {"kill": 1.5, "stop": 1.0, "sleep": 2.5, "clock": 0.8, "cut": 2.0}
 """Seconds between two of a kind, on average."""
 
@@ -50,18 +52,20 @@ class Storm:
         self._asleep = {}  # number: when it wakes, and for how long its monotonic clock stood still
 
     def start(self, number, seconds):
-        env = {}
+        env = {"SETTLEMARK_TEST_DWELL": str(DWELL)}
         if self.shim is not None:
             clocks = self._clocks.setdefault(number, self.crew.home / f"clocks-{number}")
             clocks.write_bytes(struct.pack("dd", self.draw.uniform(-5000, 5000), 0))
-            env = {"LD_PRELOAD": str(self.shim), "SETTLEMARK_TEST_CLOCKS": str(clocks)}
+            env |= {"LD_PRELOAD": str(self.shim), "SETTLEMARK_TEST_CLOCKS": str(clocks)}
         self.crew.start(number, seconds, env=env)
 
     def rage(self, workers, seconds):
-        """Let so many workers work through it, until it is over and all of them are awake."""
+        """Let so many workers, each with work done before, go through it, until it is over and all are awake."""
         for number in range(1, workers + 1):
             self.start(number, seconds)
-        while self.crew.told().count("ready") < workers:
+        patience = time.monotonic() + PATIENCE
+        while not all("committed " in self.crew.told(number) for number in range(1, workers + 1)):
+            assert time.monotonic() < patience, self.crew.told()
             time.sleep(0.05)
         end = time.monotonic() + seconds
         due = {kind: time.monotonic() + self.draw.expovariate(1 / each) for kind, each in EACH.items()}
@@ -84,7 +88,7 @@ class Storm:
         self.done["kills"] += 1
 
     def stop(self, number, _end):
-        self._lay(number, self.draw.uniform(0.2, 3.0), sleeps=False)
+        self._lay(number, self.draw.uniform(0.2, 5.0), sleeps=False)
 
     def sleep(self, number, _end):
         self._lay(number, self.draw.uniform(0.5, 3.0), sleeps=self.shim is not None)

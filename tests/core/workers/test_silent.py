@@ -6,16 +6,21 @@ observes it goes on. It seems to be on this host, where it is seen to be alive, 
 
 from __future__ import annotations
 
+import re
 import threading
+from contextlib import closing
 
 import pytest
 
-from settlemark import Retries, Settlement, _attempt, current_call, effect
+from settlemark import Retries, Settlement, WaitTimeout, _attempt, _recovering, _waiting, current_call, effect
 from settlemark._aborting import Aborting
 from settlemark._asking import Asking
+from settlemark._doctor import examine
 from settlemark._errors import SettlemarkError
-from settlemark.ledger import _workers
+from settlemark._waiting import lasting, standing
+from settlemark.ledger import _workers, open_ledger
 from settlemark.ledger._book import SqlBook
+from settlemark.ledger._workers import process
 from settlemark.testing import VirtualClock
 
 LEASE, QUARANTINE, PATIENCE = 30.0, 90.0, 30
@@ -120,19 +125,19 @@ def silent(shared_url, office, clocks, monkeypatch):
     """Have a worker stop at a point, and be thought dead; return it, who observes it, and what its caller was told."""
     opened, points, threads = [], [], []
 
-    def settle(clock, host=None, **options):
+    def settle(clock, host=None, quarantine=QUARANTINE):
         with monkeypatch.context() as patched:
             if host is not None:
                 patched.setattr(_workers, "_host", lambda: host)
             made = Settlement(
-                shared_url, lease=LEASE, quarantine=QUARANTINE, keep_open=0, wait=PATIENCE,
-                monotonic=clock.monotonic, retries=Retries(first=0, most=0), **options,
+                shared_url, lease=LEASE, quarantine=quarantine, keep_open=0, wait=PATIENCE,
+                monotonic=clock.monotonic, retries=Retries(first=0, most=0),
             )  # fmt: skip
         made.driver.on_doubt = None  # the test asks
         opened.append(made)
         return made
 
-    def play(at, *, elsewhere):
+    def play(at, *, elsewhere, quarantine=QUARANTINE):
         point = office.worker = Point(at)
         points.append(point)
         worker = settle(clocks[0], "elsewhere/1/2/3.4" if elsewhere else None)
@@ -158,7 +163,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         threads.append(thread)
         thread.start()
         assert point.reached.wait(PATIENCE)
-        observer = settle(clocks[1])
+        observer = settle(clocks[1], quarantine=quarantine)
         office.tools(Point(None))  # what the observer knows
         lost = worker.ledger.worker
         watch(observer, clocks[1], LEASE)
@@ -168,6 +173,7 @@ def silent(shared_url, office, clocks, monkeypatch):
             point.go_on.set()
             thread.join(PATIENCE)
             assert not thread.is_alive()
+            worker.in_doubt()  # a step: what was queued before it is taken, too
             return told
 
         return observer, back
@@ -261,6 +267,48 @@ def comes_back(silent, office, at, *, elsewhere):
     return wrong
 
 
+def passes(observer, office, use):
+    """Whether another may touch the room now; where it may not, nothing was run."""
+    before = len(office.log)
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: None, name="paint")
+    def paint(room):
+        office.log.append(("paint", current_call().key))
+
+    try:
+        with observer.transaction(wait=0) as tx:
+            if use == "reads":
+                tx.read("room:/a")
+            else:
+                tx.call(paint, room="a")
+    except WaitTimeout as error:
+        return (error.data["holder"], len(office.log)) != ("job", before)
+    return True
+
+
+HOLDS_NOTHING = "before the intent"
+
+
+def holds(silent, office, clock, at, *, elsewhere):
+    """Return what is wrong with who may touch the scope of what a silent worker may be at, until that is laid."""
+    observer, back = silent(at, elsewhere=elsewhere)
+    wrong = []
+    for use in ("reads", "writes"):
+        done = {verb for verb, _ in office.log}
+        came = "mail" in done or ("book" in done and "act" in at)  # its probe says so: it is gone on with at once
+        if passes(observer, office, use) != (at == HOLDS_NOTHING or came):
+            wrong.append(f"while it is silent another {use}")
+    if elsewhere:
+        watch(observer, clock, QUARANTINE)
+    else:
+        back()
+    ask_all(observer)
+    if [use for use in ("reads", "writes") if not passes(observer, office, use)]:
+        wrong.append("it is held when nothing more can come")
+    wrong += untrue(office, observer, undone_again="undo" in at)
+    return wrong
+
+
 def comes_back_late(silent, office, clock, at):
     """Return what is wrong when a worker of another host comes back after its quarantine."""
     observer, back = silent(at, elsewhere=True)
@@ -316,6 +364,13 @@ def test_who_lost_its_lease_before_it_acted_sends_nothing_when_it_comes_back(sil
     assert (untrue(office, observer), observer.residue(), observer.in_doubt()) == ([], [], [])
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("at", POINTS)
+def test_what_a_silent_worker_may_be_at_is_touched_by_nobody_until_it_is_laid(silent, office, clocks, at, elsewhere):
+    assert holds(silent, office, clocks[1], at, elsewhere=elsewhere) == []
+
+
 def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(silent, office, clocks):
     observer, back = silent("inside a release", elsewhere=False)
     watch(observer, clocks[1], 3 * QUARANTINE)
@@ -327,6 +382,67 @@ def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_ther
     assert untrue(office, observer) == []
     assert times(office, "mail") == 1
     assert [each.state for each in observer.transactions()] == ["committed"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
+@pytest.mark.parametrize(
+    ("at", "tool", "scope"),
+    [
+        ("inside the act", "book", "room:/a"),
+        ("inside an undo", "book", "room:/a"),
+        ("inside a release", "mail", "mail:/x"),
+    ],
+)
+def test_people_are_told_what_is_kept_who_fell_silent_at_it_and_until_when(
+    silent, shared_url, at, tool, scope, elsewhere
+):
+    observer, _back = silent(at, elsewhere=elsewhere)
+    with closing(open_ledger(shared_url, readonly=True)) as ledger:
+        stand, now = standing(ledger)
+    (one,) = stand
+    (kept,) = one.kept
+    assert (kept.tool, kept.scope, kept.worker.startswith("elsewhere/")) == (tool, scope, elsewhere)
+    who = process(kept.worker)
+    until = "until it comes back or its process has ended"
+    if elsewhere:
+        assert 0 < kept.until - now <= QUARANTINE
+        until = f"for {lasting(kept.until - now)} yet, or until it comes back"
+    else:
+        assert kept.until is None
+    said = f"keeps {scope}: {who} fell silent at {tool}, and may still be at it, {until}"
+    assert said in _waiting.told(stand, now)
+    assert one.values()["kept"] == [
+        {"tool": tool, "scope": scope, "key": kept.key, "worker": kept.worker, "until": kept.until}
+    ]
+    (found,) = [finding for finding in examine(shared_url) if finding.check == "kept"]
+    assert f"job keeps {scope}: {who} fell silent at {tool}" in found.found
+    assert kept.key in found.advice
+    assert f"It keeps {scope}, for {who} may still be at {tool}" in observer.show()
+    with pytest.raises(WaitTimeout, match=f"{re.escape(who)}, which fell silent, may still be at {tool}"):
+        observer.run("job", lambda tx: None, wait=0)
+    with pytest.raises(WaitTimeout, match=f"{re.escape(who)}, which fell silent, may still be at {tool}"):
+        with observer.transaction(wait=0) as tx:
+            tx.read(scope)
+
+
+@pytest.mark.parametrize("at", ["inside the act", "inside an undo"])
+def test_an_operator_who_knows_what_became_of_it_ends_the_wait(silent, office, clocks, at):
+    observer, back = silent(at, elsewhere=False)
+    key = next(effect.row.key for recorded in observer.transactions() for effect in recorded.effects)
+    assert not passes(observer, office, "reads")
+    observer.resolve(key, "absent", by="ada")
+    observer.recover(keep_open=0)
+    assert passes(observer, office, "reads")
+    assert [recorded.state for recorded in observer.transactions()] == ["aborted"]
+    back()
+
+
+def test_without_a_quarantine_one_elsewhere_that_falls_silent_holds_nothing(silent, office):
+    observer, back = silent("inside the act", elsewhere=True, quarantine=0)
+    assert passes(observer, office, "reads")
+    back()
+    ask_all(observer)
+    assert untrue(office, observer) == []
 
 
 # ---- engines that are wrong about it are caught
@@ -348,13 +464,14 @@ def forgets_who_sent_again(patch):
 
 
 def undoes_at_once(patch):
-    """An undo that may be under way is begun again."""
+    """What a silent worker may be at is undone, or given up as in doubt, and its scopes are free."""
 
     def never(_driver, _effect):
         yield from ()
         return False, False
 
     patch.setattr(Aborting, "_undone_elsewhere", never)
+    patch.setattr(_recovering, "haunted", lambda *_given: [])
 
 
 def is_dead_to_all(patch):

@@ -6,18 +6,24 @@ It knows nothing of settlements. Each request is one transaction of its database
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 from settlemark import current_call, effect
 
 
 class Desk:
-    """Cells to read and write, and letters that leave for good; every request is logged under its key."""
+    """Cells to read and write, and letters that leave for good; every request is logged under its key.
 
-    def __init__(self, path):
+    `dwell` is for how many seconds at most a request is on its way.
+    """
+
+    def __init__(self, path, *, dwell=0.0):
         self.path = str(path)
+        self.dwell = dwell
         self._lock = threading.Lock()
         fresh = not Path(path).exists()
         self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
@@ -33,6 +39,7 @@ class Desk:
         """Do one thing once; with `keyed` a repeat under the same key is logged as such and changes nothing."""
         call = current_call()
         key, name, attempt = (call.key, call.transaction, call.attempt) if call else ("", "", 0)
+        time.sleep(random.random() * self.dwell)  # no seed: a worker's own is for what it plans
         with self._lock:
             return self._ask(verb, cell, amount, key, name, attempt, keyed=keyed)
 
