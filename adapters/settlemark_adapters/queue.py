@@ -9,7 +9,6 @@ Source: the transactional outbox and the idempotent consumer of service design; 
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -23,6 +22,7 @@ from settlemark._current import current_call
 from settlemark._effect import EffectName
 from settlemark._scope import escape
 from settlemark._settlement import Settlement
+from settlemark.ledger._wire import CLOCKS
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._database import (
     Database,
@@ -107,7 +107,9 @@ class Outbox(Adapter):
         url: of SQLAlchemy, SQLite or PostgreSQL, or an engine. Its tables are made when they are first needed.
         settlement: knows the tool's declaration.
         lease: seconds after which a consumer's worker that does not move is thought dead, and another delivers again.
-        clock: injected time, for tests.
+            They are told by the database's clock, which for SQLite is this host's: where that is set forward, or a
+            worker hangs for longer, a message may be in two hands at once; handlers that mind use `Inbox.once`.
+        clock: injected time, for tests; the database's by default.
         name: a prefix to the tool's name. effects: declares it otherwise; see `Adapter`.
 
     Laws: a message is published once for each decision, however often the call is sent. Each consumer, by its name,
@@ -135,7 +137,7 @@ class Outbox(Adapter):
         settlement: Settlement | None = None,
         *,
         lease: float = LEASE_SECONDS,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         name: str = "",
         effects: Mapping[str, EffectName | Mapping[str, Any]] | None = None,
     ) -> None:
@@ -250,10 +252,10 @@ class Outbox(Adapter):
 
     def _claimed(self, claim: _Claim) -> bool:
         """Take a consumer's place at a topic for the time of a lease, unless another has it."""
-        now = self._clock()
         line = {"consumer": claim.consumer, "topic": claim.topic}
         with self._acting("consuming") as connection:
             insert_unless_there(connection, _consumers, line)
+            now = self._now(connection)
             free = sa.or_(_consumers.c.worker.is_(None), _consumers.c.until <= now)
             # Who is being claimed by another at this very moment is not waited for.
             mine = sa.select(_consumers.c.position).where(claim.place, free).with_for_update(skip_locked=True)
@@ -276,7 +278,7 @@ class Outbox(Adapter):
             left = sa.and_(_outbox.c.topic == claim.topic, _outbox.c.number > position, _outbox.c.message.is_not(None))
             line = connection.execute(sa.select(_outbox).where(left).order_by(_outbox.c.number).limit(1)).one_or_none()
             tries += line is not None
-            values = {"position": position, "tries": tries, "until": self._clock() + self._lease}
+            values = {"position": position, "tries": tries, "until": self._now(connection) + self._lease}
             connection.execute(_consumers.update().where(held).values(values))
         return None if line is None else Message(line.id, line.topic, line.number, json.loads(line.message), tries)
 
@@ -287,6 +289,12 @@ class Outbox(Adapter):
             if claim.handled is not None:
                 values |= {"position": claim.handled, "tries": 0}
             connection.execute(_consumers.update().where(held).values(values))
+
+    def _now(self, connection: sa.Connection) -> float:
+        """Return what time it is, in seconds since 1970: the hosts of two workers may not agree on it."""
+        if self._clock is not None:
+            return self._clock()
+        return float(connection.execute(sa.text(f"SELECT {CLOCKS[connection.dialect.name]}")).scalar_one())
 
     def _acting(self, doing: str, *, keep: bool = True) -> AbstractContextManager[sa.Connection]:
         self.database.prepare(_tables)

@@ -140,7 +140,8 @@ class Settlement(Operators):
             runs, scopes, keys and tools are recorded as they are: keep secrets out of them.
         tenant: whose key that is; the namespace by default.
         retention: days for which the payloads of finished transactions are kept; for good by default. The keys of
-            decisions stay for the `window` their tools declare, or a year: until then nothing runs again.
+            decisions stay for the `window` their tools declare, or a year: until then nothing runs again. This, and
+            `prune`, go by this host's clock and by the times that each host wrote down: keep them by NTP.
         observe: told of what is done, as it is done: transactions, waits, acts, lost leases; see
             `settlemark.telemetry.OpenTelemetry`.
         prevent: which anomalies between agents do not happen: a `Level`, or a set of their names; by default all. What

@@ -20,7 +20,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from settlemark.ledger._forking import keep_for_good
 from settlemark.ledger._sqlite import opened_file, patiently
 
-_CLOCKS = {
+CLOCKS = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgresql": "extract(epoch from clock_timestamp())::float8",
 }
@@ -60,7 +60,7 @@ class Statement:
         if found is None:
             clause = self.clause
             if isinstance(clause, str):
-                clause = sa.text(clause.replace("{clock}", _CLOCKS[dialect.name]))
+                clause = sa.text(clause.replace("{clock}", CLOCKS[dialect.name]))
             compiled = cast("SQLCompiler", clause.compile(dialect=dialect))
             names = compiled.positiontup or list(compiled.params)
             found = self._said[dialect.name] = (compiled.string, tuple(names))
@@ -310,4 +310,4 @@ def saying(text: str) -> Statement:
     return Statement(text)
 
 
-__all__ = ["Row", "Statement", "Unsent", "Values", "Wire", "saying", "watchers", "wire_to"]
+__all__ = ["CLOCKS", "Row", "Statement", "Unsent", "Values", "Wire", "saying", "watchers", "wire_to"]

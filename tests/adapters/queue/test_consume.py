@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,6 +84,22 @@ def test_of_one_consumer_one_worker_at_a_time_delivers_a_topic(depot, outbox, op
         assert other.consume("orders", seen.append) == 0
 
     assert outbox.consume("orders", handler) == 2
+    assert seen == ["a", "b"]
+
+
+def test_leases_are_told_by_the_databases_clock_whatever_a_hosts_own_says(depot, outbox, opened, monkeypatch):
+    publish(outbox, "a", "b")
+    one, other = (opened(Outbox(depot.url)) for _ in range(2))
+    seen = []
+
+    def handler(message):
+        seen.append(message.body)
+        now = time.time()
+        with monkeypatch.context() as ahead:
+            ahead.setattr(time, "time", lambda: now + 2 * LEASE_SECONDS)
+            assert other.consume("orders", seen.append) == 0
+
+    assert one.consume("orders", handler) == 2
     assert seen == ["a", "b"]
 
 
