@@ -123,12 +123,13 @@ class Resolving(Recovering):
                 book.write([change])
             if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
                 book.may_come([key], None)  # it has come: who was sending it does nothing more
+            if change is not None and self._recorded_as(book, key)[0].state is State.ABORTING:
+                self._call_tender()  # an abort may have waited for this
             return change
 
         change: OutcomeChange | None = yield from self._step(learn, durable=True)
         if change is not None:
             self._tell(change)
-            self._call_tender()  # an abort may have waited for this
         yield from self._mend(key, wait)
         found: RecordedEffect = yield from self._step(lambda _protocol, book: self._recorded_as(book, key)[1])
         return found.outcome
