@@ -113,6 +113,7 @@ class Checkout:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._copies: list[Path] = []
         self._stopped = threading.Event()
+        self._parsing = threading.Lock()  # CPython 3.11.7 raises a SystemError where two threads parse at once
 
     def __enter__(self) -> Self:
         """Copy the checkout."""
@@ -267,7 +268,8 @@ class Checkout:
         try:
             path = copy / mutant.file
             source = path.read_text()
-            changed = mutant.code(source)
+            with self._parsing:
+                changed = mutant.code(source)
             if changed is None:
                 return WorkResult(WorkerOutcome.NO_TEST)
             path.write_text(changed)

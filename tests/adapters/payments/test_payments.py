@@ -60,6 +60,17 @@ def test_its_tools_say_what_they_are():
     assert tools[0].__doc__.startswith("Reserve an amount of a customer's money")
 
 
+def test_two_providers_have_tools_of_their_own_names_and_may_be_declared_otherwise():
+    tools = Payments("https://pay.example", api_key=API_KEY, name="shop", effects={"refund_payment": "opaque"}).tools()
+    told = [(declaration_of(tool).tool, declaration_of(tool).kind.value) for tool in tools]
+    assert told == [
+        ("shop_authorize_payment", "reversible"),
+        ("shop_capture_payment", "irreversible"),
+        ("shop_refund_payment", "opaque"),
+        ("shop_get_payment", "read"),
+    ]
+
+
 def test_an_order_is_paid_authorized_at_once_and_captured_at_commit(settlement, provider, opened):
     payments = opened(settlement, provider)
     with settlement.transaction("t") as tx:
