@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -44,6 +45,7 @@ def mutants(
     if unknown:
         raise typer.BadParameter(f"there is no room {unknown[0]!r}: choose from {', '.join(r.name for r in ROOMS)}")
     errors = Console(stderr=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped so, it ends what it runs, too
     try:
         with opened(processes) as checkout:
             checkout.check_listed(ROOMS)

@@ -115,3 +115,27 @@ def test_a_process_that_comes_back_to_a_call_finds_it_done_and_does_not_do_it_tw
                 assert tx.call(memory.append, namespace="team", name="plan", text="once") == {"version": "1"}
             store.conn.close()
         assert look(folder) == {"memory:/team/plan": {"text": "book the room\nonce"}}
+
+
+def test_one_that_died_before_it_wrote_has_not_happened_although_another_has_written_there_since():
+    with SUBJECT.world() as folder:
+        url = f"sqlite:///{folder}/ledger.db"
+
+        def play(_tell):
+            with Settlement(url) as settlement:
+                memory = Store(Mortal(opened(folder), 2, "before"), settlement)
+                with settlement.transaction("t") as tx:
+                    tx.call(memory.append, namespace="team", name="plan", text="never")
+
+        assert in_child(play).killed
+        with Settlement("memory:") as others, others.transaction("others") as tx:
+            store = opened(folder)
+            tx.call(Store(store, others).append, namespace="team", name="plan", text="theirs")
+        store.conn.close()
+        with Settlement(url, keep_open=0) as settlement:
+            store = opened(folder)
+            Store(store, settlement)
+            settlement.recover()
+            store.conn.close()
+            assert (settlement.residue(), settlement.in_doubt()) == ([], [])
+        assert look(folder) == {"memory:/team/plan": {"text": "book the room\ntheirs"}}
