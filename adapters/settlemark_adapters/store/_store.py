@@ -34,6 +34,7 @@ EFFECTS: Namespace = ("settlemark", "effects")
 GONE: Namespace = ("settlemark", "gone")
 DAY = 86_400.0
 _PAGE = 200
+_WRITING = ("put_memory", "append_memory", "replace_in_memory", "delete_memory")
 
 
 class Store(Adapter):
@@ -126,7 +127,7 @@ class Store(Adapter):
             name: its name there.
         """
         now = self._state(_path(namespace), _named(name))
-        for request in _staged(self._at(namespace, name)):
+        for request in self._staged(self._at(namespace, name)):
             if (request["namespace"], request["name"]) == (namespace, name):
                 now = State(self._edited(request)(now), now.counter + 1, None, "")
         return {"value": now.value, "version": now.version}
@@ -142,7 +143,7 @@ class Store(Adapter):
         """
         found = self._base.search(_path(namespace), query=query or None, limit=limit)
         known = {("/".join(item.namespace), item.key): bare(item.value) for item in found}
-        for request in _staged(self._under(namespace)):
+        for request in self._staged(self._under(namespace)):
             place = (request["namespace"], request["name"])
             value = self.get(*place)["value"]
             known.pop(place, None)
@@ -278,6 +279,12 @@ class Store(Adapter):
         except Exception as error:
             raise _lost(path, name, error) from error
 
+    def _staged(self, scope: str) -> list[Staged]:
+        """Return what the tools here have staged: what somebody else's will write nobody here knows."""
+        call = current_call()
+        own = {f"{self._prefix}{tool}" for tool in _WRITING}
+        return [] if call is None else [request for request in call.staged(scope) if request.tool in own]
+
     def _edited(self, request: Staged) -> Edit:
         place = request["namespace"], request["name"]
         match request.tool.removeprefix(self._prefix):
@@ -287,10 +294,8 @@ class Store(Adapter):
                 return appending(self._field, request["text"], *place)
             case "replace_in_memory":
                 return replacing(self._field, (request["old"], request["new"]), *place)
-            case "delete_memory":
-                return deleting(request["expected_version"], *place)
             case _:
-                return lambda now: now.value
+                return deleting(request["expected_version"], *place)
 
 
 def _path(namespace: str) -> Namespace:
@@ -312,11 +317,6 @@ def _named(name: str) -> str:
 
 def _lost(path: Namespace, name: str, error: Exception) -> StoreLost:
     return StoreLost(f"the store failed while {'/'.join((*path, name))} was written ({in_words(error)})")
-
-
-def _staged(scope: str) -> list[Staged]:
-    call = current_call()
-    return [] if call is None else call.staged(scope)
 
 
 __all__ = ["Store"]

@@ -616,6 +616,48 @@ def test_over_tls_it_trusts_whom_it_is_told_to(tmp_path):
         office.close()
 
 
+class Encrypted:
+    """A server that speaks TLS from the first byte on, and notes what it was told."""
+
+    def __init__(self, pem):
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port, self.heard = self._socket.getsockname()[1], []
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(pem)
+        self._thread = threading.Thread(target=self._speak)
+        self._thread.start()
+
+    def _speak(self):
+        connection, _ = self._socket.accept()
+        try:
+            with self._context.wrap_socket(connection, server_side=True) as spoken:
+                spoken.sendall(b"220 here\r\n")
+                while said := spoken.recv(65_536):
+                    self.heard.append(said)
+                    spoken.sendall(b"354 go on\r\n" if said == b"data\r\n" else b"250 ok\r\n")
+        except OSError:
+            connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._thread.join(10)
+        self._socket.close()
+
+
+def test_so_it_does_where_tls_is_spoken_from_the_first_byte_on(tmp_path):
+    certificate(tmp_path / "certificate.pem")
+    with Encrypted(tmp_path / "certificate.pem") as server:
+        with pytest.raises(MailUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            Mail("localhost", server.port, sender=EVE, tls="implicit").send(**LETTER)
+    assert server.heard == []
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
+    with Encrypted(tmp_path / "certificate.pem") as server:
+        sent = Mail("localhost", server.port, sender=EVE, tls="implicit", context=trusted).send(**LETTER)
+    assert sent["accepted"] == [ADA, BOB]
+
+
 def certificate(path):
     x509 = pytest.importorskip("cryptography.x509")
     from cryptography.hazmat.primitives import hashes, serialization

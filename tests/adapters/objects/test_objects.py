@@ -454,6 +454,16 @@ def test_what_was_done_is_known_whatever_somebody_else_does_since(store, act):
     assert store.look() == before
 
 
+@pytest.mark.parametrize("store", ["unsteady"], indirect=True)
+def test_it_is_known_too_where_a_store_goes_on_showing_what_was_moved_away(store, monkeypatch):
+    acts, bucket = store.objects._acts, store.objects._bucket
+    order = Order("put_object", "a", "t#1/0", mark_of("t#1/0"), "digest", alone=False, keeps=True, scopes=None)
+    acts.put(order, "a", lambda key: bucket.write(key, b"after"), {"bytes": 5})
+    store.write("a", "somebody else's")
+    monkeypatch.setattr(bucket, "has", lambda key: True)  # as a listing that lags behind
+    assert acts.probe(order.mark) == {"bytes": 5}
+
+
 def test_what_is_kept_under_a_key_that_the_ledger_does_not_know_is_not_taken_for_its_own(tmp_path):
     (tmp_path / "store").mkdir()
 

@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 from tests.adapters.store.subject import opened
 
-from settlemark import UNKNOWN, DeclarationError, PayloadError, ScopeError, Settlement, Stale
+from settlemark import UNKNOWN, DeclarationError, PayloadError, ScopeError, Settlement, Stale, effect
 from settlemark._effect import declaration_of
 from settlemark.testing import Fault, FaultInjector
 from settlemark_adapters.store import Blocks, MemoryFault, Store, StoreLost, VersionMoved
@@ -111,6 +111,19 @@ class TestStaged:
         made = Store(base, settlement, name="my", effects=dict.fromkeys(tools, "staged"))
         Store(base).put("team", "plan", {"text": "book the room"})
         return made
+
+    def test_what_a_tool_of_somebody_elses_has_staged_there_does_not_keep_it_from_being_read(
+        self, base, settlement, memory
+    ):
+        @effect("staged", scope="memory:/team/plan")
+        def remind() -> None:
+            """Do something about the plan, later."""
+
+        with settlement.transaction("t") as tx:
+            tx.call(remind)
+            tx.call(memory.append, namespace="team", name="plan", text="call Ada")
+            assert tx.call(memory.get, **PLAN)["value"] == {"text": "book the room\ncall Ada"}
+        assert everything(base) == {"plan": {"text": "book the room\ncall Ada"}}
 
     def test_its_own_reads_see_it_and_nobody_else_does(self, base, settlement, memory):
         before = everything(base)
