@@ -286,12 +286,8 @@ class Aborting(Asking, Freshening):
         """Take a step that must not be lost: while the store fails it stays queued, and stops nobody's undo."""
         if self.ledger.is_elsewhere:
             yield from self._step(step)  # which tells a forked child so
-        if self.ledger.immediate:
-            with suppress(LedgerError):
-                self.ledger.now(step)
-            return
         self.ledger.later(step)
-        if self.ledger.stalled:
+        if self.ledger.immediate or self.ledger.stalled:
             return  # whoever comes from there has waited once: it is taken when the store answers again
         with suppress(LedgerError):
             yield from self._step(lambda _protocol, _book: None, durable=durable)

@@ -391,8 +391,6 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_write_that_fails_takes_everything_of_its_step_back_and_is_told_alone(ledger, bad):
-    if ledger.immediate:
-        pytest.skip("in memory a write fails only by a fault of the engine's own: nothing is taken back")
     known = ledger.now(beginning("before", ROOM, then=[opened("before"), intent("before")]))
 
     def step(protocol, book):

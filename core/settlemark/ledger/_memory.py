@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import sys
@@ -9,12 +10,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, NoReturn
 
+from settlemark._codec import encode_ascii
 from settlemark._effect import Outcome
-from settlemark._errors import LedgerError
+from settlemark._errors import LedgerError, SettlemarkError
+from settlemark._image import image, load
+from settlemark._journal import replay, written
 from settlemark._keys import new_ledger_id
 from settlemark._logs import about, log_failure
 from settlemark._protocol import Protocol
@@ -52,6 +57,10 @@ _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
 _log = logging.getLogger("settlemark")
 
+IMAGE_EVERY = 1_000
+"""After how many steps, and more the more is unfinished, the protocol that they lead to takes their place."""
+_NOT_WRITTEN = (LedgerError, UnicodeError, OverflowError)
+"""What a step raises that asks for what cannot be kept: it refuses nothing."""
 NAMES = 10
 """For how many times as many transactions as are kept their names are known."""
 
@@ -91,6 +100,10 @@ class MemoryLedger:
         self._names: OrderedDict[str, int] = OrderedDict()
         self._told = False
         self._fences: dict[str, float] = {}
+        self._otherwise: list[Callable[[], object]] = []
+        self._plainly = False  # the present step has failed as it was
+        self._protocol.closed = []
+        self._image, self._log = image(self._protocol), list[list[Any]]()
         self._stripped: dict[tuple[str, int], float] = {}
 
     @property
@@ -111,18 +124,60 @@ class MemoryLedger:
     # ---- steps
 
     def now(self, step: Step[T]) -> T:
-        """Take a step and return what it returns."""
+        """Take a step and return what it returns.
+
+        What it raises is an answer, and what it has moved stays, as in every store; of one that cannot be written, or
+        is interrupted, nothing does.
+        """
+        return self._take(step, told=True)
+
+    def _take(self, step: Step[T], *, told: bool) -> T:
         protocol = self._protocol
         if self._origin.is_elsewhere:
             raise self._origin.refusal(self.url)
         self._lock.acquire()
+        journal = protocol.journal = []
         try:
-            return step(protocol, self)
+            value = step(protocol, self)
+            self._taken(journal)
+        except BaseException as error:
+            answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
+            (self._taken if answers else self._take_back)(journal)
+            raise
+        else:
+            return value
         finally:
+            protocol.journal = None
             woken = protocol.take_woken()
             self._lock.release()
             if woken:
                 fire(woken)
+
+    def _taken(self, journal: list[Any]) -> None:
+        """Have what a step has done stay."""
+        self._otherwise.clear()
+        if len(self._finished) > self._retain:
+            self._let_go(self._finished.popitem(last=False)[0])
+        if not journal:
+            return
+        self._protocol.journal, self._protocol.closed = None, []
+        self._log.append(written(journal))
+        if len(self._log) > IMAGE_EVERY + 2 * len(self._protocol.live):
+            self._image, self._log = image(self._protocol), []
+
+    def _take_back(self, journal: list[Any]) -> None:
+        """Undo what a step has done: to the record, in this process, and to the protocol, which begins where it was."""
+        while self._otherwise:
+            self._otherwise.pop()()
+        if not journal:
+            return
+        protocol = self._protocol
+        protocol.journal = None
+        before = Protocol()
+        load(before, self._image)
+        for steps in self._log:
+            replay(before, json.loads(encode_ascii(steps)))
+        load(protocol, image(before), worker=self.worker, tried=journal)
 
     def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process
         """Take a step, and return its answer, which is there."""
@@ -134,11 +189,28 @@ class MemoryLedger:
         return pending
 
     def later(self, step: Step[Any]) -> None:
-        """Take a step; that it failed is logged, and is not its caller's."""
-        try:
-            self.now(step)
-        except Exception as error:
-            log_failure(_log, "an outcome could not be recorded", error, ledger=self.url)
+        """Take a step; one that fails is taken again with plainer texts, and that it failed is not its caller's.
+
+        Nor is it lost to an interrupt, which is raised when it is taken.
+        """
+        failed: BaseException | None = None
+        interrupt: BaseException | None = None
+        for plainly in (False, True):
+            self._plainly = plainly
+            try:
+                self._take(step, told=False)
+            except BaseException as error:
+                failed = error
+                interrupt = interrupt if isinstance(error, Exception) else error
+            else:
+                break
+            finally:
+                self._plainly = False
+        else:
+            assert failed is not None
+            log_failure(_log, "an outcome could not be recorded, and is not", failed, ledger=self.url)
+        if interrupt is not None:
+            raise interrupt
 
     @shielded
     def read(self, query: Callable[[Book], T]) -> T:
@@ -193,8 +265,9 @@ class MemoryLedger:
             LedgerError: an effect's key is taken, its transaction is not there, or another store could not hold one of
                 them; none of them is kept.
         """
-        changes = gated(changes)
+        changes = gated(changes, plainly=self._plainly)
         self._check(changes)
+        regret = self._otherwise.append
         for change in changes if self.payloads.plain else [self._redacted(change) for change in changes]:
             kind = type(change)
             if kind is OutcomeChange:
@@ -205,16 +278,21 @@ class MemoryLedger:
                 effect = RecordedEffect(change, change.outcome)  # type: ignore[arg-type,union-attr]
                 effects = self._transactions[change.name, change.attempt].effects  # type: ignore[union-attr]
                 effects.append(effect)
+                regret(partial(effects.remove, effect))
                 if len(effects) > 1 and effects[-2].row.position > effect.row.position:
                     effects.sort(key=lambda e: e.row.position)
                 self._effects[change.key] = effect  # type: ignore[union-attr]
+                regret(partial(self._effects.pop, change.key))  # type: ignore[union-attr]
             elif kind is TransactionRow and (change.name, change.attempt) not in self._transactions:  # type: ignore[union-attr]
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
+                regret(partial(_put_back, self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
+                regret(partial(self._transactions.pop, (change.name, change.attempt)))  # type: ignore[union-attr]
                 self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif isinstance(change, Said):
                 self._hear(change)
             elif kind is Fence:
+                regret(partial(_put_back, self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
 
     def _redacted(self, change: Change) -> Change:
@@ -256,6 +334,7 @@ class MemoryLedger:
         effect = self._effects.get(change.key)
         if effect is None:
             return
+        self._otherwise.append(partial(_as_before, effect, _OF_EFFECT, _effect_is(effect)))
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.dealt_at = None  # news of it: somebody has to look at it anew
@@ -263,6 +342,7 @@ class MemoryLedger:
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
         if effect is not None:
+            self._otherwise.append(partial(_as_before, effect, _OF_EFFECT, _effect_is(effect)))
             effect.said, effect.said_by, effect.said_at = change.text, change.by, change.at
             effect.dealt_at = change.at if change.dealt else None
 
@@ -271,6 +351,7 @@ class MemoryLedger:
         recorded = self._transactions.get(key)
         if recorded is None:
             return
+        self._otherwise.append(partial(_as_before, recorded, _OF_ATTEMPT, _attempt_is(recorded)))
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
         recorded.sealed_at = recorded.sealed_at if change.sealed_at is None else change.sealed_at
         recorded.decided_at = recorded.decided_at if change.decided_at is None else change.decided_at
@@ -282,10 +363,9 @@ class MemoryLedger:
         for effect in recorded.effects:
             if effect.tag is not None and effect.tag != "clean":
                 return
-        self._finished[key] = None
-        if len(self._finished) > self._retain:
-            old, _ = self._finished.popitem(last=False)
-            self._let_go(old)
+        if key not in self._finished:
+            self._finished[key] = None
+            self._otherwise.append(partial(self._finished.pop, key))
 
     def _let_go(self, attempt: tuple[str, int]) -> None:
         """Forget an attempt for want of room, but for its name: it must not be taken for one that is new."""
@@ -406,7 +486,8 @@ class MemoryLedger:
     # ---- workers
 
     def otherwise(self, undo: Callable[[], object]) -> None:
-        """Do nothing: a step is taken when it returns."""
+        """Have this done when the step turns out to fail."""
+        self._otherwise.append(undo)
 
     def gone(self) -> list[str]:
         """Return nothing: there is no other worker."""
@@ -468,6 +549,23 @@ def _is_on(page: Page, recorded: RecordedTransaction, at: float) -> bool:
         and (page.state is None or recorded.state is page.state)
         and (page.since is None or at >= page.since)
     )
+
+
+_OF_EFFECT = tuple(field.name for field in fields(RecordedEffect))
+_OF_ATTEMPT = tuple(field.name for field in fields(RecordedTransaction))
+_effect_is, _attempt_is = attrgetter(*_OF_EFFECT), attrgetter(*_OF_ATTEMPT)
+
+
+def _as_before(thing: object, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        setattr(thing, name, value)
+
+
+def _put_back(held: dict[str, Any], name: str, before: Any) -> None:
+    if before is None:
+        held.pop(name, None)
+    else:
+        held[name] = before
 
 
 def _no_blob(digest: str) -> NoReturn:
