@@ -218,15 +218,12 @@ def elsewhere(stage, make_stage):
 
 
 def test_one_that_has_fallen_behind_is_told_in_a_replica_that_came_later_too(short, make_stage):
-    open_one(short, "room:/a")
+    split_off(short, "room:/a")
     many(short)
     other = elsewhere(short, make_stage)
-    write(other, "writer", "room:/b")
-    idle = other.protocol.named["idle"]
-    younger = other.begin("younger", guards=Guards(current=False))
-    other.write(younger, "room:/a")
-    other.commit(younger)
+    write(other, "writer", "room:/a")
     many(other)
+    idle = other.protocol.named["idle"]
     other.protocol.seal(idle)
     with pytest.raises(Stale):
         other.protocol.decide(idle)
