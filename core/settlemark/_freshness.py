@@ -15,7 +15,7 @@ from typing import Any
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
-from settlemark._effect import Effect, Outcome
+from settlemark._effect import Effect
 from settlemark._program import Programs
 from settlemark._requests import Act
 from settlemark._scope import Scope
@@ -103,9 +103,8 @@ class Freshening(Programs):
 
     @staticmethod
     def _after_writing(attempt: Attempt, effect: Effect) -> None:
-        if effect.outcome is not Outcome.FAILED:
-            for read in attempt.live_reads.values():
-                read.overwritten = read.overwritten or read.about(effect.scopes)
+        for read in attempt.live_reads.values():
+            read.overwritten = read.overwritten or read.about(effect.scopes)
 
     def _keep_plan(self, attempt: Attempt, txn: Txn) -> None:
         """Let what a finished transaction has read count for its run's next writing one, as its versions do."""

@@ -189,6 +189,18 @@ def test_what_it_changed_itself_is_no_change_from_outside(settlement, world, sho
     assert shop.price == 12
 
 
+def test_what_it_changed_itself_is_no_change_from_outside_whatever_it_does_behind_that(settlement, tools, world, shop):
+    @effect("reversible", scope="price:/Ada", undo=lambda: shop.reprice(10))
+    def raise_price():
+        shop.reprice(11)
+
+    with settlement.transaction("trip") as tx:
+        look(shop, tx)
+        tx.call(raise_price)
+        tx.call(tools.book, room="a")
+    assert (tx.state, shop.price, world.rooms) == (State.COMMITTED, 11, {"a"})
+
+
 def test_what_changed_before_it_was_written_is_found_before_it_is_written(settlement, world, shop):
     @effect("reversible", scope="price:/{item}", undo=lambda item: shop.reprice(10))
     def reprice(item):
@@ -271,6 +283,23 @@ def test_what_an_earlier_turn_read_live_counts_for_the_next_that_writes(settleme
     with settlement.transaction("trip/4") as tx:
         tx.call(tools.book, room="b")
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "b")]
+
+
+def test_what_an_earlier_turn_read_live_does_not_count_for_one_that_only_reads(settlement, shop):
+    with settlement.transaction("trip/1") as tx:
+        look(shop, tx)
+    shop.reprice(12)
+    with settlement.transaction("trip/2") as tx:
+        tx.read("other:/x")
+    assert tx.state is State.COMMITTED
+
+
+def test_of_so_many_runs_that_only_read_the_oldest_is_forgotten(quick, shop, monkeypatch):
+    monkeypatch.setattr("settlemark._freshness.PLANS", 2)
+    for run in "abc":
+        with quick.transaction(f"{run}/1") as tx:
+            look(shop, tx)
+    assert [*quick.driver._live_plans] == ["b", "c"]
 
 
 def test_what_was_read_anew_or_by_another_run_does_not_count(settlement, tools, world, shop):

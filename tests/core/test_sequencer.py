@@ -414,3 +414,42 @@ def test_reads_of_a_turn_see_what_was_staged_before_them_and_not_what_comes_behi
             join(thread)
     assert [1] in told
     assert world.cells["c"] == 2
+
+
+# ---- who is held behind whom, seat by seat
+
+
+ADA, BEE = Scope.parse("box:/ada"), Scope.parse("box:/bee")
+MAILS, BOOKS = declare("mails", "irreversible", scope="box:/{to}"), declare("books", "opaque", scope="box:/{to}")
+
+
+def test_with_no_order_nothing_is_held_for_what_is_held_before_it():
+    turn = Turn(order="none")
+    assert [turn.take(MAILS, ADA).held, turn.take(BOOKS, ADA).held] == [True, False]
+
+
+def test_where_each_call_settles_by_itself_nothing_is_held_for_what_is_before_it():
+    turn = Turn(holds=False)
+    turn.take(MAILS, ADA)
+    books = turn.take(BOOKS, BEE)
+    assert (turn.comes(books, (ADA,)), books.held) == ([], False)
+
+
+@pytest.mark.parametrize("order", ["turn", "issued"])
+def test_what_comes_late_is_not_held_for_what_was_issued_behind_it(order):
+    turn = Turn(order=order)
+    books = turn.take(BOOKS, ADA)
+    turn.take(MAILS, ADA)
+    assert (turn.comes(books, (ADA,)), books.held) == ([], False)
+
+
+def test_what_acts_on_nobody_knows_what_is_held_behind_what_is_held():
+    turn = Turn()
+    turn.take(MAILS, ADA)
+    assert [turn.take(BOOKS, BEE).held, turn.take(BOOKS).held] == [False, True]
+
+
+def test_a_held_call_that_comes_on_another_scope_holds_back_what_overlaps_that():
+    turn = Turn()
+    turn.comes(turn.take(MAILS, ADA), (BEE,))
+    assert turn.take(BOOKS, BEE).held
