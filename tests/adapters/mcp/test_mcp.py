@@ -21,7 +21,16 @@ from settlemark._effect import declaration_of
 from settlemark._errors import Refused, UsageError
 from settlemark.testing._child import die, in_child
 from settlemark_adapters._schemas import Arguments
-from settlemark_adapters.mcp import Mcp, McpLost, McpRefused, McpTimeout, McpToolFailed, McpUnavailable, effect_of
+from settlemark_adapters.mcp import (
+    Mcp,
+    McpLost,
+    McpRefused,
+    McpTimeout,
+    McpToolFailed,
+    McpUnavailable,
+    effect_of,
+    as_json,
+)
 
 ODD = str(Path(__file__).with_name("odd_server.py"))
 SCOPE = "mcp:/notes & more"
@@ -478,3 +487,22 @@ def test_without_the_library_it_names_what_to_install():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert 'ImportError: settlemark_adapters.mcp needs mcp: pip install "settlemark[mcp]"' in ended.stderr
+
+
+TEXT = {"type": "text", "text": "hello"}
+IMAGE = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"content": [TEXT]}, "hello"),
+        ({"content": [IMAGE]}, [IMAGE]),
+        ({"content": [TEXT, IMAGE]}, [TEXT, IMAGE]),
+        ({"content": []}, []),
+        ({"content": [TEXT], "structuredContent": {"a": 1}}, {"a": 1}),
+        ({"content": [TEXT, IMAGE], "structuredContent": {"a": 1}}, {"structured": {"a": 1}, "content": [IMAGE]}),
+    ],
+)
+def test_whatever_a_tool_answers_a_model_gets_it_whole(answer, told):
+    assert as_json(answer) == told
