@@ -28,8 +28,8 @@ from settlemark_adapters.mcp import (
     McpTimeout,
     McpToolFailed,
     McpUnavailable,
-    effect_of,
     as_json,
+    effect_of,
 )
 
 ODD = str(Path(__file__).with_name("odd_server.py"))
