@@ -285,6 +285,32 @@ def test_what_an_earlier_turn_read_live_counts_for_the_next_that_writes(settleme
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "b")]
 
 
+def test_what_several_turns_read_live_counts_for_the_next_that_writes(settlement, tools, world, shop):
+    with settlement.transaction("trip/1") as tx:
+        look(shop, tx)
+    with settlement.transaction("trip/2") as tx:
+        tx.read("price:/Bee", live=lambda: 1)
+    shop.reprice(12)
+    with pytest.raises(Stale, match="price:/Ada changed, from outside"), settlement.transaction("trip/3") as tx:
+        tx.call(tools.book, room="a")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+def test_each_of_several_live_reads_by_one_tool_is_compared(settlement, tools, world):
+    prices = {"Ada": 10, "Bee": 20}
+
+    @effect("read", scope="price:/{item}", live=lambda item: prices[item])
+    def price(item):
+        return prices[item]
+
+    with pytest.raises(Stale, match="price:/Bee changed, from outside"), settlement.transaction("trip") as tx:
+        for item in prices:
+            tx.call(price, item=item)
+        tx.call(tools.send, to="x")
+        prices["Bee"] = 21
+    assert world.log == []
+
+
 def test_what_an_earlier_turn_read_live_does_not_count_for_one_that_only_reads(settlement, shop):
     with settlement.transaction("trip/1") as tx:
         look(shop, tx)

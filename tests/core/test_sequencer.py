@@ -432,7 +432,7 @@ def test_where_each_call_settles_by_itself_nothing_is_held_for_what_is_before_it
     turn = Turn(holds=False)
     turn.take(MAILS, ADA)
     books = turn.take(BOOKS, BEE)
-    assert (turn.comes(books, (ADA,)), books.held) == ([], False)
+    assert (turn.comes(books, (ADA,), held=True), books.held) == ([], False)
 
 
 @pytest.mark.parametrize("order", ["turn", "issued"])
