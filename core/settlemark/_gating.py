@@ -32,6 +32,8 @@ from settlemark._gates import (
     rejection,
 )
 from settlemark._hearing import either
+from settlemark._logs import about
+from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._show import said_values
@@ -90,8 +92,7 @@ class Gating(Calling):
         likeness: Effect | None
         approval, likeness = yield from self._ask_person(attempt, effect, ask, let_through)
         if approval.decision == "reject":
-            note = REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
-            yield from self._withdraw_question(attempt, effect, note)
+            yield from self._withdraw_question(attempt, effect, _no(approval))
             raise rejection(effect.declaration.tool, effect.key, attempt.name, approval.because)
         yield from self._look_again(attempt, txn)
         if likeness is not None:
@@ -177,8 +178,15 @@ class Gating(Calling):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
                 answer = yield Act(partial(asking, gate), {}, None)
-                approval = approval_of((yield from self._said(effect.key)) or answer)
+                said = yield from self._said(effect.key)
+                approval = approval_of(said or answer)
                 likeness = self._likeness(attempt, effect, approval.arguments)
+                if said is None and likeness is None:
+                    said = yield from self._take_answer(attempt, effect, approval)
+                    if said is not None:  # somebody elsewhere was quicker, and was told that it is done
+                        approval = approval_of(said)
+                        likeness = self._likeness(attempt, effect, approval.arguments)
+                _tell_other(effect, answer, approval)
             except GeneratorExit:
                 raise
             except let_through:
@@ -201,6 +209,23 @@ class Gating(Calling):
         """Return what somebody elsewhere has answered about an effect, or None."""
         said: Said | None = yield from self._step(lambda _protocol, book: _said_in(book, key))
         return said
+
+    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program:
+        """Have an answer on disk, in the step that sees that it is the first; else return what was answered before.
+
+        From here on whoever answers elsewhere is told that this was.
+        """
+        before, effect.note = effect.note, APPROVED if approval.decision == "approve" else _no(approval)
+        told = attempt.outcome(effect, self._clock())
+        effect.note = before
+
+        def take(_protocol: Protocol, book: Book) -> Said | None:
+            said = _said_in(book, effect.key)
+            if said is None:
+                attempt.put(book, [told])
+            return said
+
+        return (yield from self._step(take, durable=True))
 
     def _listening(self, ask: Approver, key: str) -> Approver:
         """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
@@ -293,6 +318,19 @@ class Gating(Calling):
             made.pack, made.unpack = effect.pack, effect.unpack
             attempt.resume(made)
         return likeness
+
+
+def _no(approval: Approval) -> str:
+    return REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
+
+
+def _tell_other(effect: Effect, answer: object, approval: Approval) -> None:
+    """Log that an answer came too late, when it was another than the first."""
+    if approval_of(answer).decision != approval.decision:
+        log.warning(
+            "%s was answered elsewhere before: %s; the answer that was given here changes nothing", effect.key,
+            approval.decision, extra=about(key=effect.key, tool=effect.declaration.tool),
+        )  # fmt: skip
 
 
 def _said_in(book: Book, key: str) -> Said | None:

@@ -1,0 +1,75 @@
+"""The first answer that is on record is the one that is acted on, whoever gives another at the same time."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark import Rejected, UsageError, effect
+from settlemark._gating import Gating
+
+ANSWERS = {"approve": True, "reject": False}
+
+
+@pytest.fixture
+def mailed():
+    return []
+
+
+@pytest.fixture
+def mail(mailed):
+    @effect("irreversible", scope="mail:/{to}", approve=True)
+    def mail(to):
+        mailed.append(to)
+
+    return mail
+
+
+def answered_elsewhere(settlement, decision):
+    """Answer as another would, and return what that one is told: whether it is news, or why not."""
+    (one,) = settlement.approvals() or [None]
+    which = settlement.transactions()[-1].effects[0].row.key if one is None else one.key
+    try:
+        if decision == "approve":
+            return settlement.approve(which, by="ada").news
+        return settlement.reject(which, because="no", by="ada").news
+    except UsageError as error:
+        return "refused" if "was answered already" in str(error) else str(error)
+
+
+def run(settlement, mail):
+    try:
+        with settlement.transaction("trip") as tx:
+            tx.call(mail, to="bee")
+    except Rejected:
+        return "reject"
+    return "approve"
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("elsewhere", ANSWERS)
+@pytest.mark.parametrize("here", ANSWERS)
+@pytest.mark.parametrize("when", ["before the answer here is taken", "when it is taken"])
+def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
+    url, open_settlement, mail, mailed, monkeypatch, here, elsewhere, when
+):
+    told = []
+    settlement = open_settlement(url, approver=lambda gate: ANSWERS[here])
+    other = settlement if url == "memory:" else open_settlement(url)
+    take = Gating._take_answer
+
+    def meanwhile(self, attempt, effect, approval):
+        if when == "before the answer here is taken":
+            told.append(answered_elsewhere(other, elsewhere))
+        answer = yield from take(self, attempt, effect, approval)
+        if when == "when it is taken":
+            told.append(answered_elsewhere(other, elsewhere))
+        return answer
+
+    monkeypatch.setattr(Gating, "_take_answer", meanwhile)
+    acted = run(settlement, mail)
+
+    before = when.startswith("before")
+    first = elsewhere if before else here
+    assert acted == first
+    assert mailed == (["bee"] if first == "approve" else [])
+    assert told == [True if before else here != elsewhere and "refused"]
