@@ -227,9 +227,12 @@ def _is_a_model(value: Any) -> bool:
 def encode_result(value: Any) -> str:
     r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 
-    Half a character is escaped, and comes back as it was. What JSON cannot hold is kept as its `repr`, so that an
+    Half a character is escaped, and comes back as it was; two halves that belong together come back as the character
+    that they are, from which JSON cannot tell them. What JSON cannot hold is kept as its `repr`, so that an
     account of it survives:
 
+    >>> decode(encode_result("\ud83d\udc00")) == "\U0001f400"
+    True
     >>> encode_result({"id": 7}), encode_result("\ud83d"), encode_result(object) == '{"$repr":"<class \'object\'>"}'
     ('{"id":7}', '"\\ud83d"', True)
     """
