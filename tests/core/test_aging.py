@@ -178,16 +178,17 @@ def test_a_task_that_is_lost_with_its_loop_leaves_its_scope_free(url, open_settl
     act = world.act
     world.act = lambda *entry: (act(*entry), undone.set() if entry[0] == "cancel" else None)
 
+    is_on_its_way = asyncio.Event()
+
     async def lost():
         async with settlement.transaction("lost") as tx:
             await tx.call(tools.book, room="a")
+            is_on_its_way.set()
             await asyncio.Event().wait()
 
     loop = asyncio.new_event_loop()
     task = loop.create_task(lost())
-    while not world.rooms:
-        loop.run_until_complete(asyncio.sleep(0))
-    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.run_until_complete(is_on_its_way.wait())
     loop.close()
     task._log_destroy_pending = False
     del task
