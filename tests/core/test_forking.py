@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import multiprocessing
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -145,6 +147,42 @@ def test_a_child_forked_while_steps_are_taken_is_told_and_may_open_its_own(open_
             thread.join(GENEROUS)
     assert len(world.log()) == 4
     assert settlement.residue() == []
+
+
+@pytest.mark.every_store
+def test_a_child_forked_by_a_thread_or_by_a_pool_of_processes_is_told_and_may_open_its_own(
+    open_settlement, url, kind_of_store, world
+):
+    settlement = open_settlement(url)
+    settlement.run("before", lambda tx: tx.call(world, name="before"))
+
+    def act(name):
+        try:
+            settlement.run("child", lambda tx: tx.call(world, name="child"))
+        except LedgerError as error:
+            told = str(error)
+        with Settlement("memory:" if kind_of_store == "memory" else url) as own:
+            own.run(name, lambda tx: tx.call(world, name=name))
+        return told
+
+    told = []
+    thread = threading.Thread(target=lambda: told.append(forked(lambda: act("thread"))))
+    thread.start()
+    thread.join(GENEROUS)
+    _acts["pool"] = act
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        told.append(pool.submit(_in_pool, "pool").result(GENEROUS))
+    assert ["make a new Settlement in the child" in each for each in told] == [True, True]
+    settlement.run("after", lambda tx: tx.call(world, name="after"))
+    assert world.log() == ["book before", "book thread", "book pool", "book after"]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+_acts = {}
+
+
+def _in_pool(name):
+    return _acts[name](name)
 
 
 # ---- a file that is deleted or replaced
