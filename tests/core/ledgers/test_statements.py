@@ -95,7 +95,7 @@ def test_every_statement_of_the_ledger_is_sent_by_a_promise_and_no_other_is(send
     assert [text for text in senders if text not in known.values() and not text.startswith(pages)] == []
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.long
 @pytest.mark.parametrize("name", all_statements())
 def test_whatever_clause_of_a_statement_is_wrong_a_promise_is_broken(store, senders, name):
     if name.startswith(tuple(ELSEWHERE)) and all_statements()[name] not in senders:
