@@ -362,7 +362,8 @@ CASES = [
         "SM302",
         'def post(order, rate: float): bank.pay(order, idempotency_key=f"{order}-{rate}")',
         "idempotency_key=current_call().key",
-        'def post(order, rate: float): cache.put(order, key=f"{order}-{rate}")',
+        '@effect("irreversible", scope="order:/{order}", probe=sent)\n'
+        'def post(order, rate: float): bank.pay(order, key=f"{order}-{rate}")',
         name="a key that may be one of something else",
     ),
     case(
