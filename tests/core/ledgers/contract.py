@@ -22,7 +22,7 @@ from settlemark._txn import DETACHED, Mode
 from settlemark.ledger._age import Age
 from settlemark.ledger._blobs import Blobs
 from settlemark.ledger._book import transaction_in
-from settlemark.ledger._contract import Page, Said
+from settlemark.ledger._contract import Page, Said, Waited
 from settlemark.ledger._lease import bury
 from settlemark.ledger._looking import Look, effects
 from settlemark.ledger._pages import oldest
@@ -58,6 +58,21 @@ def a_state_is_told_of_one_attempt_and_of_no_other(twins: Twins) -> None:
         ("trip", State.ABORTED, 7, "failed", 5.0),
         ("tour", State.OPEN, 1, None, None),
     ]
+
+
+def when_it_was_sealed_and_decided_and_for_whom_it_waited_stays_until_its_payloads_go(twins: Twins) -> None:
+    twins.write(opened(), intent(window=50.0), told())
+    waited = (Waited("tour", "room:/a", 2.0, 3.0),)
+    twins.ours.write(ended(state=State.SEALED)._replace(sealed_at=4.0, decided_at=5.0, waits=waited))
+    twins.other.write(ended())
+    twins.ours.write(ended(at=10.0))
+    columns = "sealed_at_seconds, decided_at_seconds, waits"
+    look = f"SELECT {columns} FROM settlemark_transaction WHERE namespace = 'ours'"
+    ((sealed, decided, waits),) = twins.store.asked(look)
+    assert (sealed, decided, json.loads(waits)) == (4.0, 5.0, [list(waited[0])])
+    sweep(twins.ours, now=20.0, before=30.0)
+    ((sealed, decided, waits),) = twins.store.asked(look)
+    assert (sealed, decided, waits) == (4.0, 5.0, None)
 
 
 def an_outcome_is_told_of_one_effect_and_of_no_other_and_is_news_to_whoever_had_dealt_with_it(twins: Twins) -> None:
