@@ -278,6 +278,14 @@ def a_run_of_the_same_name_elsewhere_shows_nothing_that_is_left_here(twins: Twin
         assert left(twins.ours, last=9, run=run, since=0.0, dealt=True) == seen
 
 
+def what_is_left_is_of_the_run_of_its_own_attempt_and_namespace(twins: Twins) -> None:
+    for side, runs in ((twins.ours, ("mine", "second")), (twins.other, ("theirs", "third"))):
+        side.write(opened("a", run=runs[0]), opened("a", 2, run=runs[1]))
+        side.write(*(intent("a", n) for n in (1, 2)), *(told(f"a#{n}/0", tag=Tag.LEAKED) for n in (1, 2)))
+    for side, runs in ((twins.ours, ("mine", "second")), (twins.other, ("theirs", "third"))):
+        assert [[one.partition(" ")[0] for one in left(side, run=run)] for run in runs] == [["a#1"], ["a#2"]]
+
+
 # ---- contents that were put aside
 
 

@@ -53,6 +53,7 @@ EQUAL = {
     ("_book._OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
     ("_book._EFFECTS_OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
     ("_pages.left_of", "without tag IS NOT NULL"): PARTIAL,
+    ("_book._UPDATE_EFFECT", "without ( :b_left = 1 )"): "a run in which nothing was left is on no list",
     ("_pages.of_state", "without LIMIT :last"): "what is behind it is cut off: it spares the others",
     ("_pages.after", "without LIMIT :most"): "what comes again is told once: it bounds how many are looked at",
     ("_sweeping._OLD", "without t.settled_at_seconds >= :settled"): "the place says so too: a range of an index",
