@@ -11,26 +11,28 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
+from weakref import ref
 
-_entered: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("settlemark_entered", default=())
+# By reference, not by `id()`: a context may outlive its driver, and the next driver may stand in the same place.
+_entered: ContextVar[tuple[tuple[ref[object], str], ...]] = ContextVar("settlemark_entered", default=())
 
 
 def enter_body(driver: object, name: str) -> None:
     """Take note that the caller is in the body of a transaction from now on."""
-    _entered.set((*_entered.get(), (id(driver), name)))
+    _entered.set((*_entered.get(), (ref(driver), name)))
 
 
 def leave_body(driver: object, name: str) -> None:
     """Take that back; in another context than it was entered in there is nothing to take back."""
     here = list(_entered.get())
-    if (id(driver), name) in here:
-        here.remove((id(driver), name))
+    if (ref(driver), name) in here:
+        here.remove((ref(driver), name))
         _entered.set(tuple(here))
 
 
 def is_in_body(driver: object, name: str) -> bool:
     """Whether the caller is in the body of a transaction of this name."""
-    return (id(driver), name) in _entered.get()
+    return (ref(driver), name) in _entered.get()
 
 
 def in_body(driver: object, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
