@@ -153,8 +153,8 @@ def found(look: Look) -> tuple[list[Standing], float]:
     for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
         recorded = rows.pop((txn.name, txn.attempt), None)
         mine = tuple(asked.get((txn.name, txn.attempt), ()))
-        one = _standing(protocol, txn, recorded, workers.get(txn.owner), ghosts)
-        stand.append(replace(one, asked=mine, kept=_kept(txn, recorded, workers)))
+        stands = _standing(protocol, txn, recorded, workers.get(txn.owner), ghosts)
+        stand.append(replace(stands, asked=mine, kept=_kept(txn, recorded, workers)))
     for recorded in rows.values():
         row = recorded.row
         worker = workers.get(row.owner)
