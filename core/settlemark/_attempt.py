@@ -172,9 +172,16 @@ class Attempt:
         self.replay = recorded
         self.recorded = {effect.row.decision: effect for effect in recorded.effects}
 
-    def restart(self) -> None:
-        """Expect its decisions anew, from the first: what was decided before is recalled."""
+    def restart(self, entered: Attempt) -> None:
+        """Expect its decisions anew, from the first: what was decided before is recalled.
+
+        `entered` is an attempt as whoever enters it now asks for it: what was said of it then holds no more. Its
+        hooks alone stay where none are given: nothing that could refuse its commit is lost by coming back to it.
+        """
         self.again += 1
+        self.hooks = entered.hooks or self.hooks
+        self.wait, self.retries = entered.wait, entered.retries
+        self.on_failure, self.ask, self.approver = entered.on_failure, entered.ask, entered.approver
         self.numbering = Numbering()
         self.park = None
         self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)

@@ -217,7 +217,7 @@ class Driver(Aging, Approving, Rewinding):
                 protocol.own(same, self.ledger.worker)
             self._come_to(book, attempt)
             attempt.since, attempt.age_told = self._monotonic(), False
-            attempt.restart()
+            attempt.restart(build(same, same.attempt))
             protocol.park(same, parked=False)
             return attempt
         if attempt is None and same.state is State.OPEN and self._is_nobodys(same) and same not in self._coming():

@@ -95,6 +95,90 @@ def test_entering_its_name_goes_on_with_it(settlement, tools, world):
     assert waiting(settlement) == []
 
 
+@pytest.fixture(params=["this process", "the next"])
+def coming_back(request, url, kind_of_store, open_settlement):
+    """The settlement in which a name is parked, and the one in which it is entered again."""
+    if request.param == "this process":
+        one = open_settlement(url)
+        return lambda: one
+    if kind_of_store == "memory":
+        pytest.skip("memory is one process's")
+    opened = []
+
+    def settle():
+        for earlier in opened:
+            earlier.close()
+        opened.append(open_settlement(url))
+        return opened[-1]
+
+    return settle
+
+
+def no(_footprint):
+    return "too expensive"
+
+
+def park_it(settlement, tools, **said):
+    with settlement.transaction("trip", **said) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+        tx.park()
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("before", [{}, {"before_commit": lambda _footprint: True}])
+def test_the_hooks_of_who_goes_on_with_it_are_asked(coming_back, tools, world, recorded, before):
+    park_it(coming_back(), tools, **before)
+    settlement = coming_back()
+    with pytest.raises(Vetoed, match="too expensive"), settlement.transaction("trip", before_commit=no) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert [state for state, _ in recorded(settlement, "trip")] == ["aborted"]
+    assert settlement.residue() == []
+
+
+def test_hooks_stay_where_who_goes_on_with_it_gives_none(settlement, tools, world):
+    park_it(settlement, tools, before_commit=no)
+    with pytest.raises(Vetoed, match="too expensive"), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+    assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+@pytest.mark.every_store
+def test_a_hook_that_said_yes_before_is_asked_no_more_when_another_is_given(coming_back, tools, world):
+    park_it(coming_back(), tools, before_commit=no)
+    asked = []
+    with coming_back().transaction("trip", before_commit=lambda footprint: asked.append(footprint) is None) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+    assert [[each["tool"] for each in footprint.effects] for footprint in asked] == [["book", "send"]]
+    assert world.log == [("book", "a"), ("send", "x", "hello")]
+
+
+@pytest.mark.every_store
+def test_whoever_goes_on_with_it_says_anew_what_is_said_of_a_transaction(coming_back, tools, world):
+    park_it(coming_back(), tools)
+    settlement = coming_back()
+    said = {
+        "before_commit": lambda _footprint: True, "wait": 7.0, "on_failure": "ask", "ask": lambda _failure: "abort",
+        "approver": lambda _gate: True, "max_age": 60.0,
+    }  # fmt: skip
+    fresh = {}
+    for name in ("trip", "fresh"):
+        with settlement.transaction(name, **said) as tx:
+            attempt = tx._attempt
+            fresh[name] = {slot: getattr(attempt, slot) for slot in SAID}
+            tx.call(tools.book, room="a")
+            tx.call(tools.send, to="x")
+    assert fresh["trip"] == fresh["fresh"]
+    assert fresh["trip"]["approver"] is said["approver"]
+
+
+SAID = ("hooks", "wait", "on_failure", "ask", "approver", "retries", "max_age", "park", "parks")
+
+
 @pytest.mark.every_store
 def test_what_changed_while_it_waited_undoes_it_when_the_answer_comes(settlement, tools, world):
     with settlement.transaction("older") as older:
