@@ -297,8 +297,8 @@ class Settlement(Operators):
                 replays its results, an aborted one tries anew. Without a name nothing is replayed.
             run: the job it belongs to; by default the name up to its first slash.
             may_touch: scopes to hold from the start, so that nobody younger comes first.
-            before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes. Whoever enters the name of one that
-                was put aside gives them anew; in the process that did, those given before stay where none are.
+            before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes. Whoever enters the name of one
+                that was put aside gives them anew; in the process that did, those given before stay where none are.
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
             ask: the settlement's by default.
