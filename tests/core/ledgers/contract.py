@@ -23,7 +23,7 @@ from settlemark.ledger._age import Age
 from settlemark.ledger._blobs import Blobs
 from settlemark.ledger._book import transaction_in
 from settlemark.ledger._contract import Page, Said, Waited
-from settlemark.ledger._lease import bury
+from settlemark.ledger._lease import QUARANTINE_SECONDS, bury
 from settlemark.ledger._looking import Look, effects
 from settlemark.ledger._pages import oldest
 from settlemark.ledger._payloads import LIMIT
@@ -206,6 +206,8 @@ def a_page_is_the_newest_of_what_is_asked_for(twins: Twins) -> None:
     assert page(last=9, run="run", state=State.OPEN, since=0.0) == [AGES[0], *AGES[2:]]
     twins.ours.write(ended("same", 10, State.SEALED))
     assert page(last=9, run="run", state=State.OPEN, since=0.0) == [AGES[0], *AGES[2:4], AGES[5]]
+    assert page(last=9, run="run", state=State.OPEN) == [AGES[0], *AGES[2:4], AGES[5]]
+    assert page(last=9, state=State.OPEN) == [*AGES[:4], AGES[5]]
     twins.write(
         *(ended("same", n) for n in (1, 2, 10)), ended("late", epoch=2), ended("early", epoch=9), ended("other")
     )
@@ -217,7 +219,10 @@ def a_page_is_the_newest_of_what_is_asked_for(twins: Twins) -> None:
     assert page(last=5, run="run", state=State.COMMITTED, since=1.0) == [AGES[0], *AGES[2:]]
     assert page(last=4, run="run", state=State.COMMITTED, since=0.0) == AGES[2:]
     assert page(last=9, run="other", state=State.COMMITTED, since=0.0) == [AGES[1]]
+    assert page(last=9, run="run", state=State.COMMITTED) == [AGES[0], *AGES[2:]]
     twins.ours.write(ended("same", 2, State.ABORTED))
+    assert page(last=9, run="run", state=State.COMMITTED) == [AGES[0], AGES[2], *AGES[4:]]
+    assert page(last=9, state=State.COMMITTED) == [*AGES[:3], *AGES[4:]]
     assert page(last=9, run="run", state=State.COMMITTED, since=5.0) == [AGES[2], *AGES[4:]]
     assert page(last=9, run="run", state=State.ABORTED, since=0.0) == [AGES[3]]
 
@@ -246,6 +251,7 @@ def what_is_left_is_shown_page_by_page_from_the_newest_until_somebody_has_dealt_
     assert left(twins.ours, last=1, run="run", since=4.0) == ["b#1 mine"]
     assert left(twins.ours, last=1, run="run", since=0.0) == ["b#1 mine"]
     assert left(twins.ours, last=9, run="other", since=0.0) == ["c#1 mine"]
+    assert [left(twins.ours, last=last, run="run") for last in (1, 2)] == [["b#1 mine"], ["a#2 mine", "b#1 mine"]]
     assert left(twins.ours, dealt=True) == []
     twins.ours.write(Said("b#1/0", '"seen"', "ada", 7.0, dealt=True))
     assert left(twins.ours, last=9, run="run", since=0.0) == ["a#1 mine", "a#2 mine"]
@@ -266,6 +272,12 @@ def what_was_dealt_with_is_shown_page_by_page_from_the_newest(twins: Twins) -> N
     assert left(twins.ours, dealt=True, last=2, run="run", since=7.0) == ["a#2 mine", "b#1 mine"]
     assert left(twins.ours, dealt=True, last=9, run="run", since=7.5) == ["a#2 mine"]
     assert left(twins.ours, dealt=True, last=9, run="other", since=7.0) == ["c#1 mine"]
+    assert left(twins.ours, dealt=True, last=9, run="run") == ["a#1 mine", "a#2 mine", "b#1 mine"]
+    assert left(twins.ours, dealt=True, last=2, run="run") == ["a#2 mine", "b#1 mine"]
+    assert left(twins.ours, dealt=True, last=9, run="other") == ["c#1 mine"]
+    twins.ours.write(told("a#2/0", tag=Tag.UNRESOLVED))
+    assert left(twins.ours, dealt=True, last=9, run="run") == ["a#1 mine", "b#1 mine"]
+    assert left(twins.ours, last=9, run="run") == ["a#2 mine", "never#1 mine"]
 
 
 def a_run_of_the_same_name_elsewhere_shows_nothing_that_is_left_here(twins: Twins) -> None:
@@ -281,9 +293,29 @@ def a_run_of_the_same_name_elsewhere_shows_nothing_that_is_left_here(twins: Twin
 def what_is_left_is_of_the_run_of_its_own_attempt_and_namespace(twins: Twins) -> None:
     for side, runs in ((twins.ours, ("mine", "second")), (twins.other, ("theirs", "third"))):
         side.write(opened("a", run=runs[0]), opened("a", 2, run=runs[1]))
+    for side in (twins.ours, twins.other):  # only now: whatever is found of these, there are two of it
         side.write(*(intent("a", n) for n in (1, 2)), *(told(f"a#{n}/0", tag=Tag.LEAKED) for n in (1, 2)))
     for side, runs in ((twins.ours, ("mine", "second")), (twins.other, ("theirs", "third"))):
         assert [[one.partition(" ")[0] for one in left(side, run=run)] for run in runs] == [["a#1"], ["a#2"]]
+
+
+def an_effect_says_of_which_run_it_is_once_it_has_left_something_and_not_before(twins: Twins) -> None:
+    twins.write(opened(), intent(), intent(position=1), told(), told("trip#1/1", tag=Tag.CLEAN))
+    runs = lambda: [row[-1] for row in twins.ours.rows("effect")]  # noqa: E731 - asked three times
+    assert runs() == [None, None]
+    twins.ours.write(told(tag=Tag.LEAKED))
+    assert runs() == ["run", None]
+    twins.ours.write(told(tag=Tag.CLEAN))
+    assert runs() == ["run", None]
+
+
+def what_turned_out_to_be_clean_is_left_no_more(twins: Twins) -> None:
+    twins.write(opened(), intent(), told(tag=Tag.UNRESOLVED), opened("tour"), intent("tour", at=2.0))
+    twins.write(told("tour#1/0", tag=Tag.LEAKED))
+    twins.ours.write(told(tag=Tag.CLEAN))
+    for asked in ({}, {"last": 2}, {"last": 2, "run": "run"}, {"since": 0.0}, {"last": 2, "run": "run", "since": 0.0}):
+        assert left(twins.ours, **asked) == ["tour#1 mine"]
+        assert left(twins.ours, **asked, dealt=True) == []
 
 
 # ---- contents that were put aside
@@ -797,7 +829,11 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
                     side.takes(shared)
     twins.ours.book(lambda book: book.haunt("two"))
     found = twins.ours.book(lambda book: Look(book).workers())
-    assert [(worker.name, worker.buried) for worker in found] == [("one", False), ("two", True)]
+    look = "SELECT buried_at_seconds FROM settlemark_worker WHERE namespace = 'ours' AND id = 'two'"
+    ((since,),) = twins.store.asked(look)
+    assert [(worker.name, worker.buried, worker.until) for worker in found] == [
+        ("one", False, None), ("two", True, since + QUARANTINE_SECONDS),
+    ]  # fmt: skip
     sizes = twins.ours.book(lambda book: Look(book).sizes())
     assert (sizes.log_entries, sizes.image_characters) == (
         len(twins.ours.rows("log")), sum(len(row[2]) for row in twins.ours.rows("image")),
@@ -811,6 +847,11 @@ def exported(side: Side, *, batch: int = 99, **asked: Any) -> list[str]:
 
     found = [transaction_in(row) for row in oldest(ask, Page(**asked), batch)]
     return [f"{one.row.name}#{one.row.attempt} {one.row.owner}" for one in found]
+
+
+def _named(head: str) -> list[str]:
+    """Return the name and the attempt in a line of what was found."""
+    return head.partition(" ")[0].split("#")
 
 
 def decisions_are_exported_the_oldest_first_batch_by_batch(twins: Twins) -> None:
@@ -828,6 +869,39 @@ def decisions_are_exported_the_oldest_first_batch_by_batch(twins: Twins) -> None
         assert exported(twins.ours, batch=batch, state=State.COMMITTED) == order[2:5]
         assert exported(twins.ours, batch=batch, state=State.COMMITTED, run="run", since=5.0) == order[2:5]
         assert exported(twins.ours, batch=batch, state=State.COMMITTED, run="other") == []
+
+
+def decisions_that_are_not_in_the_state_asked_for_are_not_exported(twins: Twins) -> None:
+    of_several_ages(twins)
+    order = [head for head, _ in AGES]
+    for state, name, attempt in ((State.SEALED, "early", 1), (State.ABORTED, "same", 2)):
+        twins.ours.write(ended(name, attempt, state, epoch=9 if name == "early" else 1))
+    for batch in (1, 2, 99):
+        assert exported(twins.ours, batch=batch, state=State.OPEN) == [order[1], order[2], *order[4:]]
+        assert exported(twins.ours, batch=batch, state=State.OPEN, run="run") == [order[2], *order[4:]]
+        assert exported(twins.ours, batch=batch) == order
+
+
+def decisions_of_every_age_are_exported_in_their_order_however_small_the_batches(twins: Twins) -> None:
+    of_several_ages(twins)
+    order = [head for head, _ in AGES]
+    epochs = {"late": 2, "early": 9}
+    twins.write(*(ended(name, int(attempt), epoch=epochs.get(name, 1)) for name, attempt in map(_named, order)))
+    for batch in (1, 2, 99):
+        assert exported(twins.ours, batch=batch, state=State.COMMITTED) == order
+        assert exported(twins.ours, batch=batch, state=State.COMMITTED, run="run") == [order[0], *order[2:]]
+
+
+def decisions_of_one_age_are_exported_once_each_however_small_the_batches(twins: Twins) -> None:
+    twins.write(*(opened(name) for name in "abcde"))
+    for state in (State.OPEN, State.COMMITTED):
+        if state is State.COMMITTED:
+            twins.write(*(ended(name) for name in "abcde"))
+        for batch in (1, 2, 99):
+            for asked in ({}, {"run": "run"}, {"run": "run", "since": 1.0}):
+                assert sorted(exported(twins.ours, batch=batch, state=state, **asked)) == [
+                    f"{name}#1 mine" for name in "abcde"
+                ]
 
 
 def effects_are_exported_in_the_order_of_their_positions_batch_by_batch(twins: Twins) -> None:

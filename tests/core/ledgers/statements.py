@@ -45,8 +45,10 @@ def named(statement: Statement) -> str:
     return " ".join(_TOKEN.findall(text))
 
 
-_EVERYTHING = Page(last=2, since=1.0, run="run")
-PAGES = [(page, state) for page in (Page(last=2), _EVERYTHING) for state in (State.COMMITTED, State.OPEN)]
+_ASKED = {
+    "": Page(last=2), " of a run": Page(last=2, run="run"), " of a run since": Page(last=2, since=1.0, run="run")
+}  # fmt: skip
+"""What is asked of pages: each part of it in one of them at least."""
 
 
 @cache
@@ -62,12 +64,13 @@ def all_statements() -> dict[str, str]:
             if isinstance(value, Statement) and named(value) not in found.values():
                 found[f"{module.name}.{name}"] = named(value)
         texts.update({text: f"{module.name}: {text[:60]}…" for text in _texts(loaded)})
-    for page, state in PAGES:
-        which = f"({state}{' of a run' if page.run else ''})"
-        found[f"_pages.of_state{which}"] = named(_pages.of_state(page, state)[0])
-        found[f"_pages.after{which}"] = named(_pages.after(page, state))
-        for left, dealt in ((_pages.LEFT, ""), (_pages.DEALT, " dealt")):
-            found[f"_pages.left_of{'(of a run)' if page.run else ''}{dealt}"] = named(_pages.left_of(page, left)[0])
+    for which, page in _ASKED.items():
+        for state in (State.COMMITTED, State.OPEN):
+            found[f"_pages.of_state({state}{which})"] = named(_pages.of_state(page, state)[0])
+            found[f"_pages.after({state}{which})"] = named(_pages.after(page, state))  # says nothing of since when
+        for left, dealt in ((_pages.LEFT, ""), (_pages.DEALT, "dealt")):
+            found[f"_pages.left_of({f'{dealt}{which}'.strip()})"] = named(_pages.left_of(page, left)[0])
+    found = {name: text for text, name in {text: name for name, text in found.items()}.items()}
     whole = "\n".join(found.values())
     return found | {name: text for text, name in texts.items() if text not in whole}
 
@@ -225,4 +228,4 @@ def _as_said(say: Callable[[Statement, sa.Dialect], tuple[str, tuple[str, ...]]]
         Statement.said = said  # type: ignore[method-assign]
 
 
-__all__ = ["PAGES", "Change", "all_statements", "changes", "heard", "named", "said_wrongly"]
+__all__ = ["Change", "all_statements", "changes", "heard", "named", "said_wrongly"]

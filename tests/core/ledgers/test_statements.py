@@ -41,7 +41,6 @@ ELSEWHERE = {
 
 RANGE = "what is pruned has settled: it makes the other condition a range of an index"
 PARTIAL = "the condition beside it says so too: it lets the store use an index of such rows alone"
-ONE_ROW = "a server refuses two rows for one; a file takes one of them, and nobody has seen it take the wrong one"
 GROUPED = "each effect is put to its own attempt: what is seen is the order within one, and an index gives this one"
 USED = "a content that nobody names is there no more: it bounds how many are looked at"
 EQUAL = {
@@ -53,9 +52,8 @@ EQUAL = {
     ("_book._UNFINISHED", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
     ("_book._OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
     ("_book._EFFECTS_OPEN_WITH", "without settlemark_transaction.forget_at_seconds IS NULL"): RANGE,
-    ("_pages.left_of", "without tag IS NOT NULL"): PARTIAL,
-    ("_book._UPDATE_EFFECT", "without ( :b_left = 1 )"): "a run in which nothing was left is on no list",
-    ("_book._UPDATE_EFFECT", "without settlemark_transaction.namespace = settlemark_effect.namespace"): ONE_ROW,
+    ("_pages.left_of(", "without tag IS NOT NULL"): PARTIAL,
+    ("_pages.left_of(dealt of a run since)", "without dealt_at_seconds IS NOT NULL"): PARTIAL,
     ("_pages.of_state", "without LIMIT :last"): "what is behind it is cut off: it spares the others",
     ("_pages.after", "without LIMIT :most"): "what comes again is told once: it bounds how many are looked at",
     ("_sweeping._OLD", "without t.settled_at_seconds >= :settled"): "the place says so too: a range of an index",
