@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from textwrap import dedent
+from unittest.mock import Mock
 
 import pytest
 
@@ -190,6 +191,35 @@ def test_a_process_that_ends_while_a_daemon_thread_is_sending_leaves_it_in_doubt
     after.recover(keep_open=0)
     assert stand(after) == [("job", "aborted", ["failed"])]
     assert (after.residue(), after.in_doubt()) == ([], [])
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+@pytest.mark.parametrize("name", ["book", "mail"])
+def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_its_process_lives(
+    shared_url, office, name, handed_over, open_settlement, disk_full, monkeypatch
+):
+    settlement = Settlement(shared_url, wait=0 if handed_over else PATIENCE, retries=Retries(first=0, most=0))
+    thread, told = at_work(settlement, office, name)
+    if handed_over:
+        settlement.close()
+    shared = settlement.ledger._shared
+    failing = Mock(side_effect=disk_full(settlement.ledger))
+    monkeypatch.setattr(shared, "_connected", failing)
+    shared._let_go()
+    office.go_on.set()
+    thread.join(PATIENCE)
+    settlement.close()
+    left = name == "mail" and not handed_over  # it was decided, and what came of it is queued
+    assert told in ([["ok"]] if left else [["LedgerError"], ["LeaseLost"]])
+    after = open_settlement(shared_url, keep_open=0)
+    for _ in range(3):
+        after.driver._asked.clear()
+        after.recover(keep_open=0)
+    key = office.log[0][1]
+    assert office.log == [(name, key), *([("cancel", key)] if name == "book" else [])]
+    assert stand(after) == [("job", *(("aborted", ["undone"]) if name == "book" else ("committed", ["confirmed"])))]
+    assert (after.residue(), after.in_doubt(), after.protocol.live) == ([], [], {})
+    assert after.ledger.read(lambda book: [worker.worker for worker in book.workers()]) == []
 
 
 def test_closing_twice_and_closing_what_is_idle_is_nothing(shared_url):

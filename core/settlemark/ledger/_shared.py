@@ -50,7 +50,7 @@ from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE, opened_file
 from settlemark.ledger._wire import Statement, Unsent, Wire, wire_to
-from settlemark.ledger._workers import worker_name
+from settlemark.ledger._workers import retire, worker_name
 
 _log = logging.getLogger("settlemark")
 
@@ -248,6 +248,7 @@ class Shared:
         self.on_abort: Callable[[], None] | None = None
         self.on_lost: Callable[[str, int], None] | None = None
         self._lost: list[tuple[str, int]] = []
+        self._former: list[str] = []  # the names that this worker had
         self.applied = NEVER
         self.hurried = False
         self.taken = 0
@@ -718,6 +719,7 @@ class Shared:
             extra=self._about(transactions=[txn.name for txn in mine]),
         )  # fmt: skip
         self._lost.append((self.worker, len(mine)))
+        self._former.append(self.worker)
         for txn in mine:
             detach(self.protocol, txn, Reason.LEASE)
         self.worker = worker_name()
@@ -846,6 +848,10 @@ class Shared:
         failed = answer.exception()
         if failed is not None:
             _log.warning("%s", failed, extra=self._about())
+            self.own.lose()
+            for name in (*self._former, worker):
+                if not self.acts.of(name):
+                    retire(name)
 
     def give_away(self) -> None:
         """Leave while acts are out: others end what was begun, and what comes of the acts is only told. Blocks."""

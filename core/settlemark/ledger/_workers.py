@@ -105,6 +105,14 @@ def worker_name() -> str:
     return f"{_host()}:{os.getpid()}:{_started(os.getpid()) or ''}:{uuid.uuid4().hex[:8]}"
 
 
+_retired: set[str] = set()
+
+
+def retire(worker: str) -> None:
+    """Note that a worker is over though its process is not, nothing of it is out, and its store could not be told."""
+    _retired.add(worker)
+
+
 def _same_system(host: str) -> bool:
     """Whether a worker's host is this running system, whatever the two are called."""
     theirs, ours = host.partition("/")[2], _host().partition("/")[2]
@@ -122,11 +130,15 @@ def is_here(worker: str) -> bool:
 
 
 def is_gone(worker: str) -> bool:
-    """Whether the process of this worker surely runs no more; of another system nobody here can tell.
+    """Whether this worker surely does nothing more: its process runs no more, or it was closed in this one.
+
+    Of another system nobody here can tell.
 
     >>> is_gone("elsewhere/0/1/2:1:0:token"), is_gone(worker_name())
     (False, False)
     """
+    if worker in _retired:
+        return True
     if not is_here(worker):
         return False
     _, process, started, _ = worker.rsplit(":", 3)
@@ -147,4 +159,4 @@ def process(worker: str) -> str:
     return worker if len(parts) == 1 else f"process {parts[1]} on {parts[0].partition('/')[0]}"
 
 
-__all__ = ["is_gone", "is_here", "process", "worker_name"]
+__all__ = ["is_gone", "is_here", "process", "retire", "worker_name"]
