@@ -201,6 +201,7 @@ class Shared:
     enrols = True
 
     _forking = False
+    _former: tuple[str, ...] = ()  # the names that this worker had
 
     def __init__(
         self,
@@ -248,7 +249,6 @@ class Shared:
         self.on_abort: Callable[[], None] | None = None
         self.on_lost: Callable[[str, int], None] | None = None
         self._lost: list[tuple[str, int]] = []
-        self._former: list[str] = []  # the names that this worker had
         self.applied = NEVER
         self.hurried = False
         self.taken = 0
@@ -719,7 +719,7 @@ class Shared:
             extra=self._about(transactions=[txn.name for txn in mine]),
         )  # fmt: skip
         self._lost.append((self.worker, len(mine)))
-        self._former.append(self.worker)
+        self._former = (*self._former, self.worker)
         for txn in mine:
             detach(self.protocol, txn, Reason.LEASE)
         self.worker = worker_name()
