@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from settlemark import _codec
 from settlemark._acting import Program
@@ -90,18 +90,27 @@ class Gating(Calling):
         """Ask about an effect, and return what may act now."""
         approval: Approval
         likeness: Effect | None
-        approval, likeness = yield from self._ask_person(attempt, effect, ask, let_through)
-        if approval.decision == "reject":
-            yield from self._withdraw_question(attempt, effect, _no(approval))
-            raise rejection(effect.declaration.tool, effect.key, attempt.name, approval.because)
-        yield from self._look_again(attempt, txn)
-        if likeness is not None:
+        said: Said | None
+        approval, likeness, said = yield from self._ask_person(attempt, effect, ask, let_through)
+        while True:
+            if approval.decision == "reject":
+                yield from self._withdraw_question(attempt, effect, _no(approval))
+                raise rejection(effect.declaration.tool, effect.key, attempt.name, approval.because)
+            yield from self._look_again(attempt, txn)
+            if likeness is None:
+                effect.note = APPROVED
+                break
             # In this order a crash leaves the question, never an approval without what it is for.
             yield from self._put(attempt, txn, likeness, f"{APPROVED}, in place of {effect.key}")
-            yield from self._withdraw_question(attempt, effect, f"{EDITED}{likeness.key}")
-            effect = likeness
-        else:
-            effect.note = APPROVED
+            first = yield from self._withdraw_question(attempt, effect, f"{EDITED}{likeness.key}", answer=said)
+            if first is None:
+                effect = likeness
+                break
+            # Somebody elsewhere was quicker, and was told that it is done: that holds.
+            yield from self._withdraw_question(attempt, likeness, None)
+            late, approval, said = approval.decision, approval_of(first), first
+            _tell_other(effect, late, approval)
+            likeness = self._likeness(attempt, effect, approval.arguments)
         if effect.held:
             yield from self._queue(attempt, txn, effect)
         return effect
@@ -165,7 +174,9 @@ class Gating(Calling):
             self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
 
     def _ask_person(self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control) -> Program:
-        """Return what was answered, and the likeness of the effect with other arguments where those were given.
+        """Return what was answered, the likeness of the effect with other arguments, and what was said elsewhere.
+
+        There is a likeness where arguments were given. What was said elsewhere is None where the answer is from here.
 
         A framework's question is asked again, with what was wrong, when the answer is none; a few times, for it may
         be a function that answers.
@@ -186,7 +197,7 @@ class Gating(Calling):
                     if said is not None:  # somebody elsewhere was quicker, and was told that it is done
                         approval = approval_of(said)
                         likeness = self._likeness(attempt, effect, approval.arguments)
-                _tell_other(effect, answer, approval)
+                _tell_other(effect, approval_of(answer).decision, approval)
             except GeneratorExit:
                 raise
             except let_through:
@@ -202,7 +213,7 @@ class Gating(Calling):
                 yield from self._withdraw_question(attempt, effect, None)
                 raise
             else:
-                return approval, likeness
+                return approval, likeness, said
         raise AssertionError
 
     def _said(self, key: str) -> Program:
@@ -237,20 +248,34 @@ class Gating(Calling):
         told = attempt.outcome(effect, self._clock())
         yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
-    def _withdraw_question(self, attempt: Attempt, effect: Effect, note: str | None) -> Program:
-        """Have it on disk that what was asked about never runs, and why; what it held is free."""
-        calls = effect.calls
+    def _withdraw_question(
+        self, attempt: Attempt, effect: Effect, note: str | None, *, answer: Said | Literal[False] | None = False
+    ) -> Program:
+        """Have it on disk that what was asked about never runs, and why; what it held is free.
+
+        With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
+        was said before, and the question stays as it is.
+        """
+        calls, before = effect.calls, (effect.outcome, effect.tag, effect.note)
         effect.outcome, effect.tag, effect.note = Outcome.DROPPED, Tag.CLEAN, note
         told = attempt.outcome(effect, self._clock())
 
-        def withdraw(protocol: Protocol, book: Book) -> None:
+        def withdraw(protocol: Protocol, book: Book) -> Said | None:
+            first = None if answer is False else _said_in(book, effect.key)
+            if first is not None and first != answer:
+                return first
             if attempt.live.state is State.OPEN:
                 give_back(protocol, effect)
             attempt.put(book, [told])
+            return None
 
-        yield from self._step(withdraw, durable=True)
+        first: Said | None = yield from self._step(withdraw, durable=True)
+        if first is not None:
+            effect.outcome, effect.tag, effect.note = before
+            return first
         effect.calls = [call for call in calls if call.hold is not None]
         yield from self._tidy()
+        return None
 
     # ---- the answer
 
@@ -324,9 +349,9 @@ def _no(approval: Approval) -> str:
     return REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
 
 
-def _tell_other(effect: Effect, answer: object, approval: Approval) -> None:
+def _tell_other(effect: Effect, decision: str, approval: Approval) -> None:
     """Log that an answer came too late, when it was another than the first."""
-    if approval_of(answer).decision != approval.decision:
+    if decision != approval.decision:
         log.warning(
             "%s was answered elsewhere before: %s; the answer that was given here changes nothing", effect.key,
             approval.decision, extra=about(key=effect.key, tool=effect.declaration.tool),

@@ -73,3 +73,54 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
     assert acted == first
     assert mailed == (["bee"] if first == "approve" else [])
     assert told == [True if before else here != elsewhere and "refused"]
+
+
+def edited_elsewhere(settlement, decision):
+    """Answer as another would, maybe with other arguments, and return what that one is told."""
+    if decision != "edit":
+        return answered_elsewhere(settlement, decision)
+    try:
+        (one,) = settlement.approvals()
+        return settlement.approve(one.key, by="ada", arguments={"to": "cy"}).news
+    except ValueError:
+        return "refused"
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("kind", ["irreversible", "reversible"])
+@pytest.mark.parametrize("elsewhere", [*ANSWERS, "edit"])
+@pytest.mark.parametrize("when", ["before", "behind"])
+def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_done(
+    url, open_settlement, mailed, monkeypatch, kind, elsewhere, when
+):
+    def mail(to):
+        mailed.append(to)
+
+    undo = (lambda to: mailed.remove(to)) if kind == "reversible" else None
+    mail = effect(kind, scope="mail:/{to}", approve=True, undo=undo)(mail)
+    told = []
+    settlement = open_settlement(url, approver=lambda gate: {"decision": "edit", "arguments": {"to": "dan"}})
+    other = settlement if url == "memory:" else open_settlement(url)
+    withdraw = Gating._withdraw_question
+
+    def meanwhile(self, attempt, effect, note, **options):
+        edits = "answer" in options and not told
+        if edits and when == "before":
+            told.append(edited_elsewhere(other, elsewhere))
+        found = yield from withdraw(self, attempt, effect, note, **options)
+        if edits and when == "behind":
+            told.append(edited_elsewhere(other, elsewhere))
+        return found
+
+    monkeypatch.setattr(Gating, "_withdraw_question", meanwhile)
+    acted = run(settlement, mail)
+
+    sent = {"approve": ["bee"], "edit": ["cy"], "reject": []}[elsewhere] if when == "before" else ["dan"]
+    assert mailed == sent
+    assert acted == ("approve" if sent else "reject")
+    assert told == [True if when == "before" else "refused"]
+    (recorded,) = other.transactions()
+    confirmed = [found for found in recorded.effects if found.outcome == "confirmed"]
+    assert [found.row.arguments for found in confirmed] == [f'{{"to":"{to}"}}' for to in sent]
+    assert {found.outcome for found in recorded.effects if found not in confirmed} <= {"dropped"}
+    assert (other.residue(), other.in_doubt(), other.approvals()) == ([], [], [])
