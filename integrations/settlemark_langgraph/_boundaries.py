@@ -135,10 +135,11 @@ class Boundaries:
         return Part(part.attempt, part.numbering.under(*own))
 
     def leave_behind(self, identity: Identity, superstep: Superstep) -> Program:
-        """Undo the turns of a thread that wait for a person and that it has gone on without: nobody comes back to them.
+        """Undo the turns of a thread that were left open and that it has gone on without: nobody comes back to them.
 
-        Whoever edits a thread while a turn of it waits, gives it other input or forks it has it go on elsewhere. This
-        is looked at once in each run of a graph, before anything of it acts.
+        They wait for a person, or an ended process has left them. Whoever edits a thread meanwhile, gives it other
+        input, forks it or loses its checkpoints has it go on elsewhere. This is looked at once in each run of a
+        graph, before anything of it acts: what acts would wait for what its own thread holds.
         """
         with self._lock:
             if superstep.loop in self._looked:
@@ -149,16 +150,28 @@ class Boundaries:
         outermost = superstep.outward()[0]
         tasks = {task.id for task in outermost.tasks()}
         goes_on = tuple(f"{identity.run}/{namespace}:" for namespace in (ROOT, identity.namespace))
-        for name in self._parked(identity.run):
+        parked = self._parked(identity.run)
+        for name in [*parked, *self._cut_off(identity.run)]:
             if name.endswith(_RUN) and name.startswith(goes_on):
                 continue  # what of it was left behind is taken back when it is come back to
-            if is_left_behind(name, identity, outermost.checkpoint, tasks):
+            if not is_left_behind(name, identity, outermost.checkpoint, tasks):
+                continue
+            if name in parked:
                 yield from self._undo_left(identity.run, name)
+            else:
+                yield from self._settlement.driver.take_up(name, keep_open=0)  # if its process has ended
 
     def _parked(self, run: str) -> list[str]:
         """Return the names of what of a thread waits for a person."""
         with self._settlement.driver.local as protocol:
             return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
+
+    def _cut_off(self, run: str) -> list[str]:
+        """Return the names of what of a thread is open and in no hands here: those that had it may have died."""
+        driver = self._settlement.driver
+        with driver.local as protocol:
+            live = (txn for txn in protocol.live.values() if txn.run == run and txn.state is State.OPEN)
+            return [txn.name for txn in live if driver.is_elsewhere(txn) and not (txn.parked or txn.role or txn.group)]
 
     def _undo_left(self, run: str, name: str) -> Program:
         try:

@@ -48,4 +48,14 @@ class Names:
         return int(name.removeprefix(self.prefix))
 
 
-__all__ = ["Names"]
+def is_of_job(name: str, run: str) -> bool:
+    """Whether a transaction is one of a job, be it of an agent's work or of the whole, or was split off from one.
+
+    >>> is_of_job("trip-42/clerk/7!0", "trip-42"), is_of_job("trip-42/mine", "trip-42")
+    (True, False)
+    """
+    own, _, number = name.partition("!")[0].rpartition("/")
+    return number.isdecimal() and f"{own}/".startswith(Names.of(run).prefix)
+
+
+__all__ = ["Names", "is_of_job"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt, is_to_be_undone
@@ -25,6 +25,7 @@ from settlemark._settlement import Settlement
 from settlemark._splitting import rest_of
 from settlemark._states import Reason, State
 from settlemark._transaction import Queued
+from settlemark._txn import Txn
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
@@ -81,12 +82,20 @@ class Left:
         effects: what it had begun to do, with what of it was split off.
         payloads: tells whether arguments are those on record.
         open: the name of what is open of it: what was split off last.
+        scopes: what it holds.
+        parked: its framework has put it aside, until somebody answers.
     """
 
     name: str
     effects: list[RecordedEffect]
     payloads: Payloads
     open: str
+    scopes: tuple[Scope, ...]
+    parked: bool
+
+    def is_in_the_way_of(self, scopes: Iterable[Scope]) -> bool:
+        """Whether a call on these scopes would wait for it, although nobody is there to end it."""
+        return not self.parked and any(ours.overlaps(theirs) for ours in self.scopes for theirs in scopes)
 
     def rest_of(self, acting: Sequence[Call]) -> list[Call] | None:
         """Return what of these calls that turn had not begun to do, or None: they are others, or it had begun none."""
@@ -180,13 +189,13 @@ def recall(
     """
     driver, payloads = settlement.driver, settlement.ledger.payloads
 
-    def look(protocol: Protocol, book: Book) -> tuple[list[tuple[RecordedTransaction, str]], dict[str, State]]:
-        live = {txn.name: txn.state for txn in protocol.live.values() if txn.run == run}
+    def look(protocol: Protocol, book: Book) -> tuple[list[tuple[RecordedTransaction, str]], dict[str, _Live]]:
+        live = {txn.name: _live(txn) for txn in protocol.live.values() if txn.run == run}
         found = [recorded for recorded in book.of_run(run) if belongs(recorded.row.name)]
         return [(follow(book, recorded), _last_of(book, recorded)) for recorded in found], live
 
     found, live = yield from driver.look(look)
-    ending = [name for name, state in live.items() if state is not State.OPEN and belongs(name)]
+    ending = [name for name, txn in live.items() if txn.state is not State.OPEN and belongs(name)]
     if ending:
         for name in ending:
             yield from driver.ended(name, wait=wait)
@@ -195,8 +204,9 @@ def recall(
     for recorded, last in found:
         name = recorded.row.name
         recalled.names.add(name)
-        if live.get(last) is State.OPEN:
-            recalled.left.append(Left(name, recorded.effects, payloads, last))
+        txn = live.get(last)
+        if txn is not None and txn.state is State.OPEN:
+            recalled.left.append(Left(name, recorded.effects, payloads, last, txn.scopes, txn.parked))
             continue
         recalled.decisions.extend(
             _decision(effect, payloads)
@@ -204,6 +214,18 @@ def recall(
             if _stands(effect) and effect.row.call_id not in answered
         )
     return recalled
+
+
+class _Live(NamedTuple):
+    """What is to be known of a transaction that has not ended."""
+
+    state: State
+    scopes: tuple[Scope, ...]
+    parked: bool
+
+
+def _live(txn: Txn) -> _Live:
+    return _Live(txn.state, tuple(hold.scope for hold in txn.holds.values()), txn.parked)
 
 
 def undo_left(

@@ -19,7 +19,7 @@ from settlemark._sequencer import Order, checked_order
 from settlemark._settlement import Settlement
 from settlemark._states import State
 from settlemark._transaction import checked_park
-from settlemark.agents._names import Names
+from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._work import Work
@@ -127,6 +127,8 @@ class AgentRun:
         """
         with self._lock:
             works = list(self._works.values())
+        if error is None and self.resumable:
+            yield from self._take_back_left()
         for work in works:
             yield from work.end(error)
         if self._shared is not None:
@@ -134,6 +136,21 @@ class AgentRun:
         kept, self._kept = self._kept, {}
         for name, value in kept.items() if error is None else ():
             yield from self._record(name, value)
+
+    def _take_back_left(self) -> Program:
+        """Undo what an ended process had left open of it, and nothing of it has come back to: it has gone on without.
+
+        What its framework has put aside is kept for whoever answers.
+        """
+
+        def find(protocol: Protocol, _book: Book) -> list[str]:
+            live = [txn for txn in protocol.live.values() if txn.run == self.name and txn.state is State.OPEN]
+            return [txn.name for txn in live if is_of_job(txn.name, self.name) and not txn.parked]
+
+        driver = self.settlement.driver
+        found: list[str] = yield from driver.look(find)
+        for name in found:
+            yield from driver.take_up(name, keep_open=0)
 
     # ---- what its parts came to
 

@@ -15,7 +15,7 @@ from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark.agents._call import Call
 from settlemark.agents._names import Names
-from settlemark.agents._recalled import Decision, Recalled, recall, standing, undo_left
+from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left
 from settlemark.agents._shared import Shared
 from settlemark.agents._turn import AgentTurn, Opened
 
@@ -166,16 +166,17 @@ class Work:
         calls = turn.calls
         acting = [place for place, call in enumerate(calls) if call.acts]
         known: dict[int, Decision | SettlemarkError] = {}
-        if not acting:
-            return Plan(calls, known, None, self._common() if turn.alone else None)
         recalled: Recalled = yield from self._recollect()
-        name: str | None = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
-        if name is None:
+        name: str | None = None
+        if acting:
+            name = yield from self._gone_on_with(recalled, [calls[place] for place in acting])
+        if acting and name is None:
             with self._lock:
                 found = recalled.claim([(calls[place], self._scopes(calls[place])) for place in acting])
             known = {place: one for place, one in zip(acting, found, strict=True) if one is not None}
             if any(place not in known or isinstance(known[place], SettlemarkError) for place in acting):
                 name = None if self._shared is not None else (yield from self._named())
+        yield from self._make_room(recalled, [call for n, call in enumerate(calls) if n not in known])
         return Plan(calls, known, name, self._common() if turn.alone else None)
 
     def _common(self) -> Turn:
@@ -250,7 +251,6 @@ class Work:
 
     def _gone_on_with(self, recalled: Recalled, acting: Sequence[Call]) -> Program:
         """Return the name of a turn that was left open, if these are its calls; what is new has it undone first."""
-        run = self.run
         with self._lock:
             is_left = self._shared is None and any(recalled.goes_on(turn, acting) for turn in recalled.left)
             if not is_left and recalled.repeats(acting):
@@ -261,12 +261,28 @@ class Work:
                 with self._lock:
                     recalled.left = left[number + 1 :]
                 return turn.name
-            yield from undo_left(run.settlement, run.name, turn.open)
-            stays: Recalled = yield from recall(
-                run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
-            )
-            recalled.decisions.extend(stays.decisions)
+            yield from self._undo(recalled, turn)
         return None
+
+    def _make_room(self, recalled: Recalled, calls: Sequence[Call]) -> Program:
+        """Undo what was left open and holds what these calls ask for: they would wait for their own job."""
+        if not recalled.left:
+            return
+        scopes = [scope for call in calls for scope in self._scopes(call)]
+        with self._lock:
+            found = [turn for turn in recalled.left if turn.is_in_the_way_of(scopes)]
+            recalled.left = [turn for turn in recalled.left if turn not in found]
+        for turn in found:
+            yield from self._undo(recalled, turn)
+
+    def _undo(self, recalled: Recalled, turn: Left) -> Program:
+        """Undo a turn that was left open; what of it stays was decided before."""
+        run = self.run
+        yield from undo_left(run.settlement, run.name, turn.open)
+        stays: Recalled = yield from recall(
+            run.settlement, run.name, {turn.name}.__contains__, answered=self._answered, wait=run.patience
+        )
+        recalled.decisions.extend(stays.decisions)
 
 
 def _unset() -> None:

@@ -30,6 +30,16 @@ SCRIPT = turns(
 )
 """In the second turn no car is to be had, so it is undone."""
 
+PLANS = {
+    "the same": SCRIPT,
+    "only a look": turns([("look", "Ada")]),
+    "a look first": turns([("look", "Ada")], [("book", "Ada"), ("mail", "ada")]),
+    "other calls": turns([("book", "Dee"), ("mail", "dee")]),
+    "a turn less": SCRIPT[:2],
+    "no calls": [],
+}
+"""What the model says when a new process asks it anew."""
+
 GOALS = {
     ("book", "Ada"): 1,
     ("mail", "ada"): 1,
@@ -109,7 +119,7 @@ def tools(office, points):
     return [book, mail, look, rent]
 
 
-def played(name, folder, at, settled):
+def played(name, folder, at, settled, plan):
     """Play the job, or go on with it, and return what can be told of it."""
     points = Points(at)
     driver = driver_of(name)
@@ -118,10 +128,11 @@ def played(name, folder, at, settled):
     opened = Settlement(f"sqlite:///{folder / 'ledger.db'}", wait=20) if settled else nullcontext()
     with opened as settlement:
         answers = driver.run(
-            tools(Office(folder / "office.jsonl"), points), SCRIPT, settlement=settlement, run="trip-42"
+            tools(Office(folder / "office.jsonl"), points), PLANS[plan], settlement=settlement, run="trip-42"
         )
         told = {"points": points.seen, "texts": [text for _, text in answers], "unfinished": [], "left": []}
         if settlement is not None:
+            told["open"] = unfinished(settlement)
             settlement.recover(keep_open=0)
             told["unfinished"] = unfinished(settlement)
             told["left"] = [f"{left.tool} on {left.scope}" for left in settlement.residue()]
@@ -145,9 +156,11 @@ class Nursery:
         )
         self.cannot_resume = self._answer()["cannot_resume"]
 
-    def play(self, folder, *, at, settled):
+    def play(self, folder, *, at, settled, plan="the same"):
         """Return how a process ended that played the job in this folder; one that fails or hangs is an error here."""
-        self._process.stdin.write(json.dumps({"folder": str(folder), "at": at, "settled": settled}) + "\n")
+        self._process.stdin.write(
+            json.dumps({"folder": str(folder), "at": at, "settled": settled, "plan": plan}) + "\n"
+        )
         self._process.stdin.flush()
         ended = self._answer()
         assert ended["error"] is None, f"{at}: {ended['error']}"
@@ -177,7 +190,9 @@ def main(name):
     for line in sys.stdin:
         asked = json.loads(line)
         ended = in_child(
-            lambda tell, asked=asked: tell(played(name, Path(asked["folder"]), asked["at"], asked["settled"])),
+            lambda tell, asked=asked: tell(
+                played(name, Path(asked["folder"]), asked["at"], asked["settled"], asked["plan"])
+            ),
             timeout=PATIENCE,
         )
         told_of = {**asdict(ended), "killed": ended.killed, "told": (ended.told or [None])[0]}
