@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries
+from settlemark._attempt import Attempt
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, Refused, UsageError
 from settlemark._gates import APPROVED, EDITED, REJECTED, is_asked
@@ -23,7 +24,9 @@ from settlemark._parking import Parking, gated_in, is_parked
 from settlemark._plain import joined
 from settlemark._program import log
 from settlemark._protocol import Protocol
+from settlemark._recovering import Recovered
 from settlemark._show import said_values, short
+from settlemark._states import State, Tag
 from settlemark._text import prose
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._unreadable import Unreadable
@@ -153,9 +156,13 @@ def asked_account(asked: Sequence[Question]) -> str:
         lines.append(f"  key: {one.key}")
         if one.answer is not None:
             answer = one.answer.get("decision")
-            lines.append(f"  answered: {answer}, by {one.answered_by}; whoever waits goes on with it")
-    if lines:
-        lines.append("To answer: settlemark approve KEY --by NAME, or settlemark reject KEY --because TEXT --by NAME")
+            then = "any process that has its tools settles it" if one.parked else "whoever waits goes on with it"
+            lines.append(f"  answered: {answer}, by {one.answered_by}; {then}")
+    if any(one.answer is None for one in asked):
+        lines.append(
+            "To answer: settlemark approve KEY [LEDGER] --by NAME,"
+            " or settlemark reject KEY [LEDGER] --because TEXT --by NAME"
+        )
     return joined(lines) or NOBODY_ASKS
 
 
@@ -236,9 +243,30 @@ class Approving(Parking):
 
     def recover(self, *, keep_open: float | None = None) -> Program:
         """Do as every driver does; and go on with what was put aside, and is answered by now."""
-        report = yield from super().recover(keep_open=keep_open)
+        report: Recovered = yield from super().recover(keep_open=keep_open)
         yield from self._take_all_said()
+        with self.local as protocol:
+            # Also those that another thread of this process was quicker with.
+            over = [name for name in report.kept if name not in protocol.named]
+        if over:
+            found: list[RecordedTransaction | None]
+            found = yield from self._step(lambda _protocol, book: [book.load(name) for name in over])
+            for name, recorded in zip(over, found, strict=True):
+                _tell_end(report, name, recorded)
         return report
+
+    def keep(self, attempt: Attempt) -> Program:
+        """Do as `Parking.keep`; one that was entered again, and is answered by now, settles instead.
+
+        Raises:
+            Refused: it was undone meanwhile, or somebody had said no; else as `answer`.
+        """
+        yield from super().keep(attempt)
+        if attempt.again:
+            yield from self._take_said(attempt.name)
+            if attempt.live.state in (State.ABORTING, State.ABORTED):
+                with self.local as protocol:
+                    raise protocol.refusal(attempt.live)
 
     def _take_all_said(self) -> Program:
         with self.local as protocol:
@@ -274,7 +302,7 @@ class Approving(Parking):
                 wait=self.patience, retries=self.retries,
             )  # fmt: skip
         except DeclarationError as error:
-            return False, str(error)
+            return False, f"{error.tool} is not declared in this process"
         except UsageError:
             still: list[Question] = yield from self._step(questions)
             if any(one.transaction == name for one in still):
@@ -305,6 +333,18 @@ class Approving(Parking):
             )
         for effect, found in told:
             _refuse_other(effect.row.key, found, effect.said_by, decision)
+
+
+def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:
+    """Have a report say what became of what was put aside, and was answered by now."""
+    ends = {State.COMMITTED: report.committed, State.ABORTED: report.undone}
+    end = None if recorded is None else ends.get(recorded.row.state)
+    if recorded is None or end is None:
+        return  # it waits yet: the report says so
+    report.kept[:] = [kept for kept in report.kept if kept != name]
+    end.append(name)
+    if any(effect.tag not in (None, Tag.CLEAN) for effect in recorded.effects):
+        report.left.append(name)
 
 
 def _answered(effect: RecordedEffect) -> str | None:

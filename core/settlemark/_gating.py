@@ -157,6 +157,12 @@ class Gating(Calling):
                 f" settlement.transaction(…, approver=function){held if attempt.parks is not None else ''}",
                 tool=tool,
             )
+        if attempt.park is None and not attempt.again:
+            log.warning(
+                "%s needs a person's yes, and nobody is asked here: %s is put aside at its end, and nothing held of it"
+                " leaves before settlement.approve(), or settlemark approve, has said it",
+                tool, attempt.name, extra=about(transaction=attempt.name, tool=tool),
+            )  # fmt: skip
         attempt.park = attempt.park or attempt.parks
 
     # ---- the question

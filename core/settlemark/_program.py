@@ -26,6 +26,7 @@ from settlemark._states import State, Tag
 from settlemark._telling import Telling
 from settlemark._text import CAUSE, prose
 from settlemark._txn import DETACHED, Blocked, Ticket, Txn, fire
+from settlemark._wording import by_reader
 from settlemark.ledger._contract import Book, Change, Ledger, Step
 from settlemark.ledger._lease import haunted
 from settlemark.ledger._workers import process
@@ -273,7 +274,7 @@ class Programs(Telling):
             behind += yield from self._silence(blocked.holder)
             raise WaitTimeout(
                 f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
-                " nothing was run; try again later, or raise wait=",
+                f" nothing was run; {by_reader('try again later, or raise wait=', 'give the command again later')}",
                 transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
                 waited=waited,
             )  # fmt: skip

@@ -19,6 +19,7 @@ from settlemark._errors import (
     Wounded,
 )
 from settlemark._states import Reason
+from settlemark._wording import by_reader
 
 
 def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> SettlemarkError:  # noqa: PLR0911 - a table
@@ -46,7 +47,7 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
         case Reason.TIMEOUT:
             return WaitTimeout(
                 f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
-                f" which holds {scope}; run it again, or raise wait=",
+                f" which holds {scope}; {by_reader('run it again, or raise wait=', 'run it again')}",
                 **data,
             )
         case Reason.VETOED:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from settlemark._plain import plain, plain_json, plain_lines, plain_traceback
+from settlemark._wording import at_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -96,7 +97,7 @@ class PlainGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Read those of the command, and run it."""
-        with _shown():
+        with _shown(), at_terminal():
             return super().invoke(ctx)
 
 

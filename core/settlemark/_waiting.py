@@ -233,14 +233,20 @@ def told(stand: list[Standing], now: float) -> str:
 
 def _lines(one: Standing, now: float) -> list[str]:
     state = _STANDS[one.state]
+    unanswered = [each for each in one.asked if each.answer is None]
     if one.parked:
-        state = f"put aside, until {'a person has answered' if one.asked else 'its framework comes back to it'}"
+        person = "a person has answered" if unanswered else "a process has its tools"
+        state = f"put aside, until {person if one.asked else 'its framework comes back to it'}"
     if one.ended:
         state = "over; its process was gone before it could say so, and the next recovery does"
     lines = [f"{name_of(one)} is {state}{_since(one.since, now)}; {owner_of(one)}."]
     if one.scopes:
         lines.append(f"  holds: {', '.join(one.scopes)}")
-    lines += [f"  waits for a person: {each.tool} on {each.scope}; settlemark approve {each.key}" for each in one.asked]
+    lines += [
+        f"  waits for a person: {each.tool} on {each.scope}; settlemark approve {each.key} --by NAME"
+        for each in unanswered
+    ]
+    lines += [f"  is answered, by {each.answered_by}: {each.tool} on {each.scope}" for each in one.asked if each.answer]
     lines += [f"  waits for {short(w.holder)}, on {w.scope}{_since(w.since, now)}" for w in one.waits]
     lines += [f"  keeps {each.scope}: {silence_of(each, now)}" for each in one.kept]
     return lines

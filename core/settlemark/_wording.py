@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TypeGuard, TypeVar
 
 _E = TypeVar("_E", bound=BaseException)
@@ -53,9 +55,37 @@ def is_a(error: BaseException | None, kinds: type[_E] | tuple[type[_E], ...]) ->
     return issubclass(type(error), kinds)
 
 
+class _Reader:
+    """Who reads this process's messages."""
+
+    at_terminal = False
+
+
+@contextmanager
+def at_terminal() -> Generator[None]:
+    """Have messages say what a person can do who gave a command; who writes a program is told of its arguments."""
+    before, _Reader.at_terminal = _Reader.at_terminal, True
+    try:
+        yield
+    finally:
+        _Reader.at_terminal = before
+
+
+def by_reader(program: str, person: str) -> str:
+    """Return what to do, in words for who reads it: an argument such as `wait=` is no help to who gave a command.
+
+    >>> by_reader("raise wait=", "give the command again")
+    'raise wait='
+    >>> with at_terminal():
+    ...     by_reader("raise wait=", "give the command again")
+    'give the command again'
+    """
+    return person if _Reader.at_terminal else program
+
+
 def _bounded(text: str, most: int) -> str:
     length = _length(text)  # a text of a class of its own may say what it likes
     return _part(text, slice(None)) if length <= most else f"{_part(text, slice(most))}… ({length} characters)"
 
 
-__all__ = ["MOST", "in_words", "is_a", "kind_of", "message_of"]
+__all__ = ["MOST", "at_terminal", "by_reader", "in_words", "is_a", "kind_of", "message_of"]

@@ -106,7 +106,7 @@ def _answer(
     because: str | None = None,
 ) -> None:
     from settlemark._commands._options import declared_in, ledger_url, seen
-    from settlemark._errors import LedgerError, SettlemarkError
+    from settlemark._errors import LedgerError, SettlemarkError, UsageError
     from settlemark._settlement import Settlement
 
     declare = declared_in(module)
@@ -121,7 +121,8 @@ def _answer(
     except LedgerError as error:
         fail(error)
     except SettlemarkError as error:
-        say(f"settlemark: {error}", err=True)
+        known = "" if isinstance(error, UsageError) else "the answer is on record, and this did not settle with it: "
+        say(f"settlemark: {known}{error}", err=True)
         raise typer.Exit(1) from None
     if as_json:
         say_json({

@@ -53,8 +53,8 @@ def in_doubt(
     else:
         say(*(line for doubt in doubts for line in _lines(doubt)))
         say(
-            "To have settlemark ask and undo by itself: settlemark recover --module YOURAPP.TOOLS",
-            "To say what you know: settlemark resolve KEY confirmed|absent|give-up --by NAME --note TEXT",
+            "To have settlemark ask and undo by itself: settlemark recover [LEDGER] --module YOURAPP.TOOLS",
+            "To say what you know: settlemark resolve KEY confirmed|absent|give-up [LEDGER] --by NAME --note TEXT",
         )
     raise typer.Exit(1 if doubts else 0)
 

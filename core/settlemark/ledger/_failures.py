@@ -22,7 +22,7 @@ _ADVICE = (
     (("readonly", "read-only", "permission denied"), "make the file and its folder writable, or name another file"),
     (("unable to open",), "see that its folder is there and may be written, or name another file"),
     (("is full", "no space left", "disk full"), "free some space: nothing was run that could not be recorded"),
-    (("no answer from the server",), "the server, or the network to it, hangs: see to that, or raise wait="),
+    (("no answer from the server",), "the server, or the network to it, hangs: see to that, then try again"),
     (("locked",), "another process holds it for long: look for one that hangs in a transaction of its own"),
     (("not a database", "malformed"), "this file is something else, or damaged: name another one, or restore a backup"),
     (("i/o error",), "its disk fails, or its files were removed while it was open: see to that, then start anew"),

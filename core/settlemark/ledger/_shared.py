@@ -37,7 +37,7 @@ from settlemark._protocol import Protocol
 from settlemark._requests import Pending
 from settlemark._states import Reason
 from settlemark._txn import Ticket, fire
-from settlemark._wording import message_of
+from settlemark._wording import by_reader, message_of
 from settlemark.ledger import _tables as t
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
@@ -321,9 +321,9 @@ class Shared:
             if self.engine.dialect.name == "sqlite"
             else "the server, or the network to it, hangs"
         )
+        remedy = by_reader("see to that, or raise wait=", "see to that, then give the command again")
         return LedgerError(
-            f"the ledger {shown(self.url)} has not answered for {waited:.1f} s: {known}; probably {advice}: see to"
-            " that, or raise wait=",
+            f"the ledger {shown(self.url)} has not answered for {waited:.1f} s: {known}; probably {advice}: {remedy}",
             url=shown(self.url), waited=waited, in_doubt=in_doubt,
         )  # fmt: skip
 

@@ -7,7 +7,9 @@ import threading
 
 import pytest
 
-from settlemark import Outcome, Rejected, Retries, UsageError, effect
+import settlemark._effect as declared
+from settlemark import Outcome, Rejected, Retries, UsageError, Vetoed, effect
+from settlemark._registry import Registry
 
 
 class Desk:
@@ -214,9 +216,6 @@ def test_what_a_process_without_its_tools_approves_settles_in_one_that_has_them(
     first = open_settlement(shared)
     put_aside(first, desk, "ada")
     first.close()
-    import settlemark._effect as declared
-    from settlemark._registry import Registry
-
     known, declared._declared = declared._declared, Registry()
     done = run("approve", "trip", shared, "--by", "bo")
     declared._declared = known
@@ -231,6 +230,84 @@ def test_what_a_process_without_its_tools_approves_settles_in_one_that_has_them(
     assert desk.sent == [("ada", "hello")]
 
 
+@pytest.fixture
+def answered(shared, open_settlement, desk, run, monkeypatch):
+    """Have a mail put aside and answered by a process without its tools; nobody takes it up by itself."""
+    monkeypatch.setattr("settlemark._tending.Tender.start", lambda _self: None)
+
+    def answer(command, *options):
+        first = open_settlement(shared)
+        put_aside(first, desk, "ada")
+        first.close()
+        known, declared._declared = declared._declared, Registry()
+        done = run(command, "trip", shared, "--by", "bo", *options)
+        declared._declared = known
+        return done.stdout
+
+    return answer
+
+
+def test_recovering_what_is_approved_tells_that_it_is_committed(answered, shared, open_settlement, desk):
+    answered("approve")
+
+    report = open_settlement(shared).recover()
+
+    assert (report.committed, report.undone, report.kept, report.left) == (["trip"], [], [], [])
+    assert desk.sent == [("ada", "hello")]
+
+
+def test_recovering_what_is_rejected_tells_that_it_is_undone(answered, shared, open_settlement, desk):
+    answered("reject", "--because", "too dear")
+
+    report = open_settlement(shared).recover()
+
+    assert (report.committed, report.undone, report.kept, report.left) == ([], ["trip"], [], [])
+    assert desk.sent == []
+
+
+def test_entering_the_name_again_settles_what_was_approved_meanwhile(answered, shared, open_settlement, desk):
+    answered("approve")
+
+    again = open_settlement(shared)
+    with again.transaction("trip") as tx:
+        mail = tx.call(desk.send_mail, to="ada")
+
+    assert (desk.sent, mail.outcome, again.approvals()) == ([("ada", "hello")], Outcome.CONFIRMED, [])
+
+
+def test_entering_the_name_again_tells_that_it_was_rejected_meanwhile(answered, shared, open_settlement, desk):
+    answered("reject", "--because", "too dear")
+
+    again = open_settlement(shared)
+    with pytest.raises(Vetoed, match="too dear"), again.transaction("trip") as tx:
+        tx.call(desk.send_mail, to="ada")
+
+    assert (desk.sent, again.approvals(), again.transactions()[0].state) == ([], [], "aborted")
+
+
+def test_what_is_answered_and_has_not_settled_says_who_answered_and_how_it_goes_on(answered, shared, run):
+    said = answered("approve")
+
+    assert said.splitlines()[1:] == [
+        "It is on record, and has not settled yet: send_mail is not declared in this process.",
+        "Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.",
+    ]
+    assert "put aside, until a process has its tools" in run("waiting", shared).stdout
+    assert "is answered, by bo: send_mail on mail:/ada" in run("waiting", shared).stdout
+    asked = run("approvals", shared).stdout
+    assert "answered: approve, by bo; any process that has its tools settles it" in asked
+    assert "To answer" not in asked
+
+
+def test_what_is_put_aside_since_nobody_can_be_asked_says_so_and_how_to_answer(here, desk, caplog):
+    put_aside(here, desk, "ada", "bo")
+
+    (told,) = [record.getMessage() for record in caplog.records if "nobody is asked here" in record.getMessage()]
+    assert told.startswith("send_mail needs a person's yes")
+    assert "trip is put aside at its end" in told
+    assert "settlemark approve" in told
+
+
 def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlement, desk, run, run_json):
     settlement = open_settlement(shared)
     keys = put_aside(settlement, desk, "ada", name="trip-1") | put_aside(settlement, desk, "bo", name="trip-2")
@@ -241,7 +318,7 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
     )  # fmt: skip
     assert "trip-1: send_mail on mail:/ada waits for a person" in run("approvals", shared).stdout
     assert "mail:/ada" in run("approvals", shared, "--table").stdout
-    assert f"settlemark approve {keys['ada']}" in run("waiting", shared).stdout
+    assert f"settlemark approve {keys['ada']} --by NAME" in run("waiting", shared).stdout
     assert "recovery leaves it as it is" in run("waiting", shared).stdout
     assert [one["approvals"] for one in run_json("waiting", shared)] == [[keys["ada"]], [keys["bo"]]]
     assert "trip-1: send_mail on mail:/ada waits for a person" in run("show", shared).stdout
