@@ -149,7 +149,7 @@ class Landing:
         return {"branch": self._work.branch, "commit": tip}
 
     def _checked_out(self) -> Sequence[Path]:
-        told = self._repository.git("worktree", "list", "--porcelain", "-z").decode(errors="surrogateescape")
+        told = self._repository.worktrees("list", "--porcelain", "-z").decode(errors="surrogateescape")
         found: list[Path] = []
         for each in told.split("\0\0"):
             lines = each.split("\0")

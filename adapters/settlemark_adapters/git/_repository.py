@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,6 +85,14 @@ class Repository:
         if at is not None or files:
             variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters(where))}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
+
+    def worktrees(self, *arguments: str, ends: Sequence[int] = (0,), files: bool = False) -> bytes:
+        """Run a command on the repository's work trees, and return what it wrote; one at a time, in any process.
+
+        Each of them reads what git knows of every work tree, and fails where another is only half made, or half gone.
+        """
+        with _one_at_a_time(self.folder / "settlemark-worktrees.lock"):
+            return self.git("worktree", *arguments, ends=ends, files=files)
 
     def _where(self, at: Path | None) -> list[str]:
         return [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
@@ -299,6 +310,26 @@ class Repository:
             if new is None or new == old or self.move(name, new, old, why=why):
                 return new
         raise GitFault(f"{name} was moved by somebody else {tries} times: try again later", ref=name)
+
+
+_windows = threading.Lock()
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Generator[None]:
+    """Wait until nobody else has this lock, in any process, and have it; whoever ends loses it."""
+    if sys.platform == "win32":
+        with _windows:  # of this process alone
+            yield
+        return
+    import fcntl
+
+    with path.open("wb") as lock:  # the file stays: who waits for it would else lock one that nobody else finds
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open, too
 
 
 @cache

@@ -41,7 +41,7 @@ class WorkTree:
             if head is None:
                 raise GitFault(f"{self._work.branch} has no commit yet: there is nothing to check out")
             self._repository.change_refs(f"update {self._base_ref} {head}", f"update {self._ref} {head}")
-            self._repository.git("worktree", "add", "--quiet", "--detach", str(self.folder), head, files=True)
+            self._repository.worktrees("add", "--quiet", "--detach", str(self.folder), head, files=True)
             self._repository.git("symbolic-ref", "HEAD", self._ref, at=self.folder)
         except BaseException:
             self._let_go()
@@ -99,10 +99,8 @@ class WorkTree:
         if self.folder.is_dir():
             if head is not None and base is not None and (self.folder / ".git").exists():
                 self._keep(head, base)
-            self._repository.git(
-                "worktree", "remove", "--force", "--force", str(self.folder), ends=(0, 128), files=True
-            )
-        self._repository.git("worktree", "prune")
+            self._repository.worktrees("remove", "--force", "--force", str(self.folder), ends=(0, 128), files=True)
+        self._repository.worktrees("prune")
         refs = ((self._ref, head), (self._base_ref, base))
         gone = [f"delete {ref}" for ref, at in refs if at is not None]
         if gone:

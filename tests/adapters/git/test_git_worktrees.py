@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
 import pytest
 from tests.adapters.git.repositories import BEGINNING, commit_files, files_at, git, head, refs, repository
 
 from settlemark import Settlement
 from settlemark.testing._child import die, in_child
 from settlemark_adapters.git import Git, GitFault
+from settlemark_adapters.git._repository import Repository
 
+PATIENCE = 60
 FIRST = {name: content.strip() for name, content in BEGINNING.items()}
 
 
@@ -53,6 +58,79 @@ def test_the_winners_tree_lands_and_the_losers_leave_no_trace(tree, settlement):
     ]  # fmt: skip
     assert refs(tree, "trees/") == refs(tree, "bases/") == refs(tree, "work/") == []
     assert settlement.residue() == []
+
+
+def is_locked(tree):
+    fcntl = pytest.importorskip("fcntl")
+    with (tree / ".git" / "settlemark-worktrees.lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def test_whatever_asks_git_about_work_trees_has_them_for_itself(tree, settlement, monkeypatch):
+    """Git refuses whoever meets one that another is just making."""
+    run, asked = Repository._run, []
+
+    def watched(repository, arguments, **options):
+        if "worktree" in arguments:
+            verb = arguments[arguments.index("worktree") + 1]
+            asked.append((verb, is_locked(tree)))
+        return run(repository, arguments, **options)
+
+    monkeypatch.setattr(Repository, "_run", watched)
+    repo = Git(tree, settlement)
+    with settlement.transaction("t") as tx, repo.worktree("try") as folder:
+        (folder / "a.txt").write_text("1\n")
+        tx.call(repo.commit_worktree, worktree="try", text="One")
+    repo.compact()
+    assert {verb for verb, _ in asked} == {"add", "list", "remove", "prune"}
+    assert [verb for verb, alone in asked if not alone] == []
+    assert not is_locked(tree)
+
+
+def test_who_opens_one_while_another_is_being_made_waits_for_that(tree, settlement, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    run, lock, order = Repository._run, fcntl.flock, []
+    making, waits = threading.Event(), threading.Event()
+    repo = Git(tree, settlement)
+
+    def slowly(repository, arguments, **options):
+        if "add" not in arguments or "worktree" not in arguments:
+            return run(repository, arguments, **options)
+        who = Path(arguments[-2]).name
+        order.append(f"begins {who}")
+        if who == "first":
+            making.set()
+            waits.wait(PATIENCE)
+        made = run(repository, arguments, **options)
+        order.append(f"has made {who}")
+        return made
+
+    def watched(file, how):
+        if how == fcntl.LOCK_EX and making.is_set():
+            waits.set()
+        return lock(file, how)
+
+    def open_it(name):
+        with repo.worktree(name) as folder:
+            order.append(sorted(path.name for path in folder.iterdir()))
+
+    monkeypatch.setattr(Repository, "_run", slowly)
+    monkeypatch.setattr(fcntl, "flock", watched)
+    first, second = (threading.Thread(target=open_it, args=(name,)) for name in ("first", "second"))
+    first.start()
+    assert making.wait(PATIENCE)
+    second.start()
+    first.join(PATIENCE)
+    second.join(PATIENCE)
+    assert [step for step in order if isinstance(step, str)] == [
+        "begins first", "has made first", "begins second", "has made second",
+    ]  # fmt: skip
+    assert [step for step in order if not isinstance(step, str)] == [[".git", "a.txt", "src"]] * 2
+    assert (listed(tree), refs(tree, "trees/")) == (1, [])
 
 
 def test_commits_that_an_agent_makes_in_it_land_with_it(tree, settlement):
