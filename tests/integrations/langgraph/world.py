@@ -54,8 +54,11 @@ def answers(state):
     return [(m.status, m.text) for m in state["messages"] if m.type == "tool"]
 
 
-def trip(world, *, broken=()):
-    """Tools that book, pay, send and look: one of each class; those in `broken` raise instead."""
+def trip(world, *, broken=(), looked_at=None):
+    """Tools that book, pay, send and look: one of each class; those in `broken` raise instead.
+
+    Without a scope (`looked_at`) a look runs beside the other calls of its turn, and may come before or behind them.
+    """
 
     def happen(name, detail):
         if name in broken:
@@ -76,7 +79,7 @@ def trip(world, *, broken=()):
         """Send a mail."""
         return happen("mail", to)
 
-    @effect("read")
+    @effect("read", scope=looked_at)
     def look(hotel: str) -> str:
         """Look a room up."""
         return happen("look", hotel)
