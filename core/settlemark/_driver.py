@@ -280,6 +280,12 @@ class Driver(Aging, Approving, Rewinding):
         while not txn.finished:
             with self.local as protocol:
                 ticket = protocol.watch(txn)
+            if txn not in self._attempts and (silence := (yield from self._silence(txn))):
+                # What could be undone is; the rest comes when nobody may be at it any more, which may take long.
+                log.warning(
+                    "%s is cancelled, and kept%s", txn.name, silence, extra=about_txn(txn, state=txn.state.value)
+                )
+                return
             seconds = deadline - self._monotonic()
             if not (yield from self._listen(Wait(ticket, seconds, txn.name, "its own"))):
                 log.warning(

@@ -427,6 +427,21 @@ def test_people_are_told_what_is_kept_who_fell_silent_at_it_and_until_when(
 
 
 @pytest.mark.parametrize("at", ["inside the act", "inside an undo"])
+def test_cancelling_the_run_of_a_silent_worker_waits_for_nobody_and_tells_who_it_is(silent, office, at, caplog):
+    observer, back = silent(at, elsewhere=True)
+    before = list(office.log)
+    # Time is virtual, and stands still: a wait would last until the worker comes back.
+    observer.cancel("job")
+    (told,) = [record.getMessage() for record in caplog.records if "is cancelled, and" in record.getMessage()]
+    assert told.startswith("job is cancelled, and kept until nothing more can come of it (")
+    assert "which fell silent, may still be at book: see settlemark waiting" in told
+    assert (office.log, [recorded.state for recorded in observer.transactions()]) == (before, ["aborting"])
+    back()
+    ask_all(observer)
+    assert untrue(office, observer) == []
+
+
+@pytest.mark.parametrize("at", ["inside the act", "inside an undo"])
 def test_an_operator_who_knows_what_became_of_it_ends_the_wait(silent, office, clocks, at):
     observer, back = silent(at, elsewhere=False)
     key = next(effect.row.key for recorded in observer.transactions() for effect in recorded.effects)
