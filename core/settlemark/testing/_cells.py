@@ -60,6 +60,9 @@ class World:
         self.acted_late = False
         self.left_early = False
         self.left_stale = False
+        self.befores: dict[Value, list[tuple[Value, tuple[Value, ...]]]] = {}
+        self.undone: set[Value] = set()
+        self.unsaid = False
 
     def write(self, name: str, value: Value) -> tuple[Value, ...]:
         """Write every cell of a scope and return what was there before."""
@@ -73,6 +76,7 @@ class World:
 
     def restore(self, name: str, value: Value, before: tuple[Value, ...]) -> None:
         """Undo a write; finding somebody else's on top of it is a violation."""
+        self.undone.add(value)
         for cell, old in zip(CELLS[name], before, strict=True):
             self.wrong_undo = self.wrong_undo or self.values[cell] != value
             self.values[cell] = old

@@ -7,7 +7,9 @@ irreversible, `u` a reversible whose answer is lost, `j` an irreversible that is
 a wildcard `w` that overlaps x, or `z`; `f` fails. `"rx sx"` reads x and stages a write to it.
 
 At its end a program may wait for a person: `k` parks it whole, `g` splits it at its gates, and the
-answer is yes (`K`, `G`: no). `|` stands between the branches of a choice: `"ex | ey"`.
+answer is yes (`K`, `G`: no). `|` stands between the branches of a choice: `"ex | ey"`. `/` stands between
+the plans of one that is put aside, at its end or cut off before any of its operations, and come back to:
+`"ex sy / ex"` is asked for a write less by the second.
 
 The explorer replays schedules on fresh engines and prunes by what `freeze` calls equal, so it needs
 no copy of a running generator. What it checks is judged from the world's own log, not the engine's.

@@ -220,6 +220,8 @@ class Run(Tasks):
             raise ViolatedError("a cancelled run acted after its fence")
         if world.wrong_undo:
             raise ViolatedError("an undo met another's write")
+        if world.unsaid:
+            raise ViolatedError("an act was taken back before that was on record")
         if world.left_early:
             raise ViolatedError("an effect left before somebody had said yes")
         if world.left_stale:
@@ -292,6 +294,7 @@ class Run(Tasks):
         tasks = tuple(
             (
                 task.step, task.done, task.gave_up, task.failed, task.committed, task.partial, task.laps, task.said,
+                task.entered, task.cut,
                 type(task.request) is _Returning,
                 tuple(_frames(doing) for doing in task.stack),
                 type(task.request) is Wait and not task.request.ticket.fired,

@@ -35,7 +35,7 @@ def judge(run: Run) -> set[str]:
     _judge_last(run, wrong)
     edges: dict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
     for cell in range(3):
-        writes = [value for value in run.world.log[cell] if value[:2] in committed]
+        writes = [value for value in run.world.log[cell] if value[:2] in committed and not _is_orphan(run, value)]
         _judge_writes(writes, edges, wrong)
         _judge_reads(run, cell, writes, committed, edges, wrong)
         _judge_value(run, cell, committed, wrong)
@@ -106,6 +106,9 @@ def _judge_releases(run: Run, committed: set[tuple[int, int]], wrong: set[str]) 
             wrong.add("an aborted attempt released a held effect")
         if count > 1:
             wrong.add("a held effect was released twice")
+        task = run.tasks[value[0]]
+        if task.plans and value[:2] in committed and value[2] >= len(task.program):
+            wrong.add("what the last plan did not ask for left")
     for task in run.tasks:
         if not task.committed:
             continue
@@ -136,11 +139,18 @@ def _judge_last(run: Run, wrong: set[str]) -> None:
                 wrong.add("what cannot be undone left before what could still fail")
 
 
+def _is_orphan(run: Run, value: Value) -> bool:
+    """Whether a write was taken back because the plan that its transaction committed on does not ask for it."""
+    return bool(run.tasks[value[0]].plans) and value in run.world.undone
+
+
 def _issued(run: Run, number: int) -> dict[int, str]:
     """Return the operations of a task, and of its second thread, by their places."""
     plan = run.plan
     late = plan.turns.get(number) or plan.siblings.get(number) or ()
-    return {**dict(enumerate(run.tasks[number].operations)), **{SIBLING + n: op for n, op in enumerate(late)}}
+    task = run.tasks[number]
+    plans = {n: op for program in (*task.plans, task.operations) for n, op in enumerate(program)}
+    return {**plans, **{SIBLING + n: op for n, op in enumerate(late)}}
 
 
 def _tied(issued: dict[int, str], first: int) -> set[int]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from settlemark._acting import ORPHANED
 from settlemark._attempt import Attempt
 from settlemark._current import current_call
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Handler
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope
+from settlemark._states import State
+from settlemark.ledger import Ledger
 from settlemark.testing._cells import CELLS, READS, REFUSED, SCOPES, Value, World
 from settlemark.testing._plan import KEEPS, Doing, Plan, ProgramFailedError, Task
 
@@ -29,6 +32,7 @@ class Operations:
     world: World
     protocol: Protocol
     drivers: Sequence[Driver]
+    ledgers: Sequence[Ledger]
     tasks: list[Task]
     order: list[tuple[int, int]]
     attempts: list[Attempt]
@@ -63,7 +67,8 @@ class Operations:
         kind, name = op[0], op[1]
         world, number = self.world, self.number_of(attempt.name)[0]
         own = (number, attempt.number + 10 * task.laps, step)
-        before: list[tuple[Value, tuple[Value, ...]]] = []
+        # Who comes back with the same decision has another function, and what that undoes is the first one's act.
+        before = world.befores.setdefault(own, [])
 
         def tag() -> list[int]:
             tags = [(cell, world.tags[cell]) for cell in CELLS[name]]
@@ -96,6 +101,7 @@ class Operations:
 
         def undo() -> None:
             value, restored = before[0]
+            world.unsaid = world.unsaid or not self._is_said(attempt, value)
             world.restore(name, value, restored)
 
         def probe() -> Any:
@@ -110,6 +116,15 @@ class Operations:
         arguments = {} if reads else {"step": step, "scope": name}
         bound = self.protocol.changes if op in self.plan.revoked else None
         return Effect(declaration, (SCOPES[name],), arguments, read if reads else write, bound=bound)
+
+    def _is_said(self, attempt: Attempt, value: Value) -> bool:
+        """Whether it is on record that an act is taken back, before it is: with its transaction, or by itself."""
+        if attempt.txn is None or attempt.txn.state is not State.OPEN:
+            return True
+        recorded = self.ledgers[0].read(lambda book: book.load(attempt.name))
+        found = [e for e in attempt.effects.values() if e.executed and e.arguments.get("step") == value[2]]
+        notes = {e.row.key: e.note for e in recorded.effects} if recorded is not None else {}
+        return all(notes.get(e.key) == ORPHANED for e in found)
 
     def _who(self, step: int, laps: int, own: Value) -> Value:
         """Return who acts: what was split off acts under a name of its own."""

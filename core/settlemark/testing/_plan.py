@@ -37,6 +37,10 @@ class ProgramFailedError(Exception):
     """The operation `f`, and the first try of `b`: the transaction's own failure."""
 
 
+class CutOffError(Exception):
+    """Somebody cut a plan off, between two of its operations."""
+
+
 class ViolatedError(Exception):
     """The engine did what it must never do."""
 
@@ -87,6 +91,7 @@ class Task:
         after: the one that takes its place in the order before it.
         holder: who has the hold that it works under.
         scope: of a holder, what it holds.
+        plans: what it plays under its name, one after the other, where it is come back to; empty when it is not.
         turn_of: of a second thread, whose turn its calls are in; `calls` are those, once they have their seats.
     """
 
@@ -103,6 +108,9 @@ class Task:
     after: Task | None = None
     holder: Task | None = None
     scope: str = ""
+    plans: tuple[Program, ...] = ()
+    entered: int = 0
+    cut: bool = False
     turn_of: Task | None = None
     calls: list[tuple[Turn, Effect, Seat]] | None = None
     attempt: Attempt | None = None
@@ -139,6 +147,7 @@ def parse(text: str) -> Program:
 __all__ = [
     "KEEPS",
     "POINT",
+    "CutOffError",
     "Doing",
     "Plan",
     "Program",

@@ -11,8 +11,10 @@ from settlemark._acting import Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._effect import Effect
 from settlemark._errors import (
+    Cancelled,
     ContractViolation,
     Entangled,
+    KeyConflict,
     PartialCommit,
     Refused,
     Revoked,
@@ -31,12 +33,13 @@ from settlemark._states import Reason, State
 from settlemark._versions import LAST
 from settlemark.testing._cells import NOT_HERE, SCOPES, SIBLING, touches
 from settlemark.testing._operations import Operations
-from settlemark.testing._plan import KEEPS, POINT, Doing, Program, ProgramFailedError, Task, ViolatedError
+from settlemark.testing._plan import KEEPS, POINT, CutOffError, Doing, Program, ProgramFailedError, Task, ViolatedError
 
 _GATED = "ij"
 _SPLITS = "gG"
 _YES = "kg"
 _BRANCH = "|"
+_AGAIN = "/"
 
 
 class _Options(TypedDict):
@@ -88,6 +91,8 @@ class Tasks(Operations):
             self._add().stack = [self._meddle(self.tasks[number], self._cancel)]
         for number in sorted(plan.aborted):
             self._add().stack = [self._meddle(self.tasks[number], self._abort)]
+        for task in [each for each in self.tasks if each.plans]:
+            self._add().stack = [self._meddle(task, self._cut_off)]
         for worker in range(workers):
             tender = self._add(worker=worker)
             tender.tends, tender.stack = True, [self._tend(worker)]
@@ -100,6 +105,11 @@ class Tasks(Operations):
 
     def _give(self, task: Task, program: Program) -> None:
         """Let a task run a program."""
+        if _AGAIN in program:
+            task.plans = tuple(_divided(program, _AGAIN))
+            task.program = task.operations = task.plans[-1]
+            task.stack = [self._come_back(task)]
+            return
         if program[-1] in (*KEEPS, *_SPLITS):
             task.end, program = program[-1], program[:-1]
         task.program = task.operations = program
@@ -110,8 +120,7 @@ class Tasks(Operations):
         program = task.operations
         parts: list[Program] = []
         if _BRANCH in program:
-            ends = [-1, *(n for n, op in enumerate(program) if op == _BRANCH), len(program)]
-            parts = [program[a + 1 : b] for a, b in pairwise(ends)]
+            parts = _divided(program, _BRANCH)
             task.program = ()
         elif task.number in self.plan.inside:
             parts = [self.plan.inside[task.number]]
@@ -189,6 +198,8 @@ class Tasks(Operations):
         for step, op in enumerate(task.operations):
             task.step = step
             yield POINT
+            if task.cut:
+                raise CutOffError
             if op == "f":
                 raise ProgramFailedError
             yield from self._call(task, attempt, op, step)
@@ -222,6 +233,39 @@ class Tasks(Operations):
                 task.committed = attempt.number
                 self._leave_out(task, attempt)
             return
+
+    def _come_back(self, task: Task) -> Doing:
+        """Play one plan after the other under one name; each but the last is put aside, whole or cut off."""
+        driver, name = self.driver_of(task), f"T{task.number}"
+        options: dict[str, Any] = {**self._options(task, retry=True), "known": True, "whole": True}
+        for number, plan in enumerate(task.plans):
+            task.entered, task.operations, task.cut = number, plan, False
+            is_last = number == len(task.plans) - 1
+            while True:
+                try:
+                    attempt = yield from driver.begin(name, name, **options)
+                except Cancelled:
+                    task.failed = True
+                    return
+                try:
+                    yield from self._try(task, attempt) if is_last else self._play_in_part(task, attempt)
+                except (KeyConflict, Refused):  # another decision in the same place: all of it was undone, or will be
+                    yield from driver.abort(attempt, Reason.FAILED)
+                    yield from driver._abandon(attempt)  # noqa: SLF001
+                    if is_last:
+                        continue
+                break
+
+    def _play_in_part(self, task: Task, attempt: Attempt) -> Doing:
+        """Play a plan, as far as nobody cuts it off, and leave it open."""
+        try:
+            yield from self._work(task, attempt)
+            yield POINT
+        except CutOffError:
+            pass
+        if attempt.live.state is not State.OPEN:
+            raise self.protocol.refusal(attempt.live)
+        yield from self.driver_of(task).suspend(attempt)
 
     @staticmethod
     def _leave_out(task: Task, attempt: Attempt) -> None:
@@ -380,6 +424,10 @@ class Tasks(Operations):
         if not txn.finished:
             raise ViolatedError("an abort returned before its end")
 
+    def _cut_off(self, owner: Task) -> Doing:
+        owner.cut = owner.entered < len(owner.plans) - 1
+        yield from ()
+
     def _change(self, what: str) -> Doing:
         yield POINT
         self.world.change(what)
@@ -408,6 +456,16 @@ class Tasks(Operations):
             self.advanced.append((scope, (epoch, LAST)))
             if protocol.floor(scope) < epoch:
                 raise ViolatedError("an advance left the floor below it")
+
+
+def _divided(program: Program, mark: str) -> list[Program]:
+    """Return what stands between the marks of a program.
+
+    >>> _divided(("ex", "/", "sy", "ex"), "/")
+    [('ex',), ('sy', 'ex')]
+    """
+    ends = [-1, *(n for n, op in enumerate(program) if op == mark), len(program)]
+    return [program[a + 1 : b] for a, b in pairwise(ends)]
 
 
 def _without(program: Program, places: set[int]) -> Program:

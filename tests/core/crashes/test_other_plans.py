@@ -10,16 +10,14 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from tests.core.crashes.conftest import FULL
 from tests.core.crashes.programs import PATIENCE
 from tests.core.crashes.sweep import OTHER_DATABASES
 from tests.core.crashes.tools import tools
+from tests.core.explorer.mutants import TakesBackUnsaid, TakesNothingBack
 from tests.core.workers.audit import audit, named
 
 import settlemark._settlement
 from settlemark import InDoubt, KeyConflict, Refused, State
-from settlemark._acting import ORPHANED
-from settlemark._driver import Driver
 from settlemark.testing import KillPoints
 from settlemark.testing._child import die, in_child
 
@@ -144,7 +142,7 @@ def points(store, plan, *, first=FIRST):
 def test_whoever_dies_while_it_takes_back_what_its_plan_lacks_is_followed_by_one_that_ends_alike(
     in_memory, plan, shard, record_property
 ):
-    numbers = range(1 + shard, points(in_memory, PLANS[plan]) + 1, SHARDS if not FULL else 1)
+    numbers = range(1 + shard, points(in_memory, PLANS[plan]) + 1, SHARDS)
     found, kills = deaths(in_memory, PLANS[plan], PLANS[plan], numbers)
     assert found == {}
     record_property("explored_kills", kills)
@@ -194,24 +192,6 @@ def has_decided(case):
 
 
 # ---- engines that are wrong about it are caught
-
-
-class TakesNothingBack(Driver):
-    """Commits what only the ended process had decided."""
-
-    def take_back_orphans(self, attempt, base=()):
-        attempt.expected.clear()
-        yield from ()
-
-
-class TakesBackUnsaid(Driver):
-    """Undoes before it is on record that it does."""
-
-    def _strike_out(self, attempt, txn, orphans):
-        for effect in orphans:
-            if effect.executed:
-                effect.note = ORPHANED
-        yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed])
 
 
 @pytest.mark.parametrize(("mutant", "plan", "last"), [(TakesNothingBack, "a prefix", "a prefix")])

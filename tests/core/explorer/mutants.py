@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from settlemark._acting import ORPHANED
 from settlemark._driver import Driver
 from settlemark._effect import Outcome
 from settlemark._failing import Failure
@@ -337,6 +338,24 @@ class HoldsWhateverIsBehind(Driver):
         super()._come(turn, seat, effect)
 
 
+class TakesNothingBack(Driver):
+    """Commits what only the ended process had decided."""
+
+    def take_back_orphans(self, attempt, base=()):
+        attempt.expected.clear()
+        yield from ()
+
+
+class TakesBackUnsaid(Driver):
+    """Undoes before it is on record that it does."""
+
+    def _strike_out(self, attempt, txn, orphans):
+        for effect in orphans:
+            if effect.executed:
+                effect.note = ORPHANED
+        yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed])
+
+
 EARLY = {"guards": ALL_ON._replace(reads="early")}
 
 
@@ -391,6 +410,9 @@ MUTANTS = {
     "a choice that settles every branch": Mutant(SettlesEveryBranch, ("sx | sy",)),
     "a mail that leaves before what can be refused": Mutant(ReleasesAsIssued, ("iy tx",)),
     "a turn whose last call can fail behind its mail": Mutant(HoldsWhateverIsBehind, ("iy bx",), {"turns": {0: "ez"}}),
+    "a plan that keeps what only the one before it asked for": Mutant(TakesNothingBack, ("ex ey / ex",)),
+    "an undo before it is on record that it is one": Mutant(TakesBackUnsaid, ("ex ey / ex",)),
+    "a mail that only the plan before asked for": Mutant(TakesNothingBack, ("ex iz / ex",)),
     "a choice that leaves the losers": Mutant(LeavesTheLosers, ("ex | ey",)),
 }
 

@@ -79,6 +79,17 @@ RULES = {
         (("nz", "ex ez"), {"inside": {0: "ex"}}),
         (("nx", "ey nz"), {"inside": {0: "sy", 1: "sx"}}),
     ],
+    "come back to with another plan": [
+        (("ex ey / ",), {}),
+        (("ex iz / ex",), {}),
+        (("ux sy / ey",), {}),
+        (("ex ey sz / ex / ex ey",), {}),
+        (("ex sy / ex", "ey"), {}),
+        (("sx iz / sx", "ex"), {}),
+        (("ex ey / ex",), {"aborted": [0]}),
+        (("ex ey / ex",), {"cancelled": [0]}),
+        (("ex ey / ex",), {"durable": True}),
+    ],
     "a choice": [
         (("ex | ex",), {}),
         (("ex | ey", "rx sy"), {"chosen": 1}),
@@ -89,6 +100,12 @@ RULES = {
     ],
 }
 LONGER = [
+    (("rx ey / ey", "sx"), {}),
+    (("ex ey / ex", "rx sy"), {}),
+    (("ex ey / ex", "ey ex"), {}),
+    (("ex ey / ex", "rx sy / sy"), {}),
+    (("ex sy / ex", "ey"), {"durable": True}),
+    (("ex ey / ex",), {"durable": True, "aborted": [0]}),
     (("lx sy", "rx ey"), {"outside": "x"}),
     (("lx sy", "ry ex"), {"outside": "x"}),
     (("lx sy", "rx ey"), {"outside": "x x"}),
