@@ -32,8 +32,8 @@ def watch(clock):
     return Watch(clock.monotonic, quarantine=300.0)
 
 
-def row(beat=1, *, worker=ELSEWHERE, buried=False):
-    return Row(worker, beat, LEASE, buried)
+def row(beat=1, *, worker=ELSEWHERE, buried=False, watched=0.0):
+    return Row(worker, beat, LEASE, buried, watched)
 
 
 def look(watch, clock, seconds, *rows, every=10.0):
@@ -65,6 +65,37 @@ def test_whose_beat_moves_is_alive_and_its_period_begins_anew(watch, clock):
     look(watch, clock, LEASE - 10, row(2))
     assert not watch.is_to_bury(row(2))
     assert not watch.is_to_bury(row(3))
+
+
+def test_a_quarantine_is_added_up_from_what_each_has_watched_and_no_second_counts_twice(watch, clock):
+    other = Watch(clock.monotonic, quarantine=300.0)
+    noted = row(buried=True, watched=100.0)
+    for each in (watch, other):
+        each.look([noted])
+    for _ in range(10):
+        clock.advance(10)
+        for each in (watch, other):
+            each.look([noted])
+    assert (watch.watched(noted), other.watched(noted)) == (200.0, 200.0)
+    noted = row(buried=True, watched=200.0)  # as one of them has told
+    assert (watch.watched(noted), other.watched(noted)) == (200.0, 200.0)
+    assert not watch.is_laid(noted)
+    look(watch, clock, 90, noted)
+    assert (watch.watched(noted), watch.is_laid(noted)) == (290.0, False)
+    look(watch, clock, 10, noted)
+    assert watch.is_laid(noted)
+
+
+def test_what_nobody_watched_counts_for_no_quarantine(watch, clock):
+    watch.look([row(buried=True)])
+    look(watch, clock, 100, row(buried=True))
+    clock.advance(1000)
+    assert watch.watched(row(buried=True, watched=70.0)) == 70.0
+    watch.look([row(buried=True, watched=70.0)])
+    look(watch, clock, 20, row(buried=True, watched=70.0))
+    assert watch.watched(row(buried=True, watched=70.0)) == 90.0
+    assert watch.watched(row(2, buried=True, watched=70.0)) == 70.0  # it moved
+    assert watch.watched(row(watched=70.0)) == 70.0
 
 
 @pytest.mark.parametrize("away", [LEASE / 2 + 1, LEASE, 100 * LEASE])

@@ -33,8 +33,8 @@ from settlemark.ledger._contract import (
     age_of,
 )
 from settlemark.ledger._gate import gated
+from settlemark.ledger._lease import NOTED_SECONDS, Watch
 from settlemark.ledger._lease import Row as Worker
-from settlemark.ledger._lease import Watch
 from settlemark.ledger._pages import COLUMNS, DEALT, LEFT, left_of, newest
 from settlemark.ledger._payloads import Blob, Field, Payloads
 from settlemark.ledger._sweeping import Sweeping
@@ -325,12 +325,14 @@ class SqlBook:
                     self.haunt(row.worker)
             elif self._watch.is_laid(row):
                 self.strike_off([row.worker])
+            elif (watched := self._watch.watched(row)) >= row.watched + NOTED_SECONDS:
+                self.watched(row.worker, watched)
         return gone
 
     def workers(self) -> list[Worker]:
         """Return the others that work here, or were buried and may still be sending."""
         rows = self._wire.query(_COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
-        self.looked = [Worker(name, beat, lease, bool(buried)) for name, beat, lease, buried in rows]
+        self.looked = [Worker(w, beat, lease, bool(buried), seen or 0.0) for w, beat, lease, buried, seen in rows]
         return self.looked
 
     def ghosts(self) -> frozenset[str]:
@@ -341,6 +343,11 @@ class SqlBook:
         """Have it that a worker has no lease any more, and may still be sending."""
         values = {"namespace": self._namespace, "worker": worker, "quarantine": self._watch.quarantine}
         self._wire.execute(_HAUNT, values)
+
+    def watched(self, worker: str, seconds: float) -> None:
+        """Have it on record for how long one that was buried was seen to do nothing since."""
+        values = {"namespace": self._namespace, "worker": worker, "watched": seconds}
+        self._wire.execute(_WATCHED, values)
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
         """Have it on record who may still be sending these effects."""
@@ -369,13 +376,16 @@ _OLD_FENCES = Statement(
 )
 _STRIKE_FENCE = Statement("DELETE FROM settlemark_fence WHERE namespace = :namespace AND run = :run")
 _COLLEAGUES = Statement(
-    "SELECT id, beat, lease_seconds, buried_at_seconds IS NOT NULL FROM settlemark_worker"
+    "SELECT id, beat, lease_seconds, buried_at_seconds IS NOT NULL, watched_seconds FROM settlemark_worker"
     " WHERE namespace = :namespace AND id <> :worker ORDER BY id"
 )
 _GHOSTS = Statement("SELECT id FROM settlemark_worker WHERE namespace = :namespace AND buried_at_seconds IS NOT NULL")
 _HAUNT = Statement(
     "UPDATE settlemark_worker SET buried_at_seconds = {clock}, quarantine_seconds = :quarantine"
     " WHERE namespace = :namespace AND id = :worker"
+)
+_WATCHED = Statement(
+    "UPDATE settlemark_worker SET watched_seconds = :watched WHERE namespace = :namespace AND id = :worker"
 )
 _MAY_COME = Statement("UPDATE settlemark_effect SET sender = :sender WHERE namespace = :namespace AND key = :key")
 _STRIKE_OFF = Statement("DELETE FROM settlemark_worker WHERE namespace = :namespace AND id = :worker")

@@ -11,7 +11,8 @@ Who is buried may only be silent: its calls may still go out. It stays on the li
 no more: it came back and said what became of its calls, or its process ended (seen on its own host), or, elsewhere,
 a quarantine is over. Until then what a probe calls absent is not believed, and whatever the ghost may be doing or
 undoing keeps its scopes: its transaction does not end, so nobody reads or writes there what is yet to come, or to be
-taken back. What it was only reading, and what it had not been let send, keeps nothing.
+taken back. What it was only reading, and what it had not been let send, keeps nothing. A quarantine is added up from
+what each watched: whoever ends before it is over leaves on record how long it has seen the ghost do nothing.
 
 Sources: leases (Gray and Cheriton 1989); failure detectors by heartbeat counters (Aguilera et al. 1997), which need
 no synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
@@ -34,6 +35,10 @@ QUARANTINE_SECONDS = 300.0
 """For how long a worker of another host that fell silent is thought to be sending: longer than clients wait."""
 
 
+NOTED_SECONDS = 1.0
+"""From how much more on it is on record that somebody was watched: every look would be a write."""
+
+
 class Row(NamedTuple):
     """A worker as the store has it: how often its lease was renewed, and whether others have buried it."""
 
@@ -41,6 +46,8 @@ class Row(NamedTuple):
     beat: int
     lease: float
     buried: bool
+    watched: float = 0.0
+    """Seconds for which others have watched it do nothing since then, one after the other."""
 
 
 class Lease:
@@ -92,10 +99,11 @@ class Lease:
 class _Seen:
     """What is known of one other worker: its beat, and since when it is seen to stand still."""
 
-    __slots__ = ("beat", "buried", "lease", "moved", "since")
+    __slots__ = ("beat", "buried", "lease", "moved", "since", "watched")
 
     def __init__(self, row: Row, since: float, *, moved: bool) -> None:
         self.beat, self.lease, self.buried, self.since, self.moved = row.beat, row.lease, row.buried, since, moved
+        self.watched = row.watched
 
 
 class Watch:
@@ -154,7 +162,18 @@ class Watch:
         """Whether one that was buried surely sends nothing any more: its process has ended, or its time is over."""
         if is_here(row.worker):
             return row.buried and is_gone(row.worker)
-        return row.buried and self._stood_still(row, self.quarantine)
+        return row.buried and self.watched(row) >= self.quarantine
+
+    def watched(self, row: Row) -> float:
+        """Return for how many seconds, at least, one that was buried was seen to do nothing since: here, and before.
+
+        What this process saw is added to what others had told when it began. So each second counts once, and it does
+        not take a process that lives as long as the quarantine.
+        """
+        seen = self._seen.get(row.worker)
+        if seen is None or self._last is None or not row.buried or not self._stood_still(row, 0.0):
+            return row.watched
+        return max(row.watched, seen.watched + self._monotonic() - seen.since)
 
     def may_send(self, worker: str) -> bool:
         """Whether one that has just fallen silent may still be sending: elsewhere not where there is no quarantine."""
@@ -247,4 +266,4 @@ class StoreTime:
         return self._at + max(now - then for now, then in zip(self._own.now(), self._since, strict=True))
 
 
-__all__ = ["QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury", "haunted"]
+__all__ = ["NOTED_SECONDS", "QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury", "haunted"]

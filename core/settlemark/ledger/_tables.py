@@ -71,6 +71,7 @@ workers = Table(
     Column("lease_seconds", Float, nullable=False),  # for how long its beat stands still before they bury it
     Column("buried_at_seconds", Float),  # NULL while it has its lease; then it may still be sending: see `_lease`
     Column("quarantine_seconds", Float),  # for how long from then on, if it is of another host; for people alone
+    Column("watched_seconds", Float),  # for how long, added up, somebody has watched it do nothing since; NULL: not yet
 )
 
 transactions = Table(

@@ -549,6 +549,17 @@ def a_worker_is_haunted_or_struck_off_by_its_name(twins: Twins) -> None:
     )  # fmt: skip
 
 
+def for_how_long_a_ghost_was_watched_is_noted_by_its_name(twins: Twins) -> None:
+    for name in ("one", "two"):
+        twins.ours.worker(name)
+        twins.other.worker(name)
+        twins.ours.book(lambda book, name=name: book.haunt(name))
+    twins.ours.book(lambda book: book.watched("two", 7.0))
+    twins.other.book(lambda book: book.watched("one", 9.0))
+    seen = [[row.watched for row in side.book(lambda book: book.workers())] for side in (twins.ours, twins.other)]
+    assert seen == [[0.0, 7.0], [9.0, 0.0]]
+
+
 def enrolled(side: Side, name: str) -> tuple[int, int, float]:
     """Return a worker's beat, up to where it surely needs nothing again, and its lease."""
     ((applied, beat, lease),) = [(row[3], row[5], row[6]) for row in side.rows("worker") if row[1] == name]

@@ -20,6 +20,7 @@ from settlemark._errors import SettlemarkError
 from settlemark._waiting import lasting, standing
 from settlemark.ledger import _workers, open_ledger
 from settlemark.ledger._book import SqlBook
+from settlemark.ledger._lease import Watch
 from settlemark.ledger._workers import process
 from settlemark.testing import VirtualClock
 
@@ -383,6 +384,34 @@ def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_ther
     assert untrue(office, observer) == []
     assert times(office, "mail") == 1
     assert [each.state for each in observer.transactions()] == ["committed"]
+
+
+@pytest.mark.parametrize("lives", [LEASE, QUARANTINE / 3 * 2])
+def test_a_quarantine_ends_though_nobody_who_watches_lives_as_long(silent, office, clocks, lives):
+    observer, back = silent("inside the act", elsewhere=True)
+    shared = observer.ledger._shared
+
+    def noted():
+        return observer.ledger.read(lambda book: [row.watched for row in book.workers()])
+
+    watched = noted()
+    while watched:
+        before = watched[0]
+        assert not passes(observer, office, "reads")
+        shared.watch = Watch(clocks[1].monotonic, quarantine=QUARANTINE)  # as of a process that has just begun
+        for _ in range(int(lives / (LEASE / 3)) + 1):
+            clocks[1].advance(LEASE / 3)
+            observer.recover(keep_open=0)
+        clocks[1].advance(10 * QUARANTINE)  # in which nobody watches
+        watched = noted()
+        assert all(lives / 2 <= seconds - before <= lives for seconds in watched)
+    assert before + lives >= QUARANTINE
+    ask_all(observer)
+    assert passes(observer, office, "reads")
+    assert [each.state for each in observer.transactions() if each.row.name == "job"] == ["aborted"]
+    back()
+    ask_all(observer)
+    assert (untrue(office, observer), observer.residue(), observer.in_doubt()) == ([], [], [])
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])

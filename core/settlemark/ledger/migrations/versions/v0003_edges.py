@@ -67,6 +67,7 @@ def _watch_beats() -> None:
         sa.Column("lease_seconds", sa.Float, nullable=False),
         sa.Column("buried_at_seconds", sa.Float),
         sa.Column("quarantine_seconds", sa.Float),
+        sa.Column("watched_seconds", sa.Float),
     )
     op.execute(
         f"INSERT INTO settlemark_worker ({workers}, beat, lease_seconds)"  # noqa: S608 - our names
