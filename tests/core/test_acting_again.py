@@ -128,3 +128,48 @@ def test_what_is_cancelled_before_its_intent_is_on_record_does_not_act_again(aga
     assert (world.log, again.settlement.protocol.live, again.settlement.residue()) == ([], {}, [])
     ((state, _),) = recorded(again.settlement, "trip")
     assert state == "aborted"
+
+
+@pytest.mark.every_store
+def test_what_could_not_be_recorded_did_not_act_again_so_nothing_of_it_is_undone(
+    again, tools, world, recorded, in_step, disk_full
+):
+    full = [True]
+
+    def fail():
+        if full:
+            raise disk_full(again.settlement.ledger)
+
+    in_step(again.settlement, is_intent, fail)
+    with pytest.raises(LedgerError, match="full") as refused:
+        again.run(lambda: tools.book("a"))
+    full.clear()
+    run_sync(again.batch.abandon(refused.value))
+    ((state, _),) = recorded(again.settlement, "trip")
+    assert (state, world.log, again.settlement.residue(), again.settlement.protocol.live) == ("aborted", [], [], {})
+
+
+def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_waits_for_no_disk(
+    open_settlement, tools, tmp_path, monkeypatch
+):
+    settlement, waited = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}"), []
+    submit = settlement.ledger.submit
+
+    def submitted(step, *, durable):
+        waited.append(durable)
+        return submit(step, durable=durable)
+
+    for name, writes in (("reads", False), ("writes", True)):
+        batch = run_sync(open_batch(settlement, name, run=name, resumable=True, let_through=(Ask,)))
+        call = batch.seat(settlement.declaration(tools.book if writes else tools.look), {"room": name}, call_id="1")
+
+        def stop():
+            raise Ask
+
+        with pytest.raises(Ask):
+            run_sync(batch.perform(call, stop, {"room": name}))
+        monkeypatch.setattr(settlement.ledger, "submit", submitted)
+        run_sync(settlement.driver.suspend(batch.attempt))
+        monkeypatch.setattr(settlement.ledger, "submit", submit)
+        assert (waited, batch.attempt.suspended) == ([writes], True)
+        waited.clear()

@@ -188,6 +188,17 @@ def test_a_replay_skips_what_was_skipped_and_asks_nobody(asking, tools, world):
     assert world.log == [("book", "b")]
 
 
+@pytest.mark.every_store
+def test_a_call_that_was_skipped_is_not_run_when_it_is_made_again_and_nobody_is_asked(asking, tools, world, recorded):
+    settlement, person = asking("skip")
+    world.fail("book", Boom("no rooms"))
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        call = turn.plan(tools.book, room="a")
+        assert (call.run(), call.run()) == (None, None)
+    assert (len(person.asked), world.log) == (1, [])
+    assert recorded(settlement, "trip") == [("committed", [("book", "failed", None)])]
+
+
 # ---- a release
 
 

@@ -13,6 +13,7 @@ from settlemark._effect import declare
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark._txn import Ticket
+from settlemark.ledger._contract import EffectRow
 
 PATIENCE = 20
 
@@ -284,6 +285,44 @@ def test_a_failure_drops_what_was_already_queued_behind_it(settlement, world, to
         assert (queued.outcome, str(queued)) == ("dropped", "send: dropped")
     assert world.log == []
     assert settlement.protocol.live == {}
+
+
+@pytest.mark.every_store
+def test_what_a_failure_drops_is_in_nobodys_way_any_more(settlement, world, tools, recorded):
+    @effect("reversible", scope="mail:/{to}", undo=lambda to: world.act("discard", to))
+    def draft(to):
+        world.act("draft", to)
+
+    world.fail("book", Boom("full"))
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        book, send = turn.plan(tools.book, room="a"), turn.plan(tools.send, to="ada")
+        send.run()
+        with pytest.raises(Boom):
+            book.run()
+        assert recorded(settlement, "trip") == [("open", [("book", "failed", None), ("send", "dropped", "clean")])]
+        with pytest.raises(Boom), settlement.transaction("other", wait=0) as other:
+            other.call(draft, to="ada")
+            raise Boom
+    assert (world.log, settlement.protocol.live) == ([("draft", "ada"), ("discard", "ada")], {})
+
+
+@pytest.mark.every_store
+def test_what_is_queued_while_a_call_before_it_fails_is_told_so_and_never_leaves(
+    settlement, world, tools, recorded, when_taken
+):
+    world.fail("book", Boom("full"))
+    with settlement.transaction("trip") as tx, tx.turn() as turn:
+        book, send = turn.plan(tools.book, room="a"), turn.plan(tools.send, to="ada")
+
+        def fail():
+            with pytest.raises(Boom):
+                book.run()
+
+        when_taken(settlement, lambda change: isinstance(change, EffectRow) and change.tool == "send", fail)
+        with pytest.raises(Refused, match="send was not run: book, issued before it, failed"):
+            send.run()
+        assert recorded(settlement, "trip") == [("open", [("book", "failed", None), ("send", "dropped", "clean")])]
+    assert (world.log, settlement.residue(), settlement.protocol.live) == ([], [], {})
 
 
 def test_with_on_failure_continue_the_turn_goes_on(settlement, world, tools):
