@@ -33,6 +33,7 @@ from settlemark._states import Reason, State, Tag
 from settlemark._text import CAUSE, prose
 from settlemark._txn import Mode, Txn
 from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
+from settlemark._wording import by_reader
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._recoverable import Role, cannot_run
 
@@ -383,9 +384,10 @@ class Resolving(Recovering):
 
     @staticmethod
     def _to_declare(effect: RecordedEffect) -> str:
-        return (
+        return by_reader(
             f"import or declare {named(effect.row)} in this process, or tell its successor so with aliases= or"
-            " versions=; then settlement.recover()"
+            " versions=; then settlement.recover()",
+            f"name the module that declares {named(effect.row)} with --module, here and for settlemark recover",
         )
 
 
@@ -404,7 +406,10 @@ def _nothing_new(_protocol: Protocol, _book: Book) -> None:
 
 
 def _saying(effect: RecordedEffect) -> str:
-    return f'settlement.resolve({effect.row.key!r}, "confirmed" | "absent" | "give_up", by=…)'
+    return by_reader(
+        f'settlement.resolve({effect.row.key!r}, "confirmed" | "absent" | "give_up", by=…)',
+        "settlemark resolve with what you know",
+    )
 
 
 def _to_undo(book: Book, key: str) -> Found | None:

@@ -30,6 +30,7 @@ _NO_READS = (
     "a ledger keeps no reads, so A1, A2 and A3 were not looked at: Settlement(history=FILE) writes what tells them"
 )
 _NOTHING = "there is no operation in it, so there was nothing to look at"
+_NOTHING_COMMITTED = "no effect in it has committed, so there was nothing to look at"
 _SHOWN = 5
 
 
@@ -191,7 +192,8 @@ def _whole(analysis: Analysis, format_: str) -> _Checked:
 
 def _of_ledger(analysis: Analysis) -> _Checked:
     verdicts = [verdict for verdict in analysis.verdicts if verdict.anomaly in _OF_A_LEDGER]
-    return _Checked(None, verdicts, "ledger", analysis.records, analysis.records, notes=[_NO_READS])
+    notes = [_NO_READS] if analysis.records else [_NOTHING_COMMITTED, _NO_READS]
+    return _Checked(None, verdicts, "ledger", analysis.records, analysis.records, notes=notes)
 
 
 def _of_reads(name: str) -> _Checked:

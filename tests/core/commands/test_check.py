@@ -273,6 +273,19 @@ def test_a_bad_line_of_a_log_of_reads_is_named_and_the_exit_status_is_2(run, tmp
 # ---- what cannot be looked at is said
 
 
+def test_a_ledger_in_which_nothing_has_committed_says_that_there_was_nothing_to_look_at(run, tmp_path):
+    ledger = tmp_path / "trip.db"
+    with Settlement(f"sqlite:///{ledger}") as settlement, pytest.raises(KeyError):
+        with settlement.transaction("trip") as tx:
+            tx.call(effect("irreversible", scope="cell:/x")(lambda: None))
+            raise KeyError
+
+    said = run("check", str(ledger))
+
+    assert said.exit_code == 0
+    assert "note: no effect in it has committed, so there was nothing to look at" in said.stdout
+
+
 def test_a_ledger_is_looked_at_for_the_order_of_effects_alone_and_has_no_level(run, tmp_path):
     ledger = tmp_path / "trip.db"
     with Settlement(f"sqlite:///{ledger}") as settlement, settlement.transaction("trip") as tx:

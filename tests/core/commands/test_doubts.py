@@ -48,7 +48,7 @@ def test_a_doubt_is_named_with_its_key_and_what_to_do_and_exits_with_1(doubtful,
     assert said.exit_code == table.exit_code == 1
     assert "trip-1: charge on account:/Ada, since" in said.stdout
     assert f"  key: {KEY}" in said.stdout
-    assert "  to do: ask its counterparty by the key" in said.stdout
+    assert "  to do: ask its counterparty by the key, then settlemark resolve with what you know" in said.stdout
     assert f"settlemark resolve KEY confirmed|absent|give-up" in said.stdout  # noqa: F541 - as it is printed
     assert "In doubt" in table.stdout
     (doubt,) = run_json("in-doubt", doubtful)
@@ -63,7 +63,7 @@ def test_what_a_process_that_ended_was_doing_is_in_doubt_until_its_tools_are_dec
     (doubt,) = run_json("in-doubt", store)
 
     assert (doubt["transaction"], doubt["tool"], doubt["key"].partition(".")[2]) == ("trip-7", "reserve", "trip-7#1/0")
-    assert "declare reserve" in doubt["remedy"]
+    assert doubt["remedy"] == ("name the module that declares reserve with --module, here and for settlemark recover")
 
 
 def test_an_operator_says_that_it_happened_and_with_what_result(doubtful, run, run_json):
