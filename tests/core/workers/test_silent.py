@@ -12,7 +12,18 @@ from contextlib import closing
 
 import pytest
 
-from settlemark import Retries, Settlement, WaitTimeout, _attempt, _recovering, _waiting, current_call, effect
+from settlemark import (
+    InDoubt,
+    Refused,
+    Retries,
+    Settlement,
+    WaitTimeout,
+    _attempt,
+    _recovering,
+    _waiting,
+    current_call,
+    effect,
+)
 from settlemark._aborting import Aborting
 from settlemark._asking import Asking
 from settlemark._doctor import examine
@@ -139,7 +150,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         opened.append(made)
         return made
 
-    def play(at, *, elsewhere, quarantine=QUARANTINE):
+    def play(at, *, elsewhere, quarantine=QUARANTINE, keep_open=0, mails_first=False):
         point = office.worker = Point(at)
         points.append(point)
         worker = settle(clocks[0], "elsewhere/1/2/3.4" if elsewhere else None)
@@ -147,8 +158,11 @@ def silent(shared_url, office, clocks, monkeypatch):
         told = []
 
         def job(tx):
+            if mails_first:
+                tx.call(mail, to="x")
             tx.call(book, room="a")
-            tx.call(mail, to="x")
+            if not mails_first:
+                tx.call(mail, to="x")
             if "undo" in at:
                 raise Failed
 
@@ -168,7 +182,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         observer = settle(clocks[1], quarantine=quarantine)
         office.tools(Point(None))  # what the observer knows
         lost = worker.ledger.worker
-        watch(observer, clocks[1], LEASE)
+        watch(observer, clocks[1], LEASE, keep_open)
         assert all(txn.owner != lost for txn in observer.protocol.live.values())
 
         def back():
@@ -203,11 +217,11 @@ def _stop_between(worker, point, monkeypatch):
         monkeypatch.setattr(driver, name, first)
 
 
-def watch(observer, clock, seconds):
+def watch(observer, clock, seconds, keep_open=0):
     """Let time pass for an observer that looks often enough, and have it end what it finds."""
     for _ in range(int(seconds / (LEASE / 3)) + 3):
         clock.advance(LEASE / 3)
-        observer.recover(keep_open=0)
+        observer.recover(keep_open=keep_open)
 
 
 def ask_all(settlement):
@@ -340,6 +354,38 @@ def comes_back_late(silent, office, clock, at):
 @pytest.mark.parametrize("at", POINTS)
 def test_what_a_silent_worker_does_when_it_comes_back_is_undone_or_stands_once(silent, office, at, elsewhere):
     assert comes_back(silent, office, at, elsewhere=elsewhere) == []
+
+
+@pytest.mark.parametrize("plan", ["nothing", "the mail"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this host", "elsewhere"])
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("at", [LOOKS[0], *POINTS[:4]])
+def test_what_a_silent_worker_was_at_when_another_plan_took_its_name_is_undone_or_named_when_it_comes_back(
+    silent, office, at, elsewhere, plan
+):
+    """Before it comes back the new plan is in doubt, or has taken back what there is: it never commits on it."""
+    observer, back = silent(at, elsewhere=elsewhere, keep_open=10 * QUARANTINE, mails_first=True)
+    _, mail = office.tools(Point(None))
+
+    def stands():
+        try:
+            with observer.transaction("job", wait=0) as tx:
+                if plan == "the mail":
+                    tx.call(mail, to="x")
+        except (InDoubt, Refused):
+            return False
+        return True
+
+    at_once = stands()
+    assert times(office, "mail") == (at_once and plan == "the mail")
+    assert back() == ["LeaseLost"]
+    ask_all(observer)
+    assert any(stands() for _ in range(1 if at_once else 3))
+    ask_all(observer)
+
+    assert untrue(office, observer) == []
+    assert (observer.residue(), observer.in_doubt()) == ([], [])
+    assert (times(office, "book") - times(office, "cancel"), times(office, "mail")) == (0, plan == "the mail")
 
 
 @pytest.mark.sampled(3)
