@@ -91,6 +91,7 @@ class Gating(Calling):
         approval: Approval
         likeness: Effect | None
         said: Said | None
+        first: Said | None
         approval, likeness, said = yield from self._ask_person(attempt, effect, ask, let_through)
         while True:
             if approval.decision == "reject":
