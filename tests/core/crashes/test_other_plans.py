@@ -164,23 +164,36 @@ def test_one_that_asks_again_for_what_was_being_taken_back_gets_it_anew(in_memor
 def test_wherever_the_first_dies_another_plan_leaves_nothing_that_only_that_one_had_asked_for(
     in_memory, plan, shard, record_property
 ):
-    case = in_memory.fresh()
-    told = KillPoints(url=OTHER_DATABASES).run(lambda: enter(case, FIRST), timeout=2 * PATIENCE).told
-    commits = [number for number, when, what in told if (when, what) == ("after", "COMMIT")]
-    in_memory.drop(case)
-    found, kills = {}, 0
-    # Behind the decision it is committed: what is replayed then is another sweep's.
-    for number in range(1 + shard, commits[-3] if len(commits) > 3 else len(told), SHARDS):
-        case = in_memory.fresh()
-        kills += cut_off(case, FIRST, at=number)
-        if has_decided(case):
-            in_memory.drop(case)
-            continue
-        if said := wrong(case, PLANS[plan]):
-            found[number] = said
-        in_memory.drop(case)
+    found, kills = first_dies(in_memory, PLANS[plan], shard, SHARDS)
     assert found == {}
     record_property("explored_kills", kills)
+
+
+@pytest.mark.sampled(len(PLANS))
+@pytest.mark.parametrize("plan", PLANS)
+def test_on_postgresql_too(namespaces, plan, record_property):
+    found, kills = first_dies(namespaces, PLANS[plan], 3, 18)
+    assert found == {}
+    record_property("explored_kills", kills)
+
+
+def first_dies(store, plan, shard, shards):
+    """Let the first die at a share of its kill points, and return what is wrong when another plan has come, and kills.
+
+    Behind the decision it is committed: what is replayed then is another sweep's.
+    """
+    case = store.fresh()
+    told = KillPoints(url=OTHER_DATABASES).run(lambda: enter(case, FIRST), timeout=2 * PATIENCE).told
+    commits = [number for number, when, what in told if (when, what) == ("after", "COMMIT")]
+    store.drop(case)
+    found, kills = {}, 0
+    for number in range(1 + shard, commits[-3] if len(commits) > 3 else len(told), shards):
+        case = store.fresh()
+        kills += cut_off(case, FIRST, at=number)
+        if not has_decided(case) and (said := wrong(case, plan)):
+            found[number] = said
+        store.drop(case)
+    return found, kills
 
 
 def has_decided(case):
