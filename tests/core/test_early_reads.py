@@ -11,6 +11,8 @@ import pytest
 from settlemark import Cascaded, Settlement, Stale, effect
 from settlemark.history import analyze, read
 
+PATIENCE = 60
+
 
 @pytest.fixture
 def world():
@@ -112,14 +114,15 @@ def test_what_is_held_on_what_it_saw_and_leaves_behind_its_read_makes_it_stale(s
         reader.commit()
 
 
-def test_it_commits_behind_whose_work_it_saw(settlement, world, put, mail):
+def test_it_commits_behind_whose_work_it_saw(settlement, world, put, mail, someone_waits):
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     writer.tx.call(put, "x", 1)
     reader.tx.call(mail, "ada", reader.tx.read("cell:/x", look(world, "x")))
+    waits = someone_waits(settlement)
     leaving = threading.Thread(target=reader.commit)
     leaving.start()
-    while settlement.waiting() != [("reader", "writer", "cell:/x")]:
-        pass
+    assert waits.wait(PATIENCE)
+    assert settlement.waiting() == [("reader", "writer", "cell:/x")]
     assert world["log"] == [("put", "x", 1)]
     writer.commit()
     leaving.join()
@@ -169,14 +172,15 @@ def test_a_cascade_may_be_longer_than_the_interpreter_has_frames(world, put):
     assert world["log"] == [("put", f"c{n}", n) for n in links] + [("undo", f"c{n}", n) for n in reversed(links)]
 
 
-def test_what_cannot_be_undone_waits_for_whose_work_it_is_grounded_on(settlement, world, put, charge):
+def test_what_cannot_be_undone_waits_for_whose_work_it_is_grounded_on(settlement, world, put, charge, someone_waits):
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     writer.tx.call(put, "x", 1)
     reader.tx.read("cell:/x", look(world, "x"))
+    waits = someone_waits(settlement)
     charging = threading.Thread(target=lambda: reader.tx.call(charge, "visa"))
     charging.start()
-    while settlement.waiting() != [("reader", "writer", "cell:/x")]:
-        pass
+    assert waits.wait(PATIENCE)
+    assert settlement.waiting() == [("reader", "writer", "cell:/x")]
     assert world["log"] == [("put", "x", 1)]
     writer.commit()
     charging.join()
@@ -200,24 +204,25 @@ def test_run_does_it_again_on_what_is_there_then(settlement, world, put):
     assert (world["x"], world["y"]) == (None, None)
 
 
-def test_it_takes_no_half_done_act_for_done(settlement, world):
+def test_it_takes_no_half_done_act_for_done(settlement, world, someone_waits):
     acts, on = threading.Event(), threading.Event()
 
     @effect("reversible", scope="cell:/{cell}", undo=lambda: None)
     def slow(cell):
         acts.set()
-        on.wait()
+        on.wait(PATIENCE)
         world[cell] = 1
 
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     acting = threading.Thread(target=lambda: writer.tx.call(slow, "x"))
     acting.start()
-    acts.wait()
+    assert acts.wait(PATIENCE)
     seen = []
+    waits = someone_waits(settlement)
     reading = threading.Thread(target=lambda: seen.append(reader.tx.read("cell:/x", look(world, "x"))))
     reading.start()
-    while settlement.waiting() != [("reader", "writer", "cell:/x")]:
-        pass
+    assert waits.wait(PATIENCE)
+    assert settlement.waiting() == [("reader", "writer", "cell:/x")]
     on.set()
     acting.join()
     reading.join()
@@ -305,14 +310,15 @@ def test_who_writes_anew_what_was_taken_back_waits_for_who_had_seen_it_and_stand
     assert (world["plan"], settlement.residue()) == ("second", [])
 
 
-def test_who_has_done_what_nobody_can_take_back_reads_what_is_settled(settlement, world, put, charge):
+def test_who_has_done_what_nobody_can_take_back_reads_what_is_settled(settlement, world, put, charge, someone_waits):
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     writer.tx.call(put, "x", 1)
     reader.tx.call(charge, "visa")
+    waits = someone_waits(settlement)
     reading = threading.Thread(target=lambda: reader.tx.read("cell:/x", look(world, "x")))
     reading.start()
-    while settlement.waiting() != [("reader", "writer", "cell:/x")]:
-        pass
+    assert waits.wait(PATIENCE)
+    assert settlement.waiting() == [("reader", "writer", "cell:/x")]
     writer.fail()
     reading.join()
     reader.commit()
@@ -336,7 +342,7 @@ def test_what_is_seen_while_the_rest_leaves_is_what_was_decided(settlement, tmp_
     @effect("irreversible", scope="mail:/{to}")
     def slow_mail(to):
         leaving.set()
-        on.wait()
+        on.wait(PATIENCE)
 
     writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
     writer.tx.call(put, "x", 1)

@@ -33,7 +33,7 @@ def sign(what): ...
 
 def waits_until(condition):
     """Wait for what another thread does, without a time of its own."""
-    for _ in range(10 * 20):
+    for _ in range(PATIENCE * 20):
         if condition():
             return True
         gc.collect()
@@ -44,48 +44,53 @@ def waits_until(condition):
 # ---- a program that goes away in this process: its transaction ends all the same
 
 
-async def opened(settlement):
+async def opened(settlement, there):
     async with settlement.transaction("trip") as tx:
         await tx.call(reserve, hotel="Bee")
+        there.set()
         await asyncio.Event().wait()
 
 
-async def asking(settlement):
+async def asking(settlement, _there):
     async with settlement.transaction("trip") as tx:
         await tx.call(reserve, hotel="held")
 
 
-async def reading(settlement):
+async def reading(settlement, _there):
     async with settlement.transaction("trip") as tx:
         await tx.read("room:/held")
 
 
-async def sealed(settlement):
+async def sealed(settlement, _there):
     async with settlement.transaction("trip") as tx:
         await tx.call(reserve, hotel="Bee")
         await tx.call(send, to="held")
 
 
-async def hooked(settlement):
+async def hooked(settlement, there):
     async def ask(footprint):
+        there.set()
         await asyncio.Event().wait()
 
     async with settlement.transaction("trip", before_commit=[ask]) as tx:
         await tx.call(send, to="bee")
 
 
-async def releasing(settlement):
+async def releasing(settlement, there):
     @effect("irreversible", scope="slow:/{to}")
     async def post(to):
+        there.set()
         await asyncio.Event().wait()
 
     async with settlement.transaction("trip") as tx:
         await tx.call(post, to="bee")
 
 
-async def undoing(settlement):
+async def undoing(settlement, there):
     async def slowly(hotel):
-        await asyncio.sleep(0.3)
+        if not there.is_set():
+            there.set()
+            await asyncio.Event().wait()
 
     @effect("reversible", scope="suite:/{hotel}", undo=slowly)
     def suite(hotel): ...
@@ -121,15 +126,18 @@ def test_whatever_a_lost_task_had_begun_comes_to_its_end(settlement, someone_wai
     holder.call(reserve, hotel="held")
     holder.call(send, to="held")
 
+    there = someone_waits(settlement)
+
     def lose():
         loop = asyncio.new_event_loop()
-        task = loop.create_task(where(settlement))
-        loop.run_until_complete(asyncio.sleep(0.1))
+        task = loop.create_task(where(settlement, there))
+        loop.run_until_complete(asyncio.to_thread(there.wait, PATIENCE))
         goes(loop, task)
 
     thread = threading.Thread(target=lose)
     thread.start()
     thread.join(PATIENCE)
+    assert there.is_set()
     del thread
     opening.__exit__(None, None, None)
 
