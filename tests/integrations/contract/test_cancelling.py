@@ -74,11 +74,13 @@ class Desk:
 
 def cancelled(driver, desk, settlement):
     """Cancel the job while the slow tool is at it, then let that go on; with stock the mail has left by then."""
-    here = desk.begun if settlement is not None else desk.mailed
+
+    def here():
+        return desk.begun.wait(PATIENCE) and (settlement is not None or desk.mailed.wait(PATIENCE))
 
     async def cancel():
         task = asyncio.create_task(driver.arun(desk.tools, SCRIPT, settlement=settlement, run="cancelled"))
-        began = asyncio.create_task(asyncio.to_thread(here.wait, PATIENCE))
+        began = asyncio.create_task(asyncio.to_thread(here))
         await asyncio.wait({task, began}, return_when=asyncio.FIRST_COMPLETED)
         assert not task.done(), task
         task.cancel()
