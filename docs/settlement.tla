@@ -215,8 +215,7 @@ AboveFloor(T, t, scope) ==
   IF ~ Covered(T, t, scope) /\ Floor(scope) >= T[t].position THEN Restamped(T, t) ELSE T
 
 Holding(T, t, scope) ==
-  [T EXCEPT ![t].holds    = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, Now(T)),
-            ![t].declared = @ \ {scope}]
+  [T EXCEPT ![t].holds = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, Now(T))]
 
 Rivals(T, t, scope) == {u \in Others(t) :
   Older(T, t, u) /\ Unsettled(T, u) /\ OnAny(DOMAIN T[u].claims, scope)}
@@ -261,16 +260,20 @@ Mode(t) ==
       own  == step.kind \in {"eager", "final"} /\ OnAny(KeptOn(txn, t), step.scope)
   IN IF own \/ step.kind = "last" THEN "held" ELSE step.kind
 
+(* Only now, for who gives up waiting still has what it declared.          *)
 Granted(T, t, mode, scope) ==
   CASE mode = "read" ->
-         [T EXCEPT ![t].call  = "reading",
-                   ![t].reads = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, LastWrite)]
+         [T EXCEPT ![t].call     = "reading",
+                   ![t].declared = @ \ {scope},
+                   ![t].reads    = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, LastWrite)]
     [] mode = "held" ->
-         [T EXCEPT ![t].call = "", ![t].step = @ + 1, ![t].kept = Append(@, T[t].step)]
+         [T EXCEPT ![t].call = "", ![t].step = @ + 1, ![t].declared = @ \ {scope},
+                   ![t].kept = Append(@, T[t].step)]
     [] OTHER ->
-         [T EXCEPT ![t].call   = "acting",
-                   ![t].claims = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, Now(T)),
-                   ![t].ran    = Append(@, [step |-> T[t].step, was |-> [c \in Cells(scope) |-> world[c]]])]
+         [T EXCEPT ![t].call     = "acting",
+                   ![t].declared = @ \ {scope},
+                   ![t].claims   = IF scope \in DOMAIN @ THEN @ ELSE Put(@, scope, Now(T)),
+                   ![t].ran      = Append(@, [step |-> T[t].step, was |-> [c \in Cells(scope) |-> world[c]]])]
 
 -----------------------------------------------------------------------------
 (* THE STEPS OF THE PROTOCOL                                               *)

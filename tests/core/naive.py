@@ -372,8 +372,11 @@ class Naive:
 
     def released(self, serial, number):
         txn = self.txn(serial)
-        txn.released = True
-        txn.calls[number].hold.held -= 1
+        call = txn.calls[number]
+        if call.returned:
+            return
+        call.returned = txn.released = True
+        call.hold.held -= 1
 
     def finish(self, serial):
         txn = self.txn(serial)
