@@ -755,7 +755,7 @@ class Protocol:
             raise self.refusal(txn)
         self._move_state(txn, Event.SEAL)
         txn.hooked, txn.begins_again = hooked, False
-        for hold in [h for h in txn.holds.values() if h.declared]:
+        for hold in [h for h in txn.holds.values() if h.declared and not h.wants]:
             self._drop_hold(hold)
         self._wake(txn)
         self._tell_tied()

@@ -340,7 +340,7 @@ class Naive:
         if txn.state is not State.OPEN:
             raise Refusal("state")
         txn.state, txn.begins_again = State.SEALED, False
-        txn.holds = [hold for hold in txn.holds if not hold.declared]
+        txn.holds = [hold for hold in txn.holds if hold.wants or not hold.declared]
 
     def decide(self, serial, lasting):
         txn = self.txn(serial)
