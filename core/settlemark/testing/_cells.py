@@ -60,7 +60,7 @@ class World:
         self.acted_late = False
         self.left_early = False
         self.left_stale = False
-        self.befores: dict[Value, list[tuple[Value, tuple[Value, ...]]]] = {}
+        self.priors: dict[Value, list[tuple[Value, tuple[Value, ...]]]] = {}
         self.undone: set[Value] = set()
         self.unsaid = False
 

@@ -68,7 +68,7 @@ class Operations:
         world, number = self.world, self.number_of(attempt.name)[0]
         own = (number, attempt.number + 10 * task.laps, step)
         # Who comes back with the same decision has another function, and what that undoes is the first one's act.
-        before = world.befores.setdefault(own, [])
+        before = world.priors.setdefault(own, [])
 
         def tag() -> list[int]:
             tags = [(cell, world.tags[cell]) for cell in CELLS[name]]
