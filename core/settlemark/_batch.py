@@ -148,6 +148,7 @@ class Batch:
 
         `given` are the arguments as the tool will get them, where the framework makes them of the recorded ones.
         """
+        call_id = call_id or None  # some models give their calls none, some an empty one
         if not self.undoes and declaration.kind is not EffectClass.READ:
             declaration = Declaration(declaration.tool, EffectClass.OPAQUE, declaration.scope)
         try:
