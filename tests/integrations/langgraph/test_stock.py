@@ -67,6 +67,25 @@ def test_bad_arguments_and_unknown_tools_are_answered_as_by_the_stock_node(invok
     assert settled == stock
 
 
+def test_calls_whose_ids_are_empty_are_answered_as_by_the_stock_node_and_each_is_done(invoke):
+    notes = []
+
+    def note(text: str) -> str:
+        """Note it."""
+        notes.append(text)
+        return f"noted {text}"
+
+    message = turn(("note", {"text": "a"}), ("note", {"text": "b"}))
+    for call in message.tool_calls:
+        call["id"] = ""
+
+    stock, ours, settled = (ended(invoke, node, message) for node in nodes([note]))
+
+    assert ours == stock
+    assert settled == stock
+    assert sorted(notes) == ["a", "a", "a", "b", "b", "b"]
+
+
 def test_without_a_settlement_the_other_calls_of_a_failed_turn_run_as_with_the_stock_node(invoke):
     def fine(n: int) -> str:
         """Succeed."""
