@@ -198,6 +198,7 @@ def probe_truth(trial: Trial) -> str:
         _expect_nothing(trial, bench, key, "before the act")
         with bench.opened() as (settlement, adapter):
             result = bench.play(settlement, adapter, name=second)
+            key = _key(settlement)  # another ledger's keys are its own
         found = _ask(trial, bench, key)
         if found is None or found is UNKNOWN:
             said = "absent" if found is None else "unknown"
