@@ -59,7 +59,10 @@ class Aborting(Asking, Freshening):
     def suspend(self, attempt: Attempt) -> Program:
         """Leave a transaction open: entering its name again goes on where it stopped."""
         txn = attempt.live
-        yield from self._step(lambda protocol, _book: protocol.park(txn, parked=True), durable=attempt.written)
+        hooked = bool(attempt.hooks)
+        yield from self._step(
+            lambda protocol, _book: protocol.park(txn, parked=True, hooked=hooked), durable=attempt.written
+        )
         with self.local as protocol:
             attempt.suspended = True
             protocol.nudge(txn)

@@ -294,6 +294,10 @@ class Approving(Parking):
             rest = [one.key for one in mine if one.answer is None]
             return False, f"{len(rest)} more of it to be approved: {', '.join(rest)}"
         edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
+        with self.local as protocol:
+            txn = protocol.named.get(name)
+            if no is None and txn is not None and self._lacks_hooks(txn, edited=bool(edits)):
+                return False, "its before_commit= hooks are not known in this process: enter its name with them"
         try:
             yield from self.answer(
                 name, approve=no is None, arguments=None, edits=edits,

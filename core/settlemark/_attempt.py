@@ -72,10 +72,10 @@ class Attempt:
 
     __slots__ = (
         "adrift", "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
-        "entering", "expected", "held_scopes", "hooks", "live_reads", "max_age", "name", "number", "numbering",
-        "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded", "replay",
-        "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays", "suspended",
-        "told_waiting", "txn", "wait", "waited", "waiters", "worker", "written",
+        "entering", "expected", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
+        "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded",
+        "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays",
+        "suspended", "told_waiting", "txn", "wait", "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,7 @@ class Attempt:
         self.payloads = payloads
         self.wait = wait
         self.hooks = hooks
+        self.judged = False  # they have said yes to all that is in it, as it is
         self.on_failure: OnFailure = on_failure
         self.ask = ask
         self.approver = approver
@@ -179,7 +180,7 @@ class Attempt:
         hooks alone stay where none are given: nothing that could refuse its commit is lost by coming back to it.
         """
         self.again += 1
-        self.hooks = entered.hooks or self.hooks
+        self.hooks, self.judged = entered.hooks or self.hooks, False
         self.wait, self.retries = entered.wait, entered.retries
         self.on_failure, self.ask, self.approver = entered.on_failure, entered.ask, entered.approver
         self.numbering = Numbering()
@@ -231,8 +232,8 @@ class Attempt:
     def part(self, name: str) -> Attempt:
         """Return the first attempt of what is split off from this one."""
         return Attempt(
-            None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait, hooks=(),
-            on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
+            None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
         )  # fmt: skip
 
     def place(self, effect: Effect, numbering: Numbering | None = None) -> None:

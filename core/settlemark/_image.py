@@ -50,7 +50,8 @@ def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
         "id": txn.id, "since": txn.since, "moved": txn.moved,
         "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
         "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
-        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "low": low, "late": late,
+        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "judged": txn.judged,
+        "low": low, "late": late,
         "queues": txn.queues, "again": txn.begins_again, "writes": txn.writes,
         "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
         "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
@@ -217,7 +218,7 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.owner, txn.attempt = data["owner"], data["attempt"]
     txn.since, txn.moved = data["since"], data["moved"]
     txn.parent, txn.group, txn.role, txn.members = data["parent"], data["group"], data["role"], {}
-    txn.retry, txn.parked, txn.hooked = data["retry"], data["parked"], data["hooked"]
+    txn.retry, txn.parked, txn.hooked, txn.judged = data["retry"], data["parked"], data["hooked"], data["judged"]
     txn.position = (data["position"][0], data["position"][1])
     txn.state = State(data["state"])
     txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None

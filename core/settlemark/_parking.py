@@ -121,14 +121,22 @@ class Parking(Recovering):
         `remake` returns an effect with other arguments; `edits` has them by the keys of those that get some.
 
         Raises:
-            UsageError: nothing is parked under it, or it is not to be edited. DeclarationError: a tool of it is not
-            declared here. Nothing moved. Refused: what it read has changed, or its scopes stayed taken; it was undone.
+            UsageError: nothing is parked under it, it is not to be edited, or its hooks are not known here.
+            DeclarationError: a tool of it is not declared here. Nothing moved.
+            Refused: what it read has changed, or its scopes stayed taken; it was undone.
         """
 
         def take(protocol: Protocol, book: Book) -> Attempt:
             txn = protocol.named.get(name)
             if txn is None or not is_parked(txn):
                 raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
+            edited = arguments is not None or bool(edits)
+            if approve and self._lacks_hooks(txn, edited=edited):
+                raise UsageError(
+                    f"{name} has before_commit= hooks, and this process does not know them: answer in the process that"
+                    " put it aside, or enter its name with them; nothing moved",
+                    transaction=name,
+                )
             attempt = self._attempts.get(txn)
             recorded = None
             if attempt is None:
@@ -156,6 +164,7 @@ class Parking(Recovering):
                 protocol.own(txn, self.ledger.worker)
                 self._come_to(book, attempt)
             attempt.expected.clear()  # the answer is about what was parked, all of it
+            attempt.judged = txn.judged and not edited
             protocol.park(txn, parked=False)
             return attempt
 
@@ -181,6 +190,11 @@ class Parking(Recovering):
                 effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)
         yield from self.commit(attempt)
         return [effect.result for effect in held]
+
+    def _lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
+        """Whether hooks are to be asked about what was put aside, and this process does not know them."""
+        attempt = self._attempts.get(txn)
+        return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
 
     def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
         """Hold an effect in the place of another, of which it is known that it never leaves."""

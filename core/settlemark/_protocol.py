@@ -1012,21 +1012,32 @@ class Protocol:
         txn.retry = False
 
     @step
-    def park(self, txn: Txn, *, parked: bool) -> None:
+    def park(self, txn: Txn, *, parked: bool, hooked: bool = False) -> None:
         """Note that a transaction is put aside until somebody comes back to it, or that this has happened.
 
-        Put aside it is nobody's: whoever comes back to it owns it first, in whatever process.
+        Put aside it is nobody's: whoever comes back to it owns it first, in whatever process. `hooked` says that it has
+        hooks to ask, so that a process without them lets nothing of it leave.
         """
-        txn.parked = parked
+        txn.parked, txn.hooked, txn.judged = parked, hooked, False
         if parked:
             txn.owner = NOBODY
             self._wake(txn)  # nobody stands in line behind it any more
 
     @step
-    def split(self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON, tools: Iterable[Any] = ()) -> Txn:
+    def split(
+        self,
+        name: str,
+        run: str,
+        reads: list[Scope],
+        guards: Guards = ALL_ON,
+        tools: Iterable[Any] = (),
+        *,
+        hooked: bool = False,
+    ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
 
         `tools` are what it has planned to call: for each its name, and of its binding the number and the signature.
+        `hooked` says that the whole had hooks: they have said yes to what was split off, as it is.
         """
         serial = self._next_serial()
         txn = Txn(serial, name, run, 1, self._fresh(), retry=False, owner=NOBODY, guards=Guards(*guards))
@@ -1035,7 +1046,7 @@ class Protocol:
         self._order.add(txn.position)
         for scope in reads:
             self.versions.read(txn, scope)
-        txn.parked = True
+        txn.parked, txn.hooked, txn.judged = True, hooked, True
         return txn
 
     @step

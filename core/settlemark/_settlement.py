@@ -299,6 +299,7 @@ class Settlement(Operators):
             may_touch: scopes to hold from the start, so that nobody younger comes first.
             before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes. Whoever enters the name of one
                 that was put aside gives them anew; in the process that did, those given before stay where none are.
+                Answered in a process that does not know them, nothing of it leaves: `approve` says so, and waits.
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
             ask: the settlement's by default.
@@ -495,7 +496,8 @@ class Settlement(Operators):
             wait: seconds; the settlement's by default.
 
         Raises:
-            UsageError: nothing is parked under this name, or `arguments` has no one effect to go to; nothing moved.
+            UsageError: nothing is parked under this name, `arguments` has no one effect to go to, or it has
+                `before_commit=` hooks that this process does not know; nothing moved.
             DeclarationError: a tool of it is not declared in this process; nothing moved.
             Stale: what it read has changed since; it was undone. WaitTimeout, PartialCommit, InDoubt: see there.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt, perform, refuse_withheld
 from settlemark._asking import unless_told
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Hook
 from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
@@ -141,7 +141,7 @@ class Settling(Orphaning, Splitting):
         while True:
             if not sealed:
                 yield from self._quiesce(attempt, txn)
-            unseen = bool(attempt.hooks or self._live_reads(attempt))
+            unseen = bool(self._to_ask(attempt) or self._live_reads(attempt))
             lasting = attempt.written and (examined or not unseen)
             found = yield from self._step(decide, durable=lasting, wait=attempt.wait)
             if found == "later":
@@ -189,8 +189,12 @@ class Settling(Orphaning, Splitting):
         elsewhere = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
         return [e for e in attempt.leaving() if e.outcome not in _STAYS and e not in elsewhere]
 
+    @staticmethod
+    def _to_ask(attempt: Attempt) -> tuple[Hook, ...]:
+        return () if attempt.judged else attempt.hooks
+
     def _examine(self, attempt: Attempt, txn: Txn) -> Program:
-        for hook in attempt.hooks:
+        for hook in self._to_ask(attempt):
             name = getattr(hook, "__name__", repr(hook))
             # By position: what a hook calls its argument is its own affair.
             verdict = yield Act(partial(hook, Footprint(attempt)), {}, None)

@@ -152,7 +152,7 @@ def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, sp
     """Begin what is split off, with the guards and the planned tools of the whole."""
     known = {effect.declaration.tool for effect in splinter.moved} & whole.tools.keys()
     tools = [(tool, *whole.tools[tool]) for tool in sorted(known)]
-    return protocol.split(part.name, part.run, reads, whole.guards, tools)
+    return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks))
 
 
 def _gone(effect: Effect, name: str, how: str = "") -> Effect:

@@ -143,6 +143,7 @@ class Txn:
         "holds",
         "hooked",
         "id",
+        "judged",
         "low",
         "members",
         "moved",
@@ -224,6 +225,7 @@ class Txn:
         self.calls: dict[int, Call] = {}
         self.numbered = 0
         self.hooked = False  # it has hooks to ask before it may commit
+        self.judged = False  # they had said yes to it as it is: it was split off behind them
         self.since = 0  # when it began, and when it came to its present state: in the time it was told
         self.moved = 0
         self.parked = False  # its framework has put it aside, and comes back to it

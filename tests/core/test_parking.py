@@ -526,3 +526,123 @@ def test_what_is_put_aside_is_nobodys(stage):
     stage.protocol.own(txn, "you")
     stage.protocol.park(txn, parked=False)
     assert (txn.parked, txn.owner) == (False, "you")
+
+
+# ---- hooks, and an answer from a process that does not know them
+
+
+class Judge:
+    """A hook that keeps what it was asked about."""
+
+    def __init__(self):
+        self.asked = []
+        self.verdict = True
+
+    def __call__(self, footprint):
+        self.asked.append([(each["tool"], each["arguments"]) for each in footprint.effects])
+        return self.verdict
+
+
+@pytest.fixture
+def judge():
+    return Judge()
+
+
+@pytest.fixture
+def elsewhere(shared_url, open_settlement, tools, judge):
+    """What puts a transaction with a hook aside, in a process that ends then; returned is another process."""
+
+    def put_aside(how):
+        with open_settlement(shared_url) as settlement:
+            with settlement.transaction("trip", park=how, before_commit=judge) as tx:
+                tx.call(tools.book, room="a")
+                tx.call(tools.send, to="x")
+                tx.park()
+        return open_settlement(shared_url)
+
+    return put_aside
+
+
+BOOKED, SENT = ("book", {"room": "a"}), ("send", {"to": "x", "text": "hello"})
+
+
+def test_a_yes_in_a_process_without_its_hooks_is_refused_and_nothing_moved(elsewhere, judge, world, recorded):
+    settlement = elsewhere("keep")
+    for yes in ({}, {"arguments": {"to": "y"}}):
+        with pytest.raises(UsageError, match="before_commit= hooks, and this process does not know them: answer in"):
+            settlement.answer("trip", approve=True, **yes)
+    assert (world.log, judge.asked) == ([("book", "a")], [])
+    assert waiting(settlement) == ["trip"]
+    assert recorded(settlement, "trip")[0][0] == "open"
+
+
+def test_a_no_needs_none_of_its_hooks(elsewhere, judge, world):
+    settlement = elsewhere("keep")
+    settlement.answer("trip", approve=False)
+    assert (world.log, judge.asked) == ([("book", "a"), ("cancel", "a")], [])
+    assert settlement.residue() == []
+
+
+def test_a_yes_that_is_on_record_waits_until_its_name_is_entered_with_its_hooks(elsewhere, judge, tools, world):
+    settlement = elsewhere("keep")
+    answered = settlement.approve("trip", by="ada")
+    assert (answered.settled, answered.waits) == (
+        False, "its before_commit= hooks are not known in this process: enter its name with them",
+    )  # fmt: skip
+    settlement.recover()
+    assert (world.log, judge.asked, waiting(settlement)) == ([("book", "a")], [], ["trip"])
+    with settlement.transaction("trip", before_commit=judge) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+        tx.park()
+    assert judge.asked == [[BOOKED, SENT]]
+    assert world.log == [("book", "a"), ("send", "x", "hello")]
+    assert waiting(settlement) == []
+
+
+def test_the_process_that_knows_its_hooks_takes_a_yes_from_elsewhere(two, tools, world, judge):
+    first, second = two
+    with first.transaction("trip", before_commit=judge) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+        tx.park()
+    judge.verdict = "too expensive"
+    second.approve("trip", by="ada")
+    first.recover()
+    assert judge.asked == [[BOOKED, SENT]]
+    assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+def test_what_its_hooks_have_seen_before_it_was_split_off_they_need_not_see_again(elsewhere, judge, world):
+    settlement = elsewhere("split")
+    settlement.answer("trip!1", approve=True)
+    assert judge.asked == [[BOOKED, SENT]]
+    assert world.log == [("book", "a"), ("send", "x", "hello")]
+
+
+def test_other_arguments_for_what_was_split_off_are_refused_where_its_hooks_are_not_known(elsewhere, judge, world):
+    settlement = elsewhere("split")
+    with pytest.raises(UsageError, match="before_commit= hooks"):
+        settlement.answer("trip!1", approve=True, arguments={"to": "y"})
+    answered = settlement.approve("trip!1", by="ada", arguments={"to": "y"})
+    assert (answered.settled, "before_commit= hooks" in answered.waits) == (False, True)
+    assert (world.log, waiting(settlement)) == ([("book", "a")], ["trip!1"])
+    assert judge.asked == [[BOOKED, SENT]]
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("verdict", [True, "too expensive"])
+def test_other_arguments_for_what_was_split_off_are_shown_to_its_hooks(settlement, tools, judge, world, verdict):
+    with settlement.transaction("trip", park="split", before_commit=judge) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(tools.send, to="x")
+        tx.park()
+    judge.verdict = verdict
+    if verdict is True:
+        settlement.answer("trip!1", approve=True, arguments={"to": "y"})
+    else:
+        with pytest.raises(Vetoed, match="too expensive"):
+            settlement.answer("trip!1", approve=True, arguments={"to": "y"})
+    assert judge.asked == [[BOOKED, SENT], [("send", {"to": "y", "text": "hello"})]]
+    assert world.log == [("book", "a"), *([("send", "y", "hello")] if verdict is True else [])]
+    assert waiting(settlement) == []
