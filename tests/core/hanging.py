@@ -9,7 +9,9 @@ import sqlite3
 import threading
 from contextlib import closing, contextmanager, suppress
 
+import pytest
 from sqlalchemy import make_url
+from tests.servers import PostgresServer
 
 
 class LockedFile:
@@ -48,6 +50,14 @@ class StoppedServer:
 
     def close(self):
         self._server.drop_database(self.url)
+
+
+def stopped_server(request):
+    """Return the run's own server as one that may be stopped."""
+    server = request.getfixturevalue("postgres")
+    if not isinstance(server, PostgresServer):
+        pytest.skip("this test stops its server's processes, which a server that somebody named is not for")
+    return StoppedServer(server)
 
 
 class SilentNetwork:

@@ -295,6 +295,14 @@ def test_a_hold_that_only_overlaps_a_wildcard_does_not_cover_it(stage):
     assert older.position > younger.position
 
 
+def restamp(stage, txn):
+    """Have a transaction read what one younger than all others has written."""
+    writer = stage.begin("writer")
+    stage.write(writer, "lamp:/1")
+    stage.commit(writer)
+    stage.read(txn, "lamp:/1")
+
+
 def test_a_restamp_takes_along_in_order_the_younger_holders_of_what_it_claims(stage):
     claimant = stage.begin("claimant")
     near, far, away = stage.begin("near"), stage.begin("far"), stage.begin("away")
@@ -302,10 +310,7 @@ def test_a_restamp_takes_along_in_order_the_younger_holders_of_what_it_claims(st
     stage.ask(near, "room:/Ada", Mode.EAGER)
     stage.hold(far, "room:/Ada/1")
     stage.hold(away, "room:/Bee")
-    writer = stage.begin("writer")
-    stage.write(writer, "lamp:/1")
-    stage.commit(writer)
-    stage.read(claimant, "lamp:/1")
+    restamp(stage, claimant)
     assert claimant.position < near.position < far.position
     assert claimant.position[0] == 6
     assert away.position == (4, "")
@@ -316,10 +321,7 @@ def test_a_restamp_moves_a_sealed_follower(stage):
     stage.write(claimant, "room:/Ada")
     stage.hold(follower, "room:/Ada")
     stage.protocol.seal(follower)
-    writer = stage.begin("writer")
-    stage.write(writer, "lamp:/1")
-    stage.commit(writer)
-    stage.read(claimant, "lamp:/1")
+    restamp(stage, claimant)
     assert claimant.position < follower.position
     assert stage.protocol.decide(follower).holder is claimant
 
@@ -330,10 +332,7 @@ def test_a_restamp_takes_along_what_is_being_undone_and_comes_back_so_that_its_r
     stage.hold(aborting, "room:/Ada")
     undone = stage.write(aborting, "lamp:/2")
     stage.protocol.abort(aborting, Reason.STALE)
-    writer = stage.begin("writer")
-    stage.write(writer, "lamp:/1")
-    stage.commit(writer)
-    stage.read(claimant, "lamp:/1")
+    restamp(stage, claimant)
     stage.undo(aborting, undone)
     again = aborting.successor
     assert claimant.position < again.position
@@ -347,10 +346,7 @@ def test_what_is_being_undone_for_good_stays_where_it_is(stage):
     stage.hold(aborting, "room:/Ada")
     undone = stage.write(aborting, "lamp:/2")
     stage.protocol.abort(aborting, Reason.FAILED)
-    writer = stage.begin("writer")
-    stage.write(writer, "lamp:/1")
-    stage.commit(writer)
-    stage.read(claimant, "lamp:/1")
+    restamp(stage, claimant)
     assert aborting.position == (2, "")
     stage.undo(aborting, undone)
 

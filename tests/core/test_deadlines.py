@@ -10,8 +10,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from tests.core.hanging import LockedFile, SilentNetwork, StoppedServer
-from tests.servers import PostgresServer
+from tests.core.hanging import LockedFile, SilentNetwork, stopped_server
 
 from settlemark import LedgerError, SettlemarkError, Settlement, State, UsageError, effect
 from settlemark._transaction import AsyncTransaction, Transaction
@@ -31,10 +30,7 @@ def store(request, tmp_path, monkeypatch):
         yield LockedFile(tmp_path)
         return
     if request.param == "stopped":
-        server = request.getfixturevalue("postgres")
-        if not isinstance(server, PostgresServer):
-            pytest.skip("this test stops its server's processes, which a server that somebody named is not for")
-        found = StoppedServer(server)
+        found = stopped_server(request)
     else:
         found = SilentNetwork(request.getfixturevalue("postgres_url"))
     yield found

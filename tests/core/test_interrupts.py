@@ -88,7 +88,9 @@ def wrong_with(settlement, world, name):
 
 def until_struck():
     """Wait until what was put off at the very end has struck: it is sent again soon."""
+    deadline = time.monotonic() + GENEROUS
     while _shield._put_off:
+        assert time.monotonic() < deadline, f"put off and never struck: {_shield._put_off}"
         time.sleep(0.01)
 
 

@@ -571,17 +571,28 @@ def test_what_turns_out_late_to_have_happened_is_undone_or_named_when_no_plan_as
     assert (settlement.in_doubt(), settlement.protocol.live) == ([], {})
 
 
+@pytest.fixture
+def told_while_put_aside(again, settlement_at_rest):
+    """Put a plan aside that was made again without what was in doubt, of which an operator then says it happened."""
+
+    def put_aside():
+        deaf = Deaf()
+        settlement = again(deaf.plan)
+        settlement_at_rest(settlement)
+        with settlement.transaction("job") as tx:
+            deaf.book_all(tx, "a")
+            tx.park("keep")
+        (key,) = [e.row.key for one in settlement.transactions() for e in one.effects if e.outcome.value == "unknown"]
+        told_by_an_operator(settlement, deaf, key)
+        return deaf, settlement
+
+    return put_aside
+
+
 @pytest.mark.own_time
 @pytest.mark.every_store
-def test_what_turns_out_before_the_commit_to_have_happened_is_undone_behind_it(again, settlement_at_rest):
-    deaf = Deaf()
-    settlement = again(deaf.plan)
-    settlement_at_rest(settlement)
-    with settlement.transaction("job") as tx:
-        deaf.book_all(tx, "a")
-        tx.park("keep")
-    (key,) = [e.row.key for one in settlement.transactions() for e in one.effects if e.outcome.value == "unknown"]
-    told_by_an_operator(settlement, deaf, key)
+def test_what_turns_out_before_the_commit_to_have_happened_is_undone_behind_it(told_while_put_aside):
+    deaf, settlement = told_while_put_aside()
     assert deaf.log == ["book a", "book b"]
     with settlement.transaction("job") as tx:
         deaf.book_all(tx, "a")
@@ -591,15 +602,8 @@ def test_what_turns_out_before_the_commit_to_have_happened_is_undone_behind_it(a
 
 @pytest.mark.own_time
 @pytest.mark.every_store
-def test_what_turned_out_to_have_happened_and_is_asked_for_then_is_begun_anew(again, settlement_at_rest):
-    deaf = Deaf()
-    settlement = again(deaf.plan)
-    settlement_at_rest(settlement)
-    with settlement.transaction("job") as tx:
-        deaf.book_all(tx, "a")
-        tx.park("keep")
-    (key,) = [e.row.key for one in settlement.transactions() for e in one.effects if e.outcome.value == "unknown"]
-    told_by_an_operator(settlement, deaf, key)
+def test_what_turned_out_to_have_happened_and_is_asked_for_then_is_begun_anew(told_while_put_aside):
+    deaf, settlement = told_while_put_aside()
     deaf.hears = True
     entered_until_it_stands(settlement, deaf.plan)
     settlement.recover()

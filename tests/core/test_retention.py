@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -28,6 +29,8 @@ from settlemark import (
 from settlemark import _cli as cli
 from settlemark._codec import decode
 from settlemark._retention import age_of, duration, prune, total
+
+PATIENCE = 60
 
 DAY = 86_400.0
 PRUNED = {"$pruned": "older than this ledger's record is kept"}
@@ -322,9 +325,10 @@ def test_writers_work_while_it_is_pruned(file, opening, clock, tools):
 
     writer = threading.Thread(target=write)
     writer.start()
+    deadline = time.monotonic() + PATIENCE
     while settlement.prune(15) != Pruned() or not written.is_set():
-        pass
-    writer.join()
+        assert time.monotonic() < deadline, f"written: {written.is_set()}, there: {names(settlement)}"
+    writer.join(PATIENCE)
     assert sorted(names(settlement)) == sorted(f"new/{number}" for number in range(20))
 
 

@@ -97,17 +97,22 @@ def test_killed_at_any_statement_of_its_ledger_it_comes_to_one_of_two_ends():
             name[0] += "'"
 
 
+def killed_as_it_appends(text, folder, url, when):
+    """Have a process append a text, and be killed before it is written or behind that."""
+
+    def play(_tell):
+        with Settlement(url) as settlement:
+            memory = Store(Mortal(opened(folder), 2, when), settlement)
+            with settlement.transaction("t") as tx:
+                tx.call(memory.append, namespace="team", name="plan", text=text)
+
+    assert in_child(play).killed
+
+
 def test_a_process_that_comes_back_to_a_call_finds_it_done_and_does_not_do_it_twice():
     with SUBJECT.world() as folder:
         url = f"sqlite:///{folder}/ledger.db"
-
-        def play(_tell):
-            with Settlement(url) as settlement:
-                memory = Store(Mortal(opened(folder), 2, "after"), settlement)
-                with settlement.transaction("t") as tx:
-                    tx.call(memory.append, namespace="team", name="plan", text="once")
-
-        assert in_child(play).killed
+        killed_as_it_appends("once", folder, url, "after")
         with Settlement(url, keep_open=600) as settlement:
             store = opened(folder)
             memory = Store(store, settlement)
@@ -120,14 +125,7 @@ def test_a_process_that_comes_back_to_a_call_finds_it_done_and_does_not_do_it_tw
 def test_one_that_died_before_it_wrote_has_not_happened_although_another_has_written_there_since():
     with SUBJECT.world() as folder:
         url = f"sqlite:///{folder}/ledger.db"
-
-        def play(_tell):
-            with Settlement(url) as settlement:
-                memory = Store(Mortal(opened(folder), 2, "before"), settlement)
-                with settlement.transaction("t") as tx:
-                    tx.call(memory.append, namespace="team", name="plan", text="never")
-
-        assert in_child(play).killed
+        killed_as_it_appends("never", folder, url, "before")
         with Settlement("memory:") as others, others.transaction("others") as tx:
             store = opened(folder)
             tx.call(Store(store, others).append, namespace="team", name="plan", text="theirs")

@@ -46,10 +46,20 @@ def states(settlement):
     return [recorded.state for recorded in settlement.transactions()]
 
 
-async def test_a_look_at_what_its_job_left_open_has_that_undone_first(office, died, settle):
+async def in_a_turn(office, work, look):
+    return await office.play(work.turn([look]))
+
+
+async def alone(office, work, look):
+    return [await office.answer(work.single(look), 0)]
+
+
+@pytest.mark.parametrize("asked", [in_a_turn, alone])
+async def test_a_look_at_what_its_job_left_open_has_that_undone_first(office, died, settle, asked):
     settlement = await died(settle)
     work = AgentRun(settlement, "trip", settle=settle).work("clerk")
-    assert await office.play(work.turn(office.calls(settlement, LOOK))) == ["look 1"]
+    [look] = office.calls(settlement, LOOK)
+    assert await asked(office, work, look) == ["look 1"]
     assert office.log == [UNDONE, LOOKED]
     assert (states(settlement), settlement.residue(), settlement.protocol.live) == ([State.ABORTED], [], {})
 
@@ -75,14 +85,6 @@ async def test_a_look_beside_calls_that_are_answered_from_the_record_does_not_wa
     await run_async(job.end())
     assert office.log == [UNDONE, LOOKED, DONE, ("mail", "ada")]
     assert (settlement.residue(), settlement.protocol.live) == ([], {})
-
-
-async def test_a_single_look_does_not_wait_for_it(office, died, settle):
-    settlement = await died(settle)
-    work = AgentRun(settlement, "trip", settle=settle).work("clerk")
-    [look] = office.calls(settlement, LOOK)
-    assert await office.answer(work.single(look), 0) == "look 1"
-    assert office.log == [UNDONE, LOOKED]
 
 
 async def test_a_look_elsewhere_leaves_a_turn_to_be_gone_on_with(office, died, settle):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.core.hanging import LockedFile, StoppedServer
-from tests.servers import PostgresServer
+from tests.core.hanging import LockedFile, stopped_server
 
 from settlemark import Settlement, effect
 from settlemark import _cli as cli
@@ -53,13 +52,7 @@ def hanging(request, tmp_path, monkeypatch):
     monkeypatch.setattr(_limits, "CLOSE_SECONDS", 0.5)
     monkeypatch.setattr(_options, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(_migrating, "PATIENCE_SECONDS", 0.3)
-    if request.param == "stopped":
-        server = request.getfixturevalue("postgres")
-        if not isinstance(server, PostgresServer):
-            pytest.skip("this test stops its server's processes, which a server that somebody named is not for")
-        store = StoppedServer(server)
-    else:
-        store = LockedFile(tmp_path)
+    store = stopped_server(request) if request.param == "stopped" else LockedFile(tmp_path)
 
     @effect("irreversible", scope="mail:/{to}")
     def mail(to):
