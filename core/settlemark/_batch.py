@@ -22,12 +22,13 @@ from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._failing import Skipped
 from settlemark._gates import APPROVED, EDITED, Approver, is_answered_no, is_asked
+from settlemark._guards import Order
 from settlemark._index import Position
 from settlemark._nesting import Part
 from settlemark._parking import Park
 from settlemark._requests import Wait
 from settlemark._scope import Scope
-from settlemark._sequencer import Order, Seat, Turn
+from settlemark._sequencer import Seat, Turn
 from settlemark._settlement import Settlement
 from settlemark._splitting import is_elsewhere, rest_of
 from settlemark._states import Reason, State, Tag

@@ -6,16 +6,15 @@ Source: the anomaly paper, sections 4 and 5: the four are independent, so a leve
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from settlemark._errors import UsageError
 from settlemark._level import Level, point_named
 
-if TYPE_CHECKING:
-    from settlemark._sequencer import Order
-
 Reads = Literal["settled", "early"]
 Tools = Literal["checked", "pinned"]
+Order = Literal["turn", "scopes", "issued", "none"]
+"""What the calls of a turn are kept in; see `Turn`."""
 
 
 class Guards(NamedTuple):
@@ -80,10 +79,24 @@ def guards_for(prevent: Level | Iterable[str], *, reads: Reads = "settled", tool
     return Guards(reads=reads, tools=tools).against(point)
 
 
+def checked_order(order: object) -> Order:
+    """Return it, if there is such an order.
+
+    Raises:
+        UsageError: there is not.
+    """
+    if order not in get_args(Order):
+        raise UsageError(
+            f'order={order!r}: choose "turn" (all that run at once, what is held last), "scopes" (those on overlapping'
+            ' scopes) or "issued" (all, also behind what is held and cannot be undone); "none" keeps none'
+        )
+    return cast("Order", order)
+
+
 def _checked(name: str, chosen: object, known: tuple[Any, ...]) -> None:
     if chosen not in known:
         told = " or ".join(f'"{cast("str", each)}"' for each in known)
         raise UsageError(f"{name}={chosen!r}: choose {told}")
 
 
-__all__ = ["ALL_ON", "Guards", "Reads", "Tools", "guards_for"]
+__all__ = ["ALL_ON", "Guards", "Order", "Reads", "Tools", "checked_order", "guards_for"]

@@ -11,14 +11,13 @@ that one, and a departure wakes one waiter instead of all (10,000 waiters drain 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sortedcontainers import SortedList
 
 if TYPE_CHECKING:
     from settlemark._scope import Scope
-    from settlemark._txn import Hold
 
 Position = tuple[int, str]
 """An epoch, with an ordinal that orders the siblings of one superstep."""
@@ -303,30 +302,17 @@ class ScopeIndex:
         least = [found.items[0] for found in candidates if found is not None and found.items]
         return min(least, default=None)
 
-    def holds(self, match: Match, layer: int) -> Sequence[Hold]:
-        """Return the overlapping holds of one of the sets, the oldest holder's first, whatever came before."""
-        found: list[Hold] | None = None
+    def members(self, match: Match, layer: int) -> list[Any]:
+        """Return what overlaps in one of the sets, in no order, whatever came before."""
+        found: list[Any] = []
         for node in match.ways:
             own = node.own_sets[layer]
             if own:
-                found = [*found, *own] if found else list(own)
+                found += own
         for node in match.ends:
             below = node.all_sets[layer]
             if below:
-                found = [*found, *below] if found else list(below)
-        if found is None:
-            return ()
-        if len(found) > 1:
-            found.sort(key=lambda hold: (hold.txn.position, hold.since))
-        return found
-
-    def members(self, match: Match, layer: int) -> list[Any]:
-        """Return what overlaps in one of the sets, in no order."""
-        found: list[Any] = []
-        for node in match.ways:
-            found += node.own_sets[layer] or ()
-        for node in match.ends:
-            found += node.all_sets[layer] or ()
+                found += below
         return found
 
     # ---- floors and versions: high-water marks

@@ -58,7 +58,7 @@ from settlemark._refusals import refusal
 from settlemark._scope import Scope, escape
 from settlemark._states import RETRIED, TRANSITIONS, Event, Reason, State
 from settlemark._text import CAUSE, prose
-from settlemark._txn import AT_ONCE, Binding, Blocked, Call, Hold, Mode, Role, Ticket, Txn
+from settlemark._txn import AT_ONCE, Binding, Blocked, Call, Hold, Mode, Role, Ticket, Txn, oldest_first
 from settlemark._versions import FLOORS, LAST, Versions
 
 NOBODY = ""
@@ -425,7 +425,7 @@ class Protocol:
         return hold.match
 
     def _meet_claims(self, txn: Txn, match: Match) -> None:
-        for other in self.index.holds(match, BUSY):
+        for other in oldest_first(self.index.members(match, BUSY)):
             rival = other.txn
             if rival is txn or rival.state not in _UNSETTLED or rival.position < txn.position or not other.claims:
                 continue
@@ -455,11 +455,11 @@ class Protocol:
             if ahead is not None:
                 return ahead
         early = mode is Mode.READ and self._reads_early(txn)
-        for hold in self.index.holds(match, BUSY):
+        for hold in oldest_first(self.index.members(match, BUSY)):
             if hold.txn is not txn and not (early and _early.is_open_to(hold)):
                 return Blocked(hold.txn, scope)
         if mode is not Mode.READ:
-            for hold in self.index.holds(match, READING):
+            for hold in oldest_first(self.index.members(match, READING)):
                 if hold.txn is not txn:
                     return Blocked(hold.txn, scope)
         return None
@@ -580,7 +580,7 @@ class Protocol:
             if self.chronicle is not None:
                 self.chronicle.read(txn, hold.scope)
             if txn.guards.reads != "settled":
-                seen = _early.depend(txn, hold.scope, self.index.holds(match, BUSY), first=first)
+                seen = _early.depend(txn, hold.scope, oldest_first(self.index.members(match, BUSY)), first=first)
                 if self.chronicle is not None:
                     self.chronicle.saw(txn, seen, first=first)
             return
@@ -787,7 +787,7 @@ class Protocol:
             older = self._older_at_commit(txn, hold, match)
             if older is not None:
                 return Blocked(older, hold.scope)
-            for other in self.index.holds(match, BUSY) if hold.held else ():
+            for other in oldest_first(self.index.members(match, BUSY)) if hold.held else ():
                 if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
                     return Blocked(other.txn, hold.scope)  # an undo must not meet what leaves here
         return None

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from bisect import insort
 from enum import Enum, auto
-from typing import Literal, cast, get_args
 
 from settlemark._effect import Declaration, Effect, EffectClass
-from settlemark._errors import UsageError
+from settlemark._guards import Order, checked_order
 from settlemark._index import ACTIVE, HOLDS, Node, Positions, ScopeIndex
 from settlemark._scope import Scope
 from settlemark._txn import Ticket
 
-Order = Literal["turn", "scopes", "issued", "none"]
 _IN_ORDER = ("turn", "issued")
 
 _READS, _EFFECTS = HOLDS, ACTIVE
@@ -71,20 +69,6 @@ class Seat:
     def reads(self) -> bool:
         """Whether the call changes nothing."""
         return self.declaration.kind is EffectClass.READ
-
-
-def checked_order(order: object) -> Order:
-    """Return it, if there is such an order.
-
-    Raises:
-        UsageError: there is not.
-    """
-    if order not in get_args(Order):
-        raise UsageError(
-            f'order={order!r}: choose "turn" (all that run at once, what is held last), "scopes" (those on overlapping'
-            ' scopes) or "issued" (all, also behind what is held and cannot be undone); "none" keeps none'
-        )
-    return cast("Order", order)
 
 
 class Turn:

@@ -37,7 +37,7 @@ from settlemark._errors import DeclarationError, UsageError
 from settlemark._events import LostLease, Observer, Told
 from settlemark._failing import Ask
 from settlemark._gates import Approver
-from settlemark._guards import Reads, Tools, guards_for
+from settlemark._guards import Order, Reads, Tools, guards_for
 from settlemark._holding import Hold
 from settlemark._index import Position
 from settlemark._level import Level
@@ -51,7 +51,7 @@ from settlemark._registry import Registry
 from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
 from settlemark._runners import run_async, run_sync
 from settlemark._scope import Scope, escape
-from settlemark._sequencer import Order, Turn
+from settlemark._sequencer import Turn
 from settlemark._speculation import Speculation
 from settlemark._states import State, Tag
 from settlemark._tending import Asker, Tender, Watch
@@ -60,11 +60,11 @@ from settlemark._transaction import AsyncTransaction, Opening, Transaction, chec
 from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._contract import Page
 from settlemark.ledger._encryption import Encryption, KeySource, encryption_of
-from settlemark.ledger._failures import shown
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._recoverable import objections
 from settlemark.ledger._redaction import Redaction, Rule
+from settlemark.ledger._urls import shown
 
 if TYPE_CHECKING:
     from settlemark.history._engine import Historian

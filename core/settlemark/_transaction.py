@@ -19,11 +19,12 @@ from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Frozen, Outcome, declare
 from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
+from settlemark._guards import Order
 from settlemark._nesting import Part
 from settlemark._parking import Park
 from settlemark._runners import run_apart, run_async, run_sync
 from settlemark._scope import Scope
-from settlemark._sequencer import Order, Seat, Turn
+from settlemark._sequencer import Seat, Turn
 from settlemark._shield import closed, lower_shield, raise_shield, strike
 from settlemark._states import Reason, State, Tag
 from settlemark._wording import in_words

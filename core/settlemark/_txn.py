@@ -96,6 +96,17 @@ class Hold:
         self.match = Match(path[:-1], path[-1:])  # what it overlaps while nobody holds a wildcard
 
 
+def oldest_first(holds: list[Hold]) -> list[Hold]:
+    """Return holds by the age of their transactions, those of one transaction as it took them."""
+    if len(holds) > 1:
+        holds.sort(key=_age)
+    return holds
+
+
+def _age(hold: Hold) -> tuple[Position, int]:
+    return hold.txn.position, hold.since
+
+
 class Call:
     """One request to touch a scope: admitted, or waiting for somebody."""
 

@@ -15,8 +15,8 @@ from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 
 from settlemark import Gate, Settlement
 from settlemark._gates import Approver
+from settlemark._guards import Order
 from settlemark._parking import Park
-from settlemark._sequencer import Order
 from settlemark.agents import AgentRun, Declared, refuse_bad_options
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished

@@ -22,9 +22,9 @@ from pydantic import BaseModel, PrivateAttr
 
 from settlemark import Settlement, UsageError
 from settlemark._acting import Program
+from settlemark._guards import Order
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
-from settlemark._sequencer import Order
 from settlemark.agents import MISSING, AgentRun, Declared
 from settlemark_crewai._hooks import Part, attend, part
 from settlemark_crewai._job import Job, Settle

@@ -88,7 +88,7 @@ def demo(
     from settlemark import LedgerError, Settlement
     from settlemark._terminal import console as new_console
     from settlemark._terminal import unmarked
-    from settlemark.ledger._failures import shown
+    from settlemark.ledger._urls import shown
     from settlemark_demo._live import ModelFailed
     from settlemark_demo._scenarios import scenarios, settled_side, stock_side
     from settlemark_demo._trials import draw

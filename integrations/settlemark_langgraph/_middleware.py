@@ -17,9 +17,9 @@ from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
 from settlemark._acting import Program
+from settlemark._guards import Order, checked_order
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, uninterrupted
-from settlemark._sequencer import Order, checked_order
 from settlemark._threads import in_thread
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of

@@ -25,10 +25,11 @@ from langgraph.errors import GraphInterrupt
 from settlemark import EffectClass, Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._batch import Batch, open_batch
+from settlemark._guards import Order
 from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._runners import run_async, run_sync, running_loop
-from settlemark._sequencer import Order, Turn
+from settlemark._sequencer import Turn
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._boundaries import Settle, boundaries_of
 from settlemark_langgraph._candidates import candidates_of

@@ -10,8 +10,8 @@ from pydantic_ai import AbstractToolset, RunContext, WrapperToolset
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Settlement, _codec
+from settlemark._guards import Order
 from settlemark._parking import Park
-from settlemark._sequencer import Order
 from settlemark.agents import Declared
 from settlemark_pydantic_ai._functions import is_journaled, schema_of
 from settlemark_pydantic_ai._jobs import Jobs, Run

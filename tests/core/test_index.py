@@ -12,6 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from settlemark._index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
 from settlemark._scope import Scope
+from settlemark._txn import oldest_first
 
 scopes = st.builds(
     lambda kind, path: Scope.parse(f"{kind}:/{'/'.join(path)}"),
@@ -106,7 +107,7 @@ class IndexAgainstAList(RuleBasedStateMachine):
         assert self.index.version(match) == max([n for s, n in self.writes if s.overlaps(scope)], default=0)
         for layer in (BUSY, READING):
             expected = [t for s, kind, t in self.sets if kind == layer and s.overlaps(scope)]
-            found = list(self.index.holds(match, layer))
+            found = oldest_first(self.index.members(match, layer))
             assert found == sorted(expected, key=lambda token: (token.txn.position, token.since))
 
 

@@ -21,9 +21,9 @@ from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Mode
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, _shared, open_ledger
-from settlemark.ledger._failures import shown
 from settlemark.ledger._migrating import migrate
 from settlemark.ledger._sql import SqlLedger
+from settlemark.ledger._urls import shown
 from settlemark.ledger._wire import watchers
 
 PATIENCE, SHORT_PATIENCE = 20, 5

@@ -15,7 +15,7 @@ from settlemark._commands._show import every
 from settlemark._errors import ScopeError, UsageError
 from settlemark._plain import plain
 from settlemark._terminal import fail, say, say_json, say_table, say_text
-from settlemark.ledger._failures import shown
+from settlemark.ledger._urls import shown
 
 if TYPE_CHECKING:
     from settlemark._effect import Declaration

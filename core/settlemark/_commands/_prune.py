@@ -17,7 +17,7 @@ from settlemark._terminal import console, fail, say, say_json, unmarked
 from settlemark.ledger import open_ledger
 from settlemark.ledger._age import Swept
 from settlemark.ledger._contract import Ledger
-from settlemark.ledger._failures import shown
+from settlemark.ledger._urls import shown
 
 NOTHING = "Nothing is old enough to go."
 

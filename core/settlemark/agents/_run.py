@@ -12,10 +12,10 @@ from settlemark._acting import Program
 from settlemark._batch import Control, open_batch
 from settlemark._effect import Outcome, declare
 from settlemark._errors import UsageError
+from settlemark._guards import Order, checked_order
 from settlemark._once import Once
 from settlemark._parking import Park
 from settlemark._protocol import Protocol
-from settlemark._sequencer import Order, checked_order
 from settlemark._settlement import Settlement
 from settlemark._states import State
 from settlemark._transaction import checked_park

@@ -13,12 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._errors import LedgerError
 from settlemark.ledger._contract import SCHEMA_VERSION
-from settlemark.ledger._failures import discreet, explain, shown
+from settlemark.ledger._failures import explain
 from settlemark.ledger._limits import within
 from settlemark.ledger._postgres import bound
 from settlemark.ledger._schema import advise, check, described, lock, version_of
 from settlemark.ledger._sqlite import check_file, writing_engine
 from settlemark.ledger._supported import supported
+from settlemark.ledger._urls import discreet, shown
 
 PATIENCE_SECONDS = 60.0
 _FOLDER = Path(__file__).parent / "migrations"

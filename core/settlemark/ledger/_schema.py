@@ -10,7 +10,7 @@ from settlemark._errors import LedgerError
 from settlemark._keys import new_ledger_id
 from settlemark.ledger import _tables as t
 from settlemark.ledger._contract import SCHEMA_VERSION
-from settlemark.ledger._failures import shown
+from settlemark.ledger._urls import shown
 
 REVISION = "0003"
 """The migration that leads to these tables; a fresh store begins there."""

@@ -42,13 +42,14 @@ from settlemark.ledger import _tables as t
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step
-from settlemark.ledger._failures import explain, is_gone, shown
+from settlemark.ledger._failures import explain, is_gone
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch, bury
 from settlemark.ledger._limits import Limit, is_late, patience, within
 from settlemark.ledger._listening import NOTIFY, Ear
 from settlemark.ledger._payloads import Payloads
 from settlemark.ledger._sqlite import BASE_CODE, opened_file
+from settlemark.ledger._urls import shown
 from settlemark.ledger._wire import Statement, Unsent, Wire, wire_to
 from settlemark.ledger._workers import retire, worker_name
 

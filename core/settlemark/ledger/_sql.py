@@ -23,7 +23,7 @@ from settlemark.ledger._acts import Acts
 from settlemark.ledger._book import SqlBook
 from settlemark.ledger._contract import Book, Step, T
 from settlemark.ledger._encryption import Encryption
-from settlemark.ledger._failures import discreet, explain, shown
+from settlemark.ledger._failures import explain
 from settlemark.ledger._forking import at_fork
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._limits import CLOSE_SECONDS, within
@@ -42,6 +42,7 @@ from settlemark.ledger._shared import (
 )
 from settlemark.ledger._sqlite import check_file, reading_engine, writing_engine
 from settlemark.ledger._supported import refuse_alike, supported
+from settlemark.ledger._urls import discreet, shown
 from settlemark.ledger._wire import wire_to
 
 LEASE_SECONDS = 30.0

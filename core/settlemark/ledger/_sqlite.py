@@ -17,9 +17,9 @@ from sqlalchemy import event
 
 from settlemark._errors import LedgerError
 from settlemark._private import make_private
-from settlemark.ledger._failures import shown
 from settlemark.ledger._forking import is_inherited
 from settlemark.ledger._limits import LateError, remaining
+from settlemark.ledger._urls import shown
 
 BUSY_SECONDS = 30
 BESIDE = ("-wal", "-shm", "-journal")

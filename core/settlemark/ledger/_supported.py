@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from settlemark._errors import LedgerError
-from settlemark.ledger._failures import shown, withhold
+from settlemark.ledger._urls import shown, withhold
 
 _DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 _ALIKE = re.compile(r"-YB-|CockroachDB|Redshift|Greenplum|Materialize|RisingWave|QuestDB|DuckDB", re.IGNORECASE)

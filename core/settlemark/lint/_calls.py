@@ -6,16 +6,13 @@ import ast
 import re
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from settlemark.lint._bindings import Function, parameters
-from settlemark.lint._facts import Address, SentKey, Way, Written
+from settlemark.lint._bindings import Bindings, Function, parameters
+from settlemark.lint._facts import Address, Facts, SentKey, Way, Written
 from settlemark.lint._sql import Statement
 from settlemark.lint._values import Hole, Value, constant, joined, mixed
 from settlemark.lint._words import Act, parts_of, verb_of, word_set
-
-if TYPE_CHECKING:
-    from settlemark.lint._reading import Reader
 
 _CHANCE = {
     "uuid.uuid1": "uuid", "uuid.uuid4": "uuid", "uuid.uuid6": "uuid", "uuid.uuid7": "uuid", "os.urandom": "random",
@@ -75,10 +72,26 @@ _STR = (
 _MODEL = re.compile(r"(^|[._])(llm|model|chat|completions?|gpt|claude|openai|anthropic)($|[._(])", re.IGNORECASE)
 
 
+class Reading(Protocol):
+    """A function that is being read: what its names are by now, and what was found in it."""
+
+    bindings: Bindings
+    facts: Facts
+    env: dict[str, Value]
+
+    def value(self, node: ast.expr) -> Value:
+        """Return what is known of an expression."""
+        ...
+
+    def enter(self, function: Function, given: dict[str, Value]) -> Value:
+        """Read a function of the same module with what it is given, and return what is known of its result."""
+        ...
+
+
 class Calls:
     """Looks at the calls, items and headers of one function, and notes what they do."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reading) -> None:
         self.reader = reader
         self.facts = reader.facts
 

@@ -1,0 +1,163 @@
+"""How the URL of a store may be shown: a password of it reaches no error, table or log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+from settlemark._plain import told
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+HIDDEN = "***"
+_SECRETIVE = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private).?key", re.IGNORECASE)
+# A password may hold whatever a URL may not: what stands before the last @ ahead of the query is the user's.
+_USER = re.compile(
+    r"^(?P<scheme>[^:/?#]*://|(?![^:/?#]*://))(?P<user>[^:/?#@]*):(?P<password>.*)@(?P<rest>[^@]*)$", re.DOTALL
+)
+# A URL's query, or what libpq takes in its place: words such as password='it is secret'.
+_WORD = re.compile(r"(?P<name>[\w.%+-]+)(?P<is>\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^&;#\s]*)")
+_LEAST = 4
+"""Characters of a password that is looked for in any text; a shorter one only as a word of its own."""
+
+
+def shown(url: str) -> str:
+    """Return a URL as it may be shown: without its passwords, whether before the host or in the query.
+
+    >>> shown("postgresql+psycopg://ada:secret@db/trips")
+    'postgresql+psycopg://ada:***@db/trips'
+    >>> shown("postgresql+psycopg://db/trips?user=ada&password=secret&sslmode=require")
+    'postgresql+psycopg://db/trips?user=ada&password=***&sslmode=require'
+    """
+    head, mark, query = _parted(url)
+    found = _USER.match(head)
+    if found is not None:
+        head = f"{found['scheme']}{found['user']}:{HIDDEN}@{found['rest']}"
+    return _WORD.sub(_hidden, head) + mark + _WORD.sub(_hidden, query)
+
+
+def without_secrets(url: str, text: str) -> str:
+    """Return a text without the passwords of a URL, however they are written in it.
+
+    >>> without_secrets("postgresql://ada:p%40ss!@db/trips", "user ada, password p@ss!: refused")
+    'user ada, password ***: refused'
+    """
+    for secret in sorted(_written(url), key=len, reverse=True):
+        if len(secret) >= _LEAST:
+            text = text.replace(secret, HIDDEN)
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)
+    return text
+
+
+def withhold(url: str, error: BaseException) -> None:
+    """Take the passwords of a URL out of an error, and out of all errors behind it."""
+    if not _written(url):
+        return
+    seen: set[int] = set()
+    behind: list[object] = [error]
+    while behind:
+        one = behind.pop()
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.args = tuple(_cleaned(url, part) for part in one.args)
+        for name, value in list(vars(one).items()):
+            cleaned = _cleaned(url, value)
+            if cleaned is not value:
+                with suppress(AttributeError, TypeError):
+                    setattr(one, name, cleaned)
+        notes = getattr(one, "__notes__", None)
+        if notes:
+            one.__notes__ = [without_secrets(url, str(note)) for note in notes]
+        behind += [one.__cause__, one.__context__, getattr(one, "orig", None)]
+        if isinstance(one, BaseExceptionGroup):
+            behind += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+def discreet(engine: sa.Engine) -> sa.Engine:
+    """Have an engine's errors, those of its driver among them, keep the passwords of its URL to themselves."""
+    from sqlalchemy import event
+
+    url = engine.url.render_as_string(hide_password=False)
+
+    @event.listens_for(engine, "handle_error")
+    def failed(context: sa.engine.ExceptionContext) -> None:
+        for error in (context.sqlalchemy_exception, context.original_exception):
+            if error is not None:
+                withhold(url, error)
+
+    return engine
+
+
+def _cleaned(url: str, value: object) -> object:
+    """Return a value of an error as it may be told; the very same one where nothing is to be withheld."""
+    kind = type(value)
+    if isinstance(value, str):
+        return without_secrets(url, value)
+    if isinstance(value, bytes):
+        text = value.decode("latin-1")
+        return value if (cleaned := without_secrets(url, text)) == text else cleaned.encode("latin-1")
+    if kind is dict:
+        return {name: _cleaned(url, part) for name, part in cast("dict[object, object]", value).items()}
+    if kind in (tuple, list):
+        cleaned_parts = [_cleaned(url, part) for part in cast("list[object]", value)]
+        return cleaned_parts if kind is list else tuple(cleaned_parts)
+    if not isinstance(value, BaseException | int | float | None):
+        # A driver's error may bring its connection along, and all that was asked of it.
+        held = told(getattr(value, "__dict__", value)) + told(value)
+        return value if without_secrets(url, held) == held else None
+    return value
+
+
+def _parted(url: str) -> tuple[str, str, str]:
+    """Return what stands before the query, its mark, and the query; a password before the host may hold marks."""
+    at = url.rfind("@")
+    # An @ behind the query's mark belongs to the query, unless the mark belongs to a password.
+    query = url.find("?")
+    if 0 <= query < at and _USER.match(url[: at + 1]) and "@" not in url[:query] and "/" not in _after(url[:query]):
+        query = url.find("?", at)
+    if query < 0:
+        return url, "", ""
+    return url[:query], "?", url[query + 1 :]
+
+
+def _after(url: str) -> str:
+    return url.partition("://")[2] if "://" in url else url
+
+
+def _hidden(found: re.Match[str]) -> str:
+    if not _SECRETIVE.search(unquote_plus(found["name"])):
+        return found[0]
+    return f"{found['name']}{found['is']}{HIDDEN}"
+
+
+def _secrets(url: str) -> Iterator[str]:
+    head, _, query = _parted(url)
+    found = _USER.match(head)
+    if found is not None:
+        yield found["password"]
+    for part in (head, query):
+        for word in _WORD.finditer(part):
+            if _SECRETIVE.search(unquote_plus(word["name"])):
+                yield word["value"]
+                if word["value"].startswith("'"):
+                    yield re.sub(r"\\(.)", r"\1", word["value"].strip("'"))
+
+
+def _written(url: str) -> set[str]:
+    """Return a URL's passwords in all the ways in which they may be written."""
+    found: set[str] = set()
+    for secret in _secrets(url):
+        # A driver may have parted a password at a mark that ought to have been written as %40 or %2F.
+        parts = [part for part in re.split(r"[@:/?#&=\s]", secret) if len(part) >= _LEAST]
+        for once in (secret, unquote(secret), unquote_plus(secret), *parts):
+            found |= {once, quote(once), quote(once, safe=""), quote_plus(once), repr(once)[1:-1]}
+    return {secret for secret in found if secret and secret != HIDDEN}
+
+
+__all__ = ["discreet", "shown", "withhold", "without_secrets"]
