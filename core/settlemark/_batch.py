@@ -228,7 +228,7 @@ class Batch:
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
         attempt = self._attempt_of(effect)
-        found = yield from self._driver.call(attempt, effect, self._turn, call.seat, self._let_through, stay=True)
+        found = yield from self._driver.call(attempt, effect, call.seat, self._let_through, stay=True)
         if isinstance(found, Skipped):
             call.skipped = True
             raise found.error
@@ -292,7 +292,7 @@ class Batch:
         seat = next((c.seat for c in self.calls if effect in c.effects or effect is self.acting(c)), None)
         if seat is not None and self.attempt.txn is not None and self._turn.stopped(seat):
             # Whether it had been queued by then is a matter of timing, and of no account to the model.
-            return self._driver.why_stopped(self.attempt, self._turn, seat)
+            return self._driver.why_stopped(self.attempt, seat)
         note = None if (effect.note or "").startswith(APPROVED) else effect.note
         tool, reason = effect.declaration.tool, effect.error or note or self.because()
         return Refused(
@@ -311,13 +311,13 @@ class Batch:
         if error is not None and is_a(error, self._let_through):
             self._control = error if self._control is None else self._control
             if self.undoes:
-                self._driver.interrupt(self._turn, call.seat, error)
+                self._driver.interrupt(call.seat, error)
             else:
-                self._driver.leave(self._turn, call.seat, failed=False)  # as stock: it keeps back no other call
+                self._driver.leave(call.seat, failed=False)  # as stock: it keeps back no other call
         else:
             self._escaped = self._escaped or (error is not None and is_a(error, Exception))
             call.failed = failed if error is None else in_words(error)
-            self._driver.leave(self._turn, call.seat, failed=call.failed is not None and not call.skipped)
+            self._driver.leave(call.seat, failed=call.failed is not None and not call.skipped)
         if error is not None and not is_a(error, Exception):
             self._cut = True  # `abandon` follows
             self._wake()
@@ -328,7 +328,7 @@ class Batch:
     def absent(self, call: BatchCall) -> None:
         """Say that a call will not come: it was answered elsewhere, or was over in an earlier process."""
         self.attempt.keep(call.placed.path, call.call_id)
-        self._driver.leave(self._turn, call.seat, failed=False)
+        self._driver.leave(call.seat, failed=False)
         self._arrived(call)
         self._wake()
 

@@ -20,7 +20,7 @@ from settlemark._program import Deadline, scope_of
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
 from settlemark._scope import Scope
-from settlemark._sequencer import Seat, Turn
+from settlemark._sequencer import Seat
 from settlemark._states import Reason, State, Tag
 from settlemark._text import KEY, identity
 from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
@@ -39,7 +39,6 @@ class Calling(Aborting):
         self,
         attempt: Attempt,
         effect: Effect,
-        turn: Turn | None = None,
         seat: Seat | None = None,
         let_through: tuple[type[BaseException], ...] = (),
         *,
@@ -56,42 +55,40 @@ class Calling(Aborting):
         """
         attempt.entering.add(effect)
         try:
-            result = yield from self._call(attempt, effect, turn, seat, let_through)
+            result = yield from self._call(attempt, effect, seat, let_through)
         except GeneratorExit:
             raise  # the program is thrown away: it can ask for nothing more
         except let_through as control:
-            if turn is not None and seat is not None:
-                self.interrupt(turn, seat, control)
+            if seat is not None:
+                self.interrupt(seat, control)
             raise
         except Skipped as skipped:
             result = skipped
         except BaseException:
-            if turn is not None and seat is not None:
-                self._passed(turn, seat)
-            if turn is not None and seat is not None and not stay:
-                self.leave(turn, seat, failed=True)
-                self._drop(attempt, *turn.behind(seat))
+            if seat is not None and stay:
+                self._passed(seat)
+            elif seat is not None:
+                self.leave(seat, failed=True)
+                self._drop(attempt, *seat.turn.behind(seat))
             raise
         finally:
             self._entered(attempt, effect)
-        if turn is not None and seat is not None:
-            self._passed(turn, seat)
-        if turn is not None and seat is not None and not stay:
-            self.leave(turn, seat, failed=False)
+        if seat is not None and stay:
+            self._passed(seat)
+        elif seat is not None:
+            self.leave(seat, failed=False)
         return result
 
-    def _passed(self, turn: Turn, seat: Seat) -> None:
+    def _passed(self, seat: Seat) -> None:
         """Say that nobody is asked about a call any more, and that it is in its queue: who waited for that goes on."""
-        if not (seat.gated or seat.held):
-            return
         with self.local:
-            tickets = turn.passed(seat) + turn.queued(seat)
+            tickets = seat.turn.passed(seat) + seat.turn.queued(seat)
         fire(tickets)
 
-    def _come(self, turn: Turn, seat: Seat, effect: Effect) -> None:
+    def _come(self, seat: Seat, effect: Effect) -> None:
         """Say on which scopes a call acts, and whether it is held: who waited for it to run then goes on."""
         with self.local:
-            tickets = turn.comes(seat, effect.scopes, held=effect.held)
+            tickets = seat.turn.comes(seat, effect.scopes, held=effect.held)
         fire(tickets)
 
     def _entered(self, attempt: Attempt, effect: Effect) -> None:
@@ -101,23 +98,22 @@ class Calling(Aborting):
             with self.local as protocol:
                 protocol.nudge(attempt.txn, siblings=False)
 
-    def leave(self, turn: Turn, seat: Seat, *, failed: bool) -> None:
+    def leave(self, seat: Seat, *, failed: bool) -> None:
         """Say that a call of a turn is over, whether it ran or not: who waited for it goes on."""
         with self.local:
-            tickets = turn.leave(seat, failed=failed)
+            tickets = seat.turn.leave(seat, failed=failed)
         fire(tickets)
 
-    def interrupt(self, turn: Turn, seat: Seat, control: BaseException) -> None:
+    def interrupt(self, seat: Seat, control: BaseException) -> None:
         """Say that a framework suspended a call of a turn: who waited for it is suspended alike."""
         with self.local:
-            tickets = turn.interrupt(seat, control)
+            tickets = seat.turn.interrupt(seat, control)
         fire(tickets)
 
     def _call(
         self,
         attempt: Attempt,
         effect: Effect,
-        turn: Turn | None,
         seat: Seat | None,
         let_through: tuple[type[BaseException], ...],
     ) -> Program:
@@ -133,11 +129,11 @@ class Calling(Aborting):
         elif attempt.txn is None:
             return (yield Act(effect.run, {}, attempt.current(effect)))
         txn = attempt.live
-        if turn is not None and seat is not None:
-            yield from self._take_turn(attempt, turn, seat)
-            self._come(turn, seat, effect)
+        if seat is not None:
+            yield from self._take_turn(attempt, seat)
+            self._come(seat, effect)
             effect.held, effect.turned = seat.held, True
-            if turn.order == "issued":
+            if seat.turn.order == "issued":
                 effect.leaves |= Leaves.AS_ISSUED
         if reads:
             return (yield from self._read(attempt, txn, effect, let_through))
@@ -152,8 +148,8 @@ class Calling(Aborting):
             effect.held = effect.held or attempt.must_hold(effect)
             earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
         if earlier is not None and earlier.held:
-            return self._held_or_stopped(attempt, earlier, turn, seat)
-        return (yield from self._go_on(attempt, txn, earlier or effect, turn, seat, let_through))
+            return self._held_or_stopped(attempt, earlier, seat)
+        return (yield from self._go_on(attempt, txn, earlier or effect, seat, let_through))
 
     def _refuse_another_tool(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         """Return when a call that was put aside before it acted comes back with the tool it was planned with.
@@ -218,7 +214,6 @@ class Calling(Aborting):
         attempt: Attempt,
         txn: Txn,
         effect: Effect,
-        turn: Turn | None,
         seat: Seat | None,
         let_through: tuple[type[BaseException], ...],
     ) -> Program:
@@ -232,21 +227,19 @@ class Calling(Aborting):
         effect.held = effect.held or attempt.must_hold(effect)
         if not effect.held:
             return (yield from self._act(attempt, txn, effect, let_through))
-        if turn is not None and seat is not None:
-            self._come(turn, seat, effect)
-            seat.effect = effect
+        if seat is not None:
+            self._come(seat, effect)
         yield from self._hold(attempt, txn, effect)
-        attempt.entering.discard(effect)
-        return self._held_or_stopped(attempt, effect, turn, seat)
+        return self._held_or_stopped(attempt, effect, seat)
 
-    def _held_or_stopped(self, attempt: Attempt, effect: Effect, turn: Turn | None, seat: Seat | None) -> Effect:
+    def _held_or_stopped(self, attempt: Attempt, effect: Effect, seat: Seat | None) -> Effect:
         """Return an effect that is held, unless a failure before it stops it."""
-        if turn is not None and seat is not None:
-            seat.effect = effect
+        if seat is not None:
+            seat.effect = effect  # in this order: a failure from here on finds it, and takes it back
             attempt.entering.discard(effect)
-            if turn.stopped(seat):
+            if seat.turn.stopped(seat):
                 self._drop(attempt, effect)
-                raise self.why_stopped(attempt, turn, seat)
+                raise self.why_stopped(attempt, seat)
         return effect
 
     def _gate(
@@ -274,7 +267,7 @@ class Calling(Aborting):
         failed = _failed_before(recorded.row.tool, recorded.error, recorded.row.name)
         raise Skipped(failed) if recorded.note == SKIPPED else failed
 
-    def _take_turn(self, attempt: Attempt, turn: Turn, seat: Seat) -> Program:
+    def _take_turn(self, attempt: Attempt, seat: Seat) -> Program:
         # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
         limit = max(attempt.wait, TURN_SECONDS)
         deadline = Deadline(limit)
@@ -282,9 +275,9 @@ class Calling(Aborting):
             with self.local as protocol:
                 if attempt.live.state in (State.ABORTING, State.ABORTED):
                     raise protocol.refusal(attempt.live)
-                if turn.stopped(seat):
-                    raise self.why_stopped(attempt, turn, seat)
-                earlier = turn.before(seat)
+                if seat.turn.stopped(seat):
+                    raise self.why_stopped(attempt, seat)
+                earlier = seat.turn.before(seat)
                 if earlier is None:
                     return
                 if earlier.interruption is not None:
@@ -296,10 +289,10 @@ class Calling(Aborting):
             yield from self._await(attempt, ticket, blocked, deadline, sibling, whom=id(earlier), limit=limit)
 
     @staticmethod
-    def why_stopped(attempt: Attempt, turn: Turn, seat: Seat) -> Refused:
+    def why_stopped(attempt: Attempt, seat: Seat) -> Refused:
         """Return the error that tells a call of a turn which failure before it stopped it."""
-        assert turn.failed is not None
-        tool, failed = seat.declaration.tool, turn.failed.declaration.tool
+        assert seat.turn.failed is not None
+        tool, failed = seat.declaration.tool, seat.turn.failed.declaration.tool
         return Refused(
             f"{tool} was not run: {failed}, issued before it, failed; decide again from that failure",
             transaction=attempt.name, epoch=attempt.live.epoch, failed=failed,
@@ -359,7 +352,6 @@ class Calling(Aborting):
     def _hold(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         effect.outcome = Outcome.QUEUED
         yield from self._admit(attempt, txn, effect, Mode.HELD, intends=True)
-        return effect
 
     def _act(self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         mode = Mode.EAGER if effect.declaration.undoable else Mode.FINAL

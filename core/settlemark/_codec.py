@@ -33,9 +33,6 @@ _write_ascii: Any = (
 )
 
 
-_LONG = 1 << 20  # a text that is worth measuring
-
-
 def _text(value: Any) -> str:
     """Return the canonical text of a value that is known to be plain."""
     return "".join(_iterencode(value, 0)) if _iterencode else _ENCODER.encode(value)
@@ -48,7 +45,7 @@ def _all_plain(value: dict[Any, Any]) -> bool:
             return False
         kind = _kind(item)
         if kind is str:
-            if not item.isascii() or len(item) > _LONG:
+            if not item.isascii():
                 return False
         elif not (item is None or kind is bool or (kind is int and -_PLAIN < item < _PLAIN)):
             return False
@@ -135,18 +132,13 @@ def encode(value: Any) -> str:
     >>> encode({"b": 1, "a": (True, None)})
     '{"a":[true,null],"b":1}'
     """
-    if _kind(value) is dict and _all_plain(value):
-        return _text(value)
-    check(value)
+    if not (_kind(value) is dict and _all_plain(value)):
+        check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
     text = _text(value)
-    if _is_too_long(text):
+    if len(text.encode()) > _MOST_BYTES:
         raise PayloadError(f"$ is over {_MOST_BYTES:,} bytes long as JSON: keep it elsewhere, and pass where", path="$")
     return text
-
-
-def _is_too_long(text: str) -> bool:
-    return len(text) * 4 > _MOST_BYTES and (len(text) > _MOST_BYTES or len(text.encode()) > _MOST_BYTES)
 
 
 def snapshot(value: Any) -> Any:
@@ -246,10 +238,10 @@ def _encode_halves(value: Any) -> str | None:
     """Return canonical JSON text in ASCII for what only half a character keeps from `encode`, or None."""
     try:
         _check(value, "$", halves=True)
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)
     except Exception:  # as above
         return None
-    return None if _is_too_long(text) else text
+    return None if len(text) > _MOST_BYTES else text
 
 
 def _picture(value: Any) -> str:

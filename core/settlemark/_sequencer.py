@@ -37,9 +37,14 @@ class SeatState(Enum):
 class Seat:
     """One call's place in its turn."""
 
-    __slots__ = ("declaration", "effect", "held", "interruption", "number", "paths", "scopes", "state", "tickets")
+    __slots__ = (
+        "declaration", "effect", "held", "interruption", "number", "paths", "scopes", "state", "tickets", "turn",
+    )  # fmt: skip
 
-    def __init__(self, number: int, declaration: Declaration, scopes: tuple[Scope, ...], *, held: bool) -> None:
+    def __init__(
+        self, turn: Turn, number: int, declaration: Declaration, scopes: tuple[Scope, ...], *, held: bool
+    ) -> None:
+        self.turn = turn
         self.number = number
         self.declaration = declaration
         self.scopes = scopes
@@ -109,7 +114,7 @@ class Turn:
         held = self._holds and (
             held or declaration.held or (declaration.kind is not EffectClass.READ and self._behind_held(number, scopes))
         )
-        seat = Seat(number, declaration, scopes, held=held)
+        seat = Seat(self, number, declaration, scopes, held=held)
         self._seats.append(seat)
         if held:
             self._held.append(seat)

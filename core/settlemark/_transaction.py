@@ -366,7 +366,7 @@ class TurnFace:
         effect.rationale = effect.rationale or self._because
         with self._driver.local:
             seat = self._turn.take(effect.declaration, *effect.scopes)
-        return PlannedCall(self._driver, self._attempt, effect, self._turn, seat)
+        return PlannedCall(self._driver, self._attempt, effect, seat)
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Plan a call and run it at once; awaitable in an async transaction."""
@@ -377,24 +377,21 @@ class TurnFace:
 class PlannedCall:
     """A call with its place in a turn."""
 
-    __slots__ = ("_attempt", "_driver", "_turn", "effect", "seat")
+    __slots__ = ("_attempt", "_driver", "effect", "seat")
 
-    def __init__(self, driver: Driver, attempt: Attempt, effect: Effect, turn: Turn, seat: Seat) -> None:
+    def __init__(self, driver: Driver, attempt: Attempt, effect: Effect, seat: Seat) -> None:
         self._driver = driver
         self._attempt = attempt
-        self._turn = turn
         self.effect = effect
         self.seat = seat
 
     def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(run_sync(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through)))
+        return _answer(run_sync(self._driver.call(self._attempt, self.effect, self.seat, let_through)))
 
     async def arun(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(
-            await run_async(self._driver.call(self._attempt, self.effect, self._turn, self.seat, let_through))
-        )
+        return _answer(await run_async(self._driver.call(self._attempt, self.effect, self.seat, let_through)))
 
 
 class Opening:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import PayloadError
+from settlemark import PayloadError, _codec
 from settlemark._codec import check, decode, encode, encode_result, fingerprint
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -126,6 +126,51 @@ def test_a_result_json_cannot_hold_is_kept_as_its_picture():
 @pytest.mark.parametrize("value", [looped(), Unprintable(), 10**5000, [Unprintable()]], ids="abcd")
 def test_recording_a_result_never_fails_and_gives_storable_text(value):
     assert "$repr" in json.loads(encode_result(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": "\ud83d", "a": [1, {"\udc00": None}]}, '{"a":[1,{"\\udc00":null}],"b":"\\ud83d"}'),
+        (MappingProxyType({"half": ("\ud83d", 0.5)}), '{"half":["\\ud83d",0.5]}'),
+    ],
+)
+def test_a_result_with_half_a_character_comes_back_whole_from_one_text_for_one_value(value, text):
+    assert encode_result(value) == text
+    assert encode_result(dict(reversed(value.items()))) == text
+
+
+@pytest.mark.parametrize("more", [{"when": set()}, {7: "seven"}, {"x": math.nan}, {"n": 10**5000}], ids="abcd")
+def test_half_a_character_beside_what_json_cannot_hold_makes_nothing_else_of_that(more):
+    assert "$repr" in json.loads(encode_result({"half": "\ud83d", **more}))
+
+
+# ---- as much as a store takes in one field
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ({"text": "x" * 20}, 31),
+        ({f"{n}": "x" for n in range(10)}, 81),  # of which none is long
+        (["x" * 20], 24),
+        ("\xe9" * 10, 22),  # characters of two bytes each
+    ],
+)
+def test_no_payload_is_longer_than_its_store_takes_and_a_message_that_is_ends_its_connection(monkeypatch, value, size):
+    monkeypatch.setattr(_codec, "_MOST_BYTES", size)
+    assert len(encode(value).encode()) == size
+    assert encode_result(value) == encode(value)
+    monkeypatch.setattr(_codec, "_MOST_BYTES", size - 1)
+    with pytest.raises(PayloadError, match=r"^\$ is over [0-9]+ bytes long as JSON: keep it elsewhere, and pass where"):
+        encode(value)
+    assert "$repr" in json.loads(encode_result(value))
+
+
+def test_a_result_with_half_a_character_is_no_longer_either(monkeypatch):
+    monkeypatch.setattr(_codec, "_MOST_BYTES", 10)
+    assert encode_result("\ud83dxx") == '"\\ud83dxx"'
+    assert json.loads(encode_result("\ud83dxxx"))["$repr"].endswith("xxx'")
 
 
 def test_no_text_is_no_value():

@@ -222,6 +222,43 @@ def test_a_tool_gets_a_value_that_is_equal_and_nobody_elses(quick, make):
         assert got[0] is not value
 
 
+def stubborn(base):
+    """Return a class that cannot be copied, and has words of its own for what it is."""
+
+    def refuse(self, memo):
+        raise TypeError("no")
+
+    return type(f"Stubborn{base.__name__}", (base,), {"__deepcopy__": refuse, "__str__": lambda self: "not that"})
+
+
+@pytest.mark.parametrize("plain", ["one", 7, 0.5, [[1]], ([1], 2), {"items": [1]}], ids=repr)
+def test_what_cannot_be_copied_reaches_a_tool_as_it_is_on_record_and_is_nobody_elses(quick, plain):
+    value, got = stubborn(type(plain))(plain), []
+
+    @effect("idempotent", scope="thing:/a")
+    def act(value):
+        got.append(value)
+        spoil(value)
+
+    quick.run("job", lambda tx: tx.call(act, value=value))
+    assert type(got[0]) is type(plain)
+    assert value == plain
+    (row,) = (found.row for one in quick.transactions() for found in one.effects)
+    assert json.loads(row.arguments) == {"value": json.loads(json.dumps(plain))}
+
+
+def test_a_result_that_cannot_be_copied_is_handed_on_as_it_is(quick):
+    seen, order = [], stubborn(Data)([1])
+
+    @effect("idempotent", scope="thing:/a")
+    def act():
+        return order
+
+    with quick.transaction("job", before_commit=lambda footprint: seen.append(footprint.effects[0]["result"])) as tx:
+        assert tx.call(act) is order
+    assert seen == [order]
+
+
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
 def test_what_no_record_can_hold_is_refused_and_nothing_changed(settlement, make):
     acted = []

@@ -64,6 +64,22 @@ def test_what_looks_alike_is_told_apart(one, other):
     assert spelled((IDS[0], *one)) != spelled((IDS[0], *other))
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "call_id", "key"),
+    [
+        ("trip", (0, 2), "call-7", "{id}.trip#1/0.2:call-7"),
+        ("n" * 83, (0,), None, "{id}." + "n" * 83 + "#1/0"),
+        ("n" * 84, (0,), None, "{id}~f427b11010dd6fc001b7ad0b6a05ae6e15205998." + "n" * 32 + "#1/0"),
+        ("trip", (1,) * 23 + (12,), None, "{id}.trip#1/" + "1." * 23 + "12"),
+        ("trip", (1,) * 25, None, "{id}.trip#1/~e56f37408062405f0ebad0a4dd6772a1"),
+        ("trip", (0,), "c" * 48, "{id}.trip#1/0:" + "c" * 48),
+        ("trip", (0,), "c" * 49, "{id}.trip#1/0~89ae78f6acdd1d542a28634100afd701"),
+    ],
+)
+def test_a_decision_has_the_same_key_in_each_version_of_settlemark_or_it_would_be_made_twice(name, path, call_id, key):
+    assert key_of(prefix_of("0" * 16, "default"), name, 1, path, call_id) == key.format(id="0" * 16)
+
+
 @effect("idempotent", scope="pay:/{who}", name="pay")
 def pay(who):
     return current_call().key

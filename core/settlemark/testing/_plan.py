@@ -17,7 +17,7 @@ from settlemark.testing._cells import Value
 
 if TYPE_CHECKING:
     from settlemark._effect import Effect
-    from settlemark._sequencer import Seat, Turn
+    from settlemark._sequencer import Seat
     from settlemark.testing._stores import SteppedLedger
 
 KEEPS = "kK"
@@ -112,7 +112,7 @@ class Task:
     entered: int = 0
     cut: bool = False
     turn_of: Task | None = None
-    calls: list[tuple[Turn, Effect, Seat]] | None = None
+    calls: list[tuple[Effect, Seat]] | None = None
     attempt: Attempt | None = None
     began: bool = False
     step: int = 0

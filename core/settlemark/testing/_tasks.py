@@ -305,11 +305,11 @@ class Tasks(Operations):
             attempt.place(effect)
         seats = [turn.take(effect.declaration, *effect.scopes) for effect in calls]
         seated = list(zip(calls, seats, strict=True))
-        late.calls = [(turn, *call) for call in seated[len(task.operations) :]]
+        late.calls = seated[len(task.operations) :]
         for step, (effect, seat) in enumerate(seated[: len(task.operations)]):
             task.step = step
             yield POINT
-            yield from self.driver_of(task).call(attempt, effect, turn, seat)
+            yield from self.driver_of(task).call(attempt, effect, seat)
         task.step = len(task.operations)
         while not late.done:
             yield POINT
@@ -317,12 +317,12 @@ class Tasks(Operations):
     def _later_calls(self, late: Task, owner: Task) -> Doing:
         while late.calls is None:
             yield POINT
-        for step, (turn, effect, seat) in enumerate(late.calls):
+        for step, (effect, seat) in enumerate(late.calls):
             late.step = step
             yield POINT
             assert owner.attempt is not None
             try:
-                yield from self.driver_of(owner).call(owner.attempt, effect, turn, seat)
+                yield from self.driver_of(owner).call(owner.attempt, effect, seat)
             except Refused:
                 return  # its transaction was undone meanwhile: the other thread of it says so
 

@@ -331,6 +331,23 @@ def test_a_power_cut_takes_no_intent_no_decision_and_no_outcome_along_on_which_t
         assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
 
 
+def put_aside_for_a_person(settlement, known):
+    with settlement.transaction("trip") as tx:
+        tx.call(known["wire"], cell="a")
+        tx.park("keep")
+    die()
+
+
+def test_after_a_power_cut_what_waits_for_a_person_still_does(power_cut):
+    settlement, desk = power_cut(put_aside_for_a_person, within=9).open(keep_open=0)
+    with settlement, closing(desk):
+        report = settlement.recover()
+        assert (report.kept, report.undone, [p.transaction for p in settlement.parked()]) == (["trip"], [], ["trip"])
+        settlement.answer("trip", approve=True)
+        assert letters(desk) == [("letter", "a")]
+        assert judged(settlement, desk) == []
+
+
 # ---- what was open
 
 

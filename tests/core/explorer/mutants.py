@@ -333,9 +333,9 @@ class ReleasesAsIssued(Driver):
 class HoldsWhateverIsBehind(Driver):
     """Keeps back what is issued behind a held effect, so that it can fail only when that has left."""
 
-    def _come(self, turn: Any, seat: Any, effect: Any) -> None:
-        turn.order = "issued"
-        super()._come(turn, seat, effect)
+    def _come(self, seat: Any, effect: Any) -> None:
+        seat.turn.order = "issued"
+        super()._come(seat, effect)
 
 
 class TakesNothingBack(Driver):
