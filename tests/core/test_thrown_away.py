@@ -7,12 +7,10 @@ is the next one's to take up, as it stands on record: nothing may be aborted, un
 from __future__ import annotations
 
 import itertools
-import tempfile
 import threading
 from contextlib import suppress
 
 import pytest
-from tests.servers import _roomy_memory
 
 from settlemark import Retries, SettlemarkError, Settlement, _runners, effect
 from settlemark._batch import open_batch
@@ -262,11 +260,11 @@ PLAYS = [
 
 
 @pytest.fixture
-def throw_away(url, monkeypatch, world):
+def throw_away(url, tmp_path, monkeypatch, world):
     """Play in a store of its own, with a runner that is gone after so many requests; return whether it is."""
 
     def throw(play, after):
-        here = url if url == "memory:" else f"sqlite:///{folder}/{after}.db"
+        here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
         settlement.driver.on_doubt = None
         asks.before = []
@@ -290,9 +288,7 @@ def throw_away(url, monkeypatch, world):
             world.faults.clear()
         return ends.gone
 
-    # Hundreds of stores of which none outlives the test: in memory, where there is room.
-    with tempfile.TemporaryDirectory(dir=_roomy_memory()) as folder:
-        yield throw
+    return throw
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.__name__)
