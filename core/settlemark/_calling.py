@@ -310,11 +310,9 @@ class Calling(Aborting):
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.CLEAN
                 for call in effect.calls:
                     protocol.unhold(call)
-                if effect.path in attempt.effects:
-                    attempt.put(book, [attempt.outcome(effect, self._clock())])
+                attempt.put(book, [attempt.outcome(effect, self._clock())])
 
-        if effects:
-            self.ledger.later(drop)
+        self.ledger.later(drop)
 
     def _read(
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]

@@ -125,7 +125,7 @@ class Gating(Calling):
         """
         approve = effect.declaration.approve
         if not isinstance(approve, Handler):
-            return approve is not None
+            return True
         tool = effect.declaration.tool
         bound = approve.bind(effect.for_handlers(), result=None, key="")
         try:

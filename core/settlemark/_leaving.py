@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import IntFlag
 from typing import NamedTuple, TypeVar
 
-from settlemark._index import HOLDS, ScopeIndex
+from settlemark._index import HOLDS, NOWHERE, Position, ScopeIndex
 from settlemark._scope import Scope
 
 _T = TypeVar("_T")
@@ -47,28 +47,20 @@ def leaving_order(issued: Sequence[_T], held: Callable[[_T], Held]) -> list[_T]:
     >>> leaving_order([*turn], turn.__getitem__)
     ['page', 'mail', 'resend']
     """
-    told = [held(effect) for effect in issued]
-    first = next((n for n, one in enumerate(told) if one.leaves & Leaves.LAST), len(told))
-    if all(one.leaves & Leaves.LAST for one in told[first:]):
-        return list(issued)  # the common case: nothing was issued behind what leaves last
-    index, strict, last = ScopeIndex(), 0, 0
-    places: list[tuple[int, bool]] = []
-    for one in told:
-        # Behind which of those that leave last it comes: their numbers begin with 1, and 0 is none of them.
-        if one.leaves & Leaves.LAST:
-            last += 1
-            behind = last
-        else:
-            found = (index.below(index.match(scope), HOLDS, (last + 1, "")) for scope in one.scopes)
-            behind = max((place[0] for place in found if place is not None), default=0)
-            if one.leaves & Leaves.AS_ISSUED:
-                behind = max(behind, strict)
+    index, strict = ScopeIndex(), NOWHERE
+    places: list[tuple[Position, bool]] = []
+    for number, one in enumerate(map(held, issued), 1):
+        # Behind which of those that leave last it comes, by their numbers; such a one is told by its own.
+        behind = here = (number, "")
+        if not one.leaves & Leaves.LAST:
+            found = (index.below(index.match(scope), HOLDS, here) for scope in one.scopes)
+            behind = max((place for place in found if place is not None), default=NOWHERE)
         if one.leaves & Leaves.AS_ISSUED:
-            strict = behind
-        for scope in one.scopes if behind else ():
-            index.add_position(index.enter(scope), HOLDS, (behind, ""))
+            behind = strict = max(behind, strict)
+        for scope in one.scopes:
+            index.add_position(index.enter(scope), HOLDS, behind)
         places.append((behind, not one.leaves & Leaves.LAST))
-    return [issued[n] for n in sorted(range(len(told)), key=places.__getitem__)]
+    return [issued[n] for n in sorted(range(len(places)), key=places.__getitem__)]
 
 
 __all__ = ["Held", "Leaves", "leaving_order"]

@@ -37,16 +37,14 @@ class Orphaning(Aborting):
             Refused: something else was built upon it, so all of the transaction was undone; or it had been.
             InDoubt: a worker that fell silent may still be sending one of them.
         """
-        txn = attempt.txn
-        if txn is None or not attempt.expected:
+        if not attempt.expected:
             return
+        txn = attempt.live
         if not base:  # else the calls below it are over, and others are none of its
             yield from self._quiesce(attempt, txn)
         if txn.state is not State.OPEN:
             return
         found = attempt.orphans(base)
-        if not found:
-            return
         yield from self._refuse_built_upon(attempt, txn, found)
         yield from self._strike_out(attempt, txn, found)
         for effect in reversed(found):
