@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from settlemark import Failure, InDoubt, PartialCommit, Queued, Refused, State, UsageError, effect
@@ -235,6 +237,33 @@ def test_the_others_leave_without_one_that_is_skipped(asking, tools, world, reco
     ]
     assert settlement.residue() == []
     assert settlement.protocol.live == {}
+
+
+@pytest.mark.every_store
+def test_what_is_skipped_when_it_was_to_leave_is_in_nobodys_way_while_the_rest_leaves(asking, tools, world, recorded):
+    @effect("reversible", scope="mail:/{to}", undo=lambda to: None)
+    def draft(to):
+        world.act("draft", to)
+
+    @effect("irreversible", scope="wire:/{to}")
+    def wire(to):
+        seen.extend(recorded(settlement, "trip"))
+        with ThreadPoolExecutor() as others:
+            others.submit(act_on_it).result()
+
+    def act_on_it():
+        with pytest.raises(Boom), settlement.transaction("other", wait=0) as other:
+            other.call(draft, to="x")
+            raise Boom  # its commit would wait for the older one
+
+    seen = []
+    settlement, _ = asking("skip")
+    world.fail("send", Boom())
+    with settlement.transaction("trip") as tx:
+        tx.call(tools.send, to="x")
+        tx.call(wire, to="y")
+    assert seen == [("releasing", [("send", "dropped", "clean"), ("wire", "queued", None)])]
+    assert (world.log, settlement.residue(), settlement.protocol.live) == ([("draft", "x")], [], {})
 
 
 @pytest.mark.every_store

@@ -26,6 +26,7 @@ from settlemark import (
     Settlement,
     Tag,
     WaitTimeout,
+    _recovering,
     effect,
 )
 from settlemark._batch import open_batch
@@ -331,6 +332,88 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     for name in ("trip", "tour"):
         assert stand(settlement, name) == [("aborted", "abandoned: its process ended", [("book", "undone", "clean")])]
     assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 32])
+def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(office, after, monkeypatch, lanes):
+    monkeypatch.setattr(_recovering, "_MANY", 5)
+    monkeypatch.setattr(_recovering, "_LANES", lanes)
+    tools, first = office.tools(), after()
+    names = [f"trip-{n}" for n in range(5)]
+    for name in names:
+        first.transaction(name).__enter__().call(tools.fly, to=name)
+    first.close()
+    settlement = after()
+    report = settlement.recover(keep_open=0)
+    assert (report.undone, report.left, report.committed, report.waiting) == (names, names, [], [])
+    assert sorted(office.log) == sorted([*(f"fly {name}" for name in names), *(f"return {name}" for name in names)])
+    assert (settlement.protocol.live, settlement.driver._attempts, settlement.driver._ending) == ({}, {}, {})
+
+
+def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_the_one_is_made_good(
+    office, after, disk_full, monkeypatch
+):
+    monkeypatch.setattr(_recovering, "_MANY", 2)
+    tools, first = office.tools(), after()
+    for name, room in (("trip", "a"), ("tour", "b")):
+        first.transaction(name).__enter__().call(tools.book, room=room)
+    first.close()
+    settlement = after()
+    unretry = settlement.protocol.unretry
+
+    def failing_for_the_trip(txn):
+        if txn.name == "trip":
+            raise disk_full(settlement.ledger)
+        unretry(txn)
+
+    settlement.protocol.unretry = failing_for_the_trip
+    with pytest.raises(LedgerError, match="disk is full"):
+        settlement.recover(keep_open=0)
+    assert office.log == ["book a", "book b", "cancel b"]
+    settlement.protocol.unretry = unretry
+    assert (settlement.recover(keep_open=0).undone, office.log[3:]) == (["trip"], ["cancel a"])
+    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+
+
+def test_one_that_is_taken_up_leaves_the_others_to_who_asks_for_them(office, after):
+    tools, first = office.tools(), after()
+    for name, room in (("trip", "a"), ("tour", "b")):
+        first.transaction(name).__enter__().call(tools.book, room=room)
+    first.close()
+    settlement = after()
+    report = run_sync(settlement.driver.take_up("tour", keep_open=0))
+    assert (report.undone, office.log) == (["tour"], ["book a", "book b", "cancel b"])
+    assert settlement.recover(keep_open=0).undone == ["trip"]
+    assert (office.log[3:], settlement.protocol.live) == (["cancel a"], {})
+
+
+def dying_when_all_is_undone(office, settlement):
+    """Nothing has acted, so its abort is over at once; its process ends before it can put that on record."""
+
+    def die(_txn):
+        settlement.transactions()  # what was queued is on record
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    settlement.driver._conclude = die
+    with settlement.transaction("trip") as tx:
+        tx.call(office.tools().mail, to="x")
+        raise Boom
+
+
+@pytest.mark.parametrize("who", ["recovers", "enters it again"])
+def test_an_abort_whose_process_ended_before_it_could_say_so_is_on_record_as_one(office, killed, after, who):
+    killed(dying_when_all_is_undone, "not by the counterparty")
+    tools = office.tools()
+    settlement = after()
+    if who == "recovers":
+        settlement.recover()
+    else:
+        with settlement.transaction("trip") as tx:
+            tx.call(tools.mail, to="y")
+        assert tx.attempt == 2
+    assert stand(settlement)[0] == ("aborted", "abandoned: its process ended", [("mail", "dropped", "clean")])
+    assert office.log == ([] if who == "recovers" else ["mail y"])
+    assert (settlement.residue(), settlement.in_doubt(), settlement.protocol.live) == ([], [], {})
 
 
 def test_who_takes_up_an_abort_that_lost_a_race_makes_no_retry_that_nobody_runs(office, killed, after):
