@@ -154,6 +154,19 @@ def test_one_that_is_below_the_floor_of_a_type_keeps_its_place_on_every_other(sh
     assert old.position > was
 
 
+def test_one_that_begins_where_another_has_committed_keeps_that_place_on_what_nobody_has_touched(short):
+    idle, first = short.begin("idle"), short.begin("first")
+    short.write(first, "lamp:/a")
+    place = first.position
+    short.commit(first)
+    again = short.begin("again", position=place)
+    short.commit(idle)
+    assert short.floor("lamp:/never touched") == 0
+    many(short, scope="door:/{}")
+    short.write(again, "room:/a")
+    assert (again.position, short.floor("room:/b")) == (place, 0)
+
+
 def test_one_that_is_left_below_the_floor_is_restamped_at_its_next_touch_and_commits(short):
     old = short.begin("old")
     short.write(old, "room:/a")

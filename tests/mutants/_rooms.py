@@ -86,7 +86,9 @@ ROOMS = (
         "ledger", "ledger/*.py",
         "test_ledger_contract.py test_lease.py test_namespaces.py test_retention.py test_redaction.py"
         " test_encryption.py test_payloads.py test_shared_stores.py test_replica.py test_readonly_ledger.py"
-        " test_windows.py test_deadlines.py test_closing.py test_forking.py test_blobs.py workers",
+        " test_windows.py test_deadlines.py test_closing.py test_forking.py test_blobs.py ledgers test_aging.py"
+        " test_forgetting.py test_secrets.py test_declared_redaction.py test_migrating.py test_recoverable.py"
+        " test_pending.py test_isolation.py test_failing.py crashes commands workers",
     ),
     _core("agents", "agents/*.py", "agents", "tests/integrations/contract"),
     *map(

@@ -128,11 +128,11 @@ class Recalled:
 
     def claim(self, calls: Sequence[tuple[Call, Sequence[Scope]]]) -> list[Decision | SettlemarkError | None]:
         """Return for each call of a turn the decision that it repeats, or why it is refused, or None: it is new."""
-        repeated = [self._repeated(call) for call, _ in calls]
+        repeated = [(call, scopes, self._repeated(call)) for call, scopes in calls]
         # What another call of the turn repeats is not taken for this one in other words.
         return [
             self._alike(call, scopes) if decision is None else decision.refusal(call) or decision
-            for (call, scopes), decision in zip(calls, repeated, strict=True)
+            for call, scopes, decision in repeated
         ]
 
     def goes_on(self, left: Left, acting: Sequence[Call]) -> bool:

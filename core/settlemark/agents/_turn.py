@@ -68,7 +68,7 @@ class AgentTurn:
         self._come: set[int] = set()
         self._absent: set[int] = set()
         self._acting = 0
-        self._moved = 0.0
+        self._moved = work.now()
         self._plan: Plan | None = None
         self._told: dict[int, str] = {}
         self._early = False

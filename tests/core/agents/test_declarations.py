@@ -8,6 +8,7 @@ import pytest
 
 from settlemark import DeclarationError, Settlement, effect
 from settlemark.agents import Declarations
+from settlemark.agents._declarations import declared_at
 
 
 def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):
@@ -59,3 +60,113 @@ def test_effects_that_name_no_tool_there_is_are_refused_and_nothing_is_declared(
     with pytest.raises(DeclarationError, match="effects= names 'b', which is no tool of this agent; its tools: a"):
         Declarations(settlement, {"a": "read", "b": "read"}, names=["a"])
     assert settlement.declared("a") is None
+
+
+def test_what_effects_declare_is_known_before_any_tool_is_so_that_what_a_crash_left_finds_its_handlers():
+    def unbook(room): ...
+
+    settlement = Settlement("memory:")
+    Declarations(settlement, {"book": {"kind": "reversible", "scope": "room:/{room}", "undo": unbook}})
+    found = settlement.declared("book")
+    assert (found.tool, found.kind.value, found.undo.function) == ("book", "reversible", unbook)
+
+
+def test_a_tool_that_needs_a_yes_is_refused_where_nobody_can_be_asked_and_no_other_is():
+    settlement = Settlement("memory:")
+    settlement.declare("pay", "irreversible", scope="card:/{card}", approve=True)
+    settlement.declare("mail", "irreversible", scope="mail:/{to}")
+    alone, settled = Declarations(settlement, settles=False), Declarations(settlement)
+    for ask in (alone.learn, alone.of):
+        with pytest.raises(DeclarationError, match="pay needs a person's yes"):
+            ask("pay")
+        ask("mail")
+    settled.learn("pay")
+    assert settled.of("pay").approve is not None
+
+
+SAID = {
+    ("send_mail", True): (
+        "send_mail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
+        ' declare it: settlement.declare("send_mail", "irreversible", scope="send_mail:/{to}") holds it until the turn'
+        ' has succeeded, settlement.declare("send_mail", "reversible", scope="send_mail:/{to}", undo=…) undoes it'
+    ),
+    ("sendMail", False): (
+        "sendMail is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
+        ' declare it: settlement.declare("sendMail", "irreversible", scope="sendMail:/{to}") holds it until the turn'
+        ' has succeeded, settlement.declare("sendMail", "reversible", scope="sendMail:/{to}", undo=…) undoes it, with'
+        " settlement=Settlement(…) given"
+    ),
+    ("find", True): (
+        "find is undeclared: it runs when it is called, and cannot be undone when another call of its turn fails;"
+        ' declare it: settlement.declare("find", "reversible", scope="find:/{to}", undo=…) undoes it,'
+        ' settlement.declare("find", "irreversible", scope="find:/{to}") holds it until the turn has succeeded; if it'
+        ' only reads: settlement.declare("find", "read")'
+    ),
+    ("find", False): (
+        "find is undeclared, so it runs after the calls issued before it; if it only reads, say so, and it runs beside"
+        ' them: effects={"find": "read"}'
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "settles"), SAID)
+def test_who_uses_an_undeclared_tool_is_told_once_how_to_declare_that_very_one(caplog, name, settles):
+    tools = Declarations(Settlement("memory:"), settles=settles)
+    tools.learn(name, lambda to: None, arguments=("to",))
+    tools.of(name)
+    tools.of(name)
+    tools.of("somebody else's")
+    assert [record.message for record in caplog.records] == [SAID[name, settles]]
+
+
+def test_a_tool_without_arguments_is_advised_a_scope_for_all_of_it(caplog):
+    tools = Declarations(Settlement("memory:"))
+    tools.learn("publish_all", print)
+    tools.of("publish_all")
+    assert 'scope="publish_all:/all"' in caplog.records[0].message
+
+
+def test_effects_that_say_no_kind_are_refused_with_what_they_say():
+    for given, shown in (({"scope": "a:/b", "cost": "c"}, "'scope', 'cost'"), ({}, "nothing")):
+        with pytest.raises(DeclarationError, match=f'effects= of look has {shown} and no "kind": say') as refused:
+            Declarations(Settlement("memory:"), {"look": given})
+        assert refused.value.data["tool"] == "look"
+
+
+def test_effects_may_be_whole_declarations_and_are_known_by_the_name_that_the_model_calls():
+    @effect("read")
+    def search(): ...
+
+    settlement = Settlement("memory:")
+    tools = Declarations(settlement, {"look": declared_at(search)}, names=["look"])
+    assert (tools.of("look").kind.value, tools.of("look").tool) == ("read", "look")
+
+
+def test_an_agent_without_tools_is_told_so_when_effects_name_one():
+    with pytest.raises(DeclarationError, match="effects= names 'b', which is no tool of the crew; its tools: none"):
+        Declarations(Settlement("memory:"), {"b": "read"}, names=[], owner="the crew")
+
+
+def test_a_declaration_is_taken_from_the_first_place_that_has_one_and_is_the_tools_own():
+    @effect("read")
+    def look(): ...
+
+    @effect("opaque")
+    def other(): ...
+
+    settlement = Settlement("memory:")
+    tools = Declarations(settlement)
+    tools.learn("find", None, declared_on=(len, look, other))
+    assert (tools.of("find").kind.value, tools.of("find").tool, settlement.declared("find").tool) == (
+        "read", "find", "find",
+    )  # fmt: skip
+
+
+def test_what_is_learned_once_stays_whatever_else_is_told_of_it_later():
+    @effect("read")
+    def look(): ...
+
+    tools = Declarations(Settlement("memory:"))
+    tools.learn("look", look)
+    tools.learn("look", len)
+    assert tools.of("look").kind.value == "read"

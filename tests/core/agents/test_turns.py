@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 
 import pytest
 
-from settlemark import Refused, UsageError, WouldBlock
+from settlemark import Refused, SettlemarkError, UsageError, WouldBlock
 from settlemark._effect import Outcome
 from settlemark._runners import run_async, run_sync
 from settlemark._states import Reason
 from settlemark.agents import AgentRun, Call
+from settlemark.agents._turn import TRIES
 from settlemark.testing import VirtualClock
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "2"})
@@ -243,6 +246,15 @@ async def test_single_calls_whose_lives_overlap_act_in_the_order_in_which_they_w
     assert [name for name, _, _ in outcomes(settlement)] == [f"trip-42/{n}" for n in range(4)]
 
 
+async def test_single_calls_that_cannot_be_taken_back_leave_in_the_order_in_which_they_were_entered(
+    office, settlement, job
+):
+    work = job.work()
+    turns = [work.single(call) for call in office.calls(settlement, *(("mail", {"to": str(n)}) for n in range(4)))]
+    await asyncio.wait_for(asyncio.gather(*(office.answer(turn, 0) for turn in reversed(turns))), 20)
+    assert office.log == [("mail", str(n)) for n in range(4)]
+
+
 async def test_a_single_call_that_fails_undoes_no_other(office, settlement, job):
     office.fails.add(("post", "bank"))
     work = job.work()
@@ -339,3 +351,175 @@ async def test_a_single_call_that_never_began_holds_nothing(office, settlement):
     first.absent(0)
     assert await asyncio.wait_for(office.answer(second, 0), 20) == "book 1"
     assert (first.settled, settlement.protocol.live) == (True, {})
+
+
+def wounded(settlement, name="trip/0"):
+    """Have a transaction give way, as an older one does that needs what it has."""
+    with settlement.driver.local as protocol:
+        protocol.abort(protocol.named[name], Reason.WOUNDED)
+
+
+async def test_a_turn_that_loses_every_race_is_given_up_and_told_and_leaves_nothing(office, settlement):
+    tries = []
+
+    async def book():
+        tries.append(len(tries))
+        wounded(settlement)
+        return office.book("1")
+
+    turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK))
+    with pytest.raises(Refused):
+        await asyncio.wait_for(run_async(turn.perform(0, book)), 20)
+    assert len(tries) == TRIES
+    assert (office.log, settlement.protocol.live) == ([("book", "1"), ("unbook", "1")] * TRIES, {})
+
+
+async def test_a_turn_whose_earlier_answers_are_out_is_not_run_again_behind_them(office, settlement):
+    work, tries = AgentRun(settlement, "trip").work(), []
+    turn = work.turn(office.calls(settlement, BOOK, ("book", {"room": "2"})))
+
+    async def lose():
+        tries.append(len(tries))
+        wounded(settlement)
+        return office.book("2")
+
+    assert await run_async(turn.perform(0, lambda: office.book("1"), waits=False)) == "book 1"
+    with pytest.raises(Refused):
+        await run_async(turn.perform(1, lose, waits=False))
+    assert (tries, [call.arguments["room"] for call, _ in work.corrections()]) == ([0], ["1"])
+    assert office.log == [("book", "1"), ("book", "2"), ("unbook", "2"), ("unbook", "1")]
+
+
+def undone_behind_its_answers(office, settlement, work):
+    """Play a turn whose first answer is not true any more."""
+    office.fails.add(("look", "2"))
+    turn = work.turn(office.calls(settlement, BOOK, LOOK))
+    run_sync(turn.perform(0, lambda: office.book("1"), waits=False))
+    with pytest.raises(OSError, match="out of order"):
+        run_sync(turn.perform(1, lambda: office.look("2"), waits=False))
+
+
+def test_what_was_undone_is_told_though_the_model_has_issued_its_next_turn(office, settlement, job):
+    work = job.work()
+    undone_behind_its_answers(office, settlement, work)
+    work.turn(office.calls(settlement, BOOK))
+    assert [call.tool for call, _ in work.corrections()] == ["book"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_long_work_keeps_no_turn_of_which_nothing_is_to_be_told(office, settlement, job, waits):
+    work, turns = job.work(), []
+    for number in range(5):
+        turn = work.turn(office.calls(settlement, ("book", {"room": str(number)})))
+        turns.append(weakref.ref(turn))
+        await office.play(turn, waits=waits)
+        del turn
+    gc.collect()
+    assert [turn() is not None for turn in turns] == [False] * 4 + [True]
+
+
+def test_a_work_says_whether_what_it_did_last_was_undone(office, settlement, job):
+    work = job.work()
+    assert not work.is_undone
+    turn = work.turn(office.calls(settlement, BOOK))
+    assert not work.is_undone
+    run_sync(turn.perform(0, lambda: office.book("1"), waits=False))
+    assert not work.is_undone
+    undone_behind_its_answers(office, settlement, work)
+    assert work.is_undone
+    run_sync(work.turn(office.calls(settlement, ("look", {"room": "1"}))).perform(0, lambda: office.look("1")))
+    assert work.is_undone  # a look has changed nothing of that
+    run_sync(work.turn(office.calls(settlement, BOOK)).perform(0, lambda: office.book("1")))
+    assert not work.is_undone
+
+
+def test_a_turn_that_could_not_begin_is_told_as_undone_unless_its_run_was_cancelled(office, settlement):
+    for cancelled in (False, True):
+        run = f"trip-{cancelled}"
+        work = AgentRun(settlement, run).work()
+        if cancelled:
+            settlement.cancel(run)
+            given = {"room": "1"}
+        else:
+            given = {"room": ""}  # a scope has no empty part
+        turn = work.turn(office.calls(settlement, ("book", given)))
+        with pytest.raises(SettlemarkError):
+            run_sync(turn.perform(0, lambda: office.book("1")))
+        assert (work.is_undone, turn.settled, work.unfinished) == (not cancelled, True, None)
+    assert office.log == []
+
+
+async def test_a_call_that_is_said_not_to_come_just_as_its_turn_has_begun_is_waited_for_by_nobody(office):
+    with office.settlement(wait=0.05) as settlement:
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
+        told = turn._tell_absent
+
+        def tell(opened):
+            told(opened)
+            turn.absent(1)  # nobody knows yet that it has begun
+
+        turn._tell_absent = tell
+        assert await asyncio.wait_for(office.answer(turn, 0), 20) == "book 1"
+    assert office.log == [("book", "1")]
+
+
+async def test_a_turn_of_which_no_call_comes_is_over_when_all_before_it_is(office, settlement, job):
+    work = job.work()
+    first = work.turn(office.calls(settlement, MAIL, ("mail", {"to": "bob"})))
+    await office.play(first, order=[0], waits=False)
+    void = work.turn(office.calls(settlement, BOOK, LOOK))
+    void.absent(0)
+    assert (void.settled, work.unfinished) == (False, void)  # one of its calls may come yet
+    void.absent(1)
+    assert (void.settled, work.unfinished) == (False, void)  # and what it came behind is open
+    await run_async(first.finish())
+    assert (void.settled, work.unfinished, office.log) == (True, None, [("mail", "ada")])
+
+
+async def test_a_single_call_that_does_not_come_is_over_whatever_the_one_before_it_does(office, settlement, job):
+    work, begun, go = job.work(), asyncio.Event(), asyncio.Event()
+
+    async def book():
+        begun.set()
+        await go.wait()
+        return office.book("1")
+
+    first, second = (work.single(call) for call in office.calls(settlement, BOOK, MAIL))
+    booking = asyncio.create_task(run_async(first.perform(0, book)))
+    await begun.wait()
+    second.absent(0)
+    assert (first.settled, second.settled) == (False, True)
+    go.set()
+    assert await booking == "book 1"
+
+
+async def test_what_a_tool_did_under_its_earlier_name_answers_a_call_of_its_new_one(office, settlement):
+    settlement.declare("publish", "opaque", scope="post:/{to}", aliases=["post"])
+    office.publish = office.post
+    work = AgentRun(settlement, "trip").work()
+    await office.play(work.turn(office.calls(settlement, ("post", {"to": "bank"}))))
+    work = AgentRun(settlement, "trip").work()
+    same, other = ("publish", {"to": "bank"}), ("publish", {"to": "bank", "text": "hello"})
+    assert await office.play(work.turn(office.calls(settlement, same))) == ["post bank"]
+    work = AgentRun(settlement, "trip").work()
+    [told] = await office.play(work.turn(office.calls(settlement, other)))
+    assert told.startswith('publish was done before in this job, with {"to":"bank"} (confirmed)')
+    assert office.log == [("post", "bank")]
+
+
+async def test_a_call_that_the_record_has_answered_stays_answered_when_its_turn_is_run_again(office):
+    with office.settlement(wait=1) as settlement:
+        await office.play(AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL)))
+        tries = []
+
+        async def book():
+            tries.append(len(tries))
+            if len(tries) == 1:
+                wounded(settlement, "trip/1")
+            return office.book("1")
+
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL, BOOK))
+        both = (run_async(turn.perform(0, lambda: office.mail("ada"))), run_async(turn.perform(1, book)))
+        assert await asyncio.wait_for(asyncio.gather(*both), 20) == ["mail ada", "book 1"]
+        assert settlement.protocol.live == {}
+    assert office.log == [("mail", "ada"), ("book", "1"), ("unbook", "1"), ("book", "1")]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
 
-from settlemark import LedgerError, Outcome, Tag
+from settlemark import LedgerError, Outcome, Tag, _doctor
+from settlemark._doctor import _server, _work
 from settlemark._image import image
 from settlemark._scope import Scope
 from settlemark._states import State
@@ -850,6 +851,47 @@ def a_look_shows_the_workers_and_the_sizes_of_one_namespace(twins: Twins) -> Non
         len(twins.ours.rows("log")), sum(len(row[2]) for row in twins.ours.rows("image")),
     )  # fmt: skip
     assert 0 < sizes.image_characters != sum(len(row[2]) for row in twins.other.rows("image"))
+
+
+def doctors(side: Side) -> dict[str, str]:
+    """Return what a doctor finds of the work in a namespace, by what it looked at."""
+    return side.book(lambda book: {found.check: found.found for found in _work.examine(Look(book), lambda: 0.0)})
+
+
+def a_doctor_counts_what_is_in_doubt_and_what_is_left_in_one_namespace(twins: Twins) -> None:
+    lefts(twins)
+    twins.write(Said("b#1/0", '"seen"', "ada", 7.0, dealt=True))
+    twins.write(*(intent("d", position=p) for p in (1, 2)), *(told(f"d#1/{p}", Outcome.UNKNOWN) for p in (1, 2)))
+    twins.other.write(intent("d", position=3), told("d#1/3", Outcome.UNKNOWN))
+    found = doctors(twins.ours)
+    assert (found["in doubt"], found["residue"]) == ("2", "3")
+
+
+def a_doctor_tells_which_schema_a_store_has_that_another_release_has_written(twins: Twins) -> None:
+    whole = twins.store.asked("DELETE FROM settlemark_meta WHERE key = 'schema' RETURNING key, value")
+    # Behind all else that the store has of itself.
+    twins.store.asked("INSERT INTO settlemark_meta (key, value) VALUES ('schema', '99') RETURNING key")
+    try:
+        (found,) = _doctor.examine(twins.store.url, namespace="ours")
+    finally:
+        twins.store.asked(f"UPDATE settlemark_meta SET value = '{whole[0][1]}' WHERE key = 'schema' RETURNING key")
+    assert found.found.startswith("schema version 99, and this settlemark writes")
+
+
+def a_doctor_names_the_tables_of_ours_that_a_crash_of_the_server_empties(twins: Twins) -> None:
+    """A file has none."""
+    if twins.store.url.startswith("sqlite"):
+        return
+    names = ("settlemark_c", "settlemark_b", "theirs")
+    for name in names:
+        twins.store.wire._driver.execute(f"CREATE UNLOGGED TABLE {name} (id integer PRIMARY KEY)")
+    try:
+        found = {one.check: one for one in twins.ours.book(lambda book: list(_server.store(Look(book))))}
+    finally:
+        for name in names:
+            twins.store.wire._driver.execute(f"DROP TABLE {name}")
+    assert found["tables"].found == "settlemark_b, settlemark_c: unlogged, and empty after a crash of the server"
+    assert found["fsync"].found == "on"
 
 
 def exported(side: Side, *, batch: int = 99, **asked: Any) -> list[str]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
-from settlemark import ledger
+from settlemark import _doctor, ledger
 from settlemark._states import State
 from settlemark.ledger import _pages
 from settlemark.ledger._contract import Page
@@ -24,7 +24,7 @@ from settlemark.ledger._wire import Statement
 
 _NAMED = DefaultDialect(paramstyle="named")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|:?[A-Za-z_][\w.]*|\{clock\}|<=|>=|<>|!=|\d+(?:\.\d+)?|\S")
-_VERB = re.compile(r"(SELECT|INSERT|UPDATE|DELETE)\b.*\bsettlemark_", re.DOTALL)
+_VERB = re.compile(r"(SELECT|INSERT|UPDATE|DELETE)\b.*\b(?:settlemark|pg_)", re.DOTALL)
 _ENDS = {
     "WHERE": {"GROUP", "ORDER", "LIMIT", "RETURNING", "FOR", "ON"},
     "ON": {"WHERE", "GROUP", "ORDER", "LIMIT", "LEFT", "JOIN"},
@@ -53,17 +53,15 @@ _ASKED = {
 
 @cache
 def all_statements() -> dict[str, str]:
-    """Return every statement that a module of the ledger has, by its name, and the pages with all they may ask."""
+    """Return every statement of the ledger and of the doctor, by its name, and the pages with all they may ask."""
     found: dict[str, str] = {}
     texts: dict[str, str] = {}
-    for module in pkgutil.iter_modules(ledger.__path__):
-        if module.ispkg:
-            continue  # the migrations: each is run once, on a store of a known version
-        loaded = importlib.import_module(f"settlemark.ledger.{module.name}")
+    for loaded in _modules():
+        module = loaded.__name__.rpartition(".")[2]
         for name, value in vars(loaded).items():
             if isinstance(value, Statement) and named(value) not in found.values():
-                found[f"{module.name}.{name}"] = named(value)
-        texts.update({text: f"{module.name}: {text[:60]}…" for text in _texts(loaded)})
+                found[f"{module}.{name}"] = named(value)
+        texts.update({text: f"{module}: {text[:60]}…{text[-20:]}" for text in _texts(loaded)})
     for which, page in _ASKED.items():
         for state in (State.COMMITTED, State.OPEN):
             found[f"_pages.of_state({state}{which})"] = named(_pages.of_state(page, state)[0])
@@ -73,6 +71,14 @@ def all_statements() -> dict[str, str]:
     found = {name: text for text, name in {text: name for name, text in found.items()}.items()}
     whole = "\n".join(found.values())
     return found | {name: text for text, name in texts.items() if text not in whole}
+
+
+def _modules() -> Iterator[ModuleType]:
+    for package in (ledger, _doctor):
+        yield package
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.ispkg:  # the migrations: each is run once, on a store of a known version
+                yield importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def _texts(module: ModuleType) -> Iterator[str]:

@@ -36,6 +36,7 @@ def senders(store):
 ELSEWHERE = {
     "_schema: INSERT INTO": "sent by Core, once, when a namespace is first opened",
     "_shared._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
+    "_server: ": "a doctor asks these of a server alone",
 }
 """Statements that not every store's promises send, and why."""
 
@@ -58,6 +59,8 @@ EQUAL = {
     ("_pages.after", "without LIMIT :most"): "what comes again is told once: it bounds how many are looked at",
     ("_sweeping._OLD", "without t.settled_at_seconds >= :settled"): "the place says so too: a range of an index",
     ("_sweeping._COUNT_OLD", "with :keys >= longest"): "where they are as long either may be taken",
+    ("_work: SELECT count", "without tag IS NOT NULL"): PARTIAL,
+    ("_server: SELECT name", "without name = ANY"): "what else a server is set to is looked at by nobody",
 } | {
     (f"_book.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
     for name in ("_ALL_EFFECTS", "_UNRESOLVED_EFFECTS", "_EFFECTS_OF_RUN", "_EFFECTS_SINCE", "_UNFINISHED_EFFECTS",
@@ -93,10 +96,11 @@ def test_every_statement_of_the_ledger_is_sent_by_a_promise_and_no_other_is(send
     unsent = [name for name, text in known.items() if changes(text) and text not in senders]
     assert [name for name in unsent if not name.startswith(tuple(ELSEWHERE))] == []
     pages = ("SELECT namespace , name , attempt", "SELECT key , name , attempt FROM settlemark_effect")
-    assert [text for text in senders if text not in known.values() and not text.startswith(pages)] == []
+    others = [text for text in senders if changes(text) and text not in known.values()]
+    assert [text for text in others if not text.startswith(pages)] == []
 
 
-@pytest.mark.long
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", all_statements())
 def test_whatever_clause_of_a_statement_is_wrong_a_promise_is_broken(store, senders, name):
     if name.startswith(tuple(ELSEWHERE)) and all_statements()[name] not in senders:

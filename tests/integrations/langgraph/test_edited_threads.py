@@ -160,3 +160,18 @@ def test_a_turn_that_waits_is_left_alone_by_other_threads(begin, settle):
     desk.go_on(Command(resume={"decision": "approve"}))
     assert sorted(desk.log) == ["book Ada", "book Bee", "mail boss", "pay x"]
     assert desk.found()[1:] == ([], {})
+
+
+@pytest.mark.parametrize("settle", SETTLES)
+def test_a_turn_of_a_thread_that_was_sent_back_behind_its_end_waits_for_its_answer_whoever_looks(begin, settle):
+    """Its newest checkpoint says that nothing follows, and what was written to it since says otherwise."""
+    desk = begin(settle)
+    desk.go_on(Command(resume={"decision": "approve"}))
+    desk.log.clear()
+    calls = [call("book", "4", "Eve"), call("pay", "5", "z")]
+    again = {"messages": [AIMessage("I act once more.", id="again", tool_calls=calls)]}
+    assert "__interrupt__" in desk.graph.invoke(Command(goto="tools", update=again), CONFIG)
+    desk.graph.get_state(CONFIG)
+    assert (desk.log, len(desk.settlement.protocol.live)) == (["book Eve"], 1)
+    desk.go_on(Command(resume={"decision": "approve"}))
+    assert desk.found() == (["book Eve", "pay z"], [], {})
