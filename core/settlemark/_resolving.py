@@ -41,6 +41,8 @@ MEND, REWIND = "/mend/", "/rewind/"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 WAIT_SECONDS = 30.0
 
+_TO_TAKE_UP = "its transaction is taken up by whoever settles here next, or by settlemark recover, and then it is asked"
+
 Found = tuple[RecordedTransaction, RecordedEffect]
 
 
@@ -345,8 +347,11 @@ class Resolving(Recovering):
 
     # ---- what an operator sees
 
-    def doubts(self, protocol: Protocol, book: Book) -> list[Doubt]:
-        """Return every effect that somebody has to look at before anybody can say what became of it."""
+    def doubts(self, protocol: Protocol, book: Book, *, stuck: bool = True) -> list[Doubt]:
+        """Return every effect that somebody has to look at before anybody can say what became of it.
+
+        With `stuck`, also what is known to have happened, and cannot be ended for want of handlers in this process.
+        """
         found = [self._doubted(recorded, effect) for recorded, effect in self._open_questions(protocol, book)]
         known = {doubt.key for doubt in found if doubt is not None}
         unfinished = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
@@ -354,11 +359,16 @@ class Resolving(Recovering):
             recorded = unfinished.get((txn.name, txn.attempt))
             if recorded is None or not self._is_nobodys(txn):
                 continue
+            beyond = {effect.row.key for effect in self._beyond(txn, recorded)}
             found.extend(
-                self._as_doubt(effect, f"{txn.name} was left unfinished", self._to_declare(effect))
-                for effect in self._beyond(txn, recorded)
+                self._as_doubt(
+                    effect, f"{txn.name} was left unfinished",
+                    self._to_declare(effect) if effect.row.key in beyond else _TO_TAKE_UP,
+                )
+                for effect in recorded.effects
                 if effect.row.key not in known
-            )
+                and (_may_have_acted(txn, effect) or (stuck and effect.row.key in beyond))
+            )  # fmt: skip
         return sorted((doubt for doubt in found if doubt is not None), key=lambda doubt: doubt.since)
 
     def _doubted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> Doubt | None:
@@ -399,6 +409,12 @@ def _mend_of(effect: RecordedEffect) -> str:
 def _is_mend(name: str, run: str) -> bool:
     """Whether a transaction is there to undo what others have done."""
     return name == run and (MEND in name or REWIND in name)
+
+
+def _may_have_acted(txn: Txn, effect: RecordedEffect) -> bool:
+    """Whether nobody knows what became of an effect of an unfinished transaction that nobody is at."""
+    leaves = effect.outcome is Outcome.QUEUED and txn.state is State.RELEASING
+    return effect.outcome is Outcome.INTENDED or leaves
 
 
 def _nothing_new(_protocol: Protocol, _book: Book) -> None:

@@ -816,6 +816,9 @@ class Settlement(Operators):
     ) -> list[Residue]:
         """Return what aborts and partial commits left, oldest first: what somebody must look at.
 
+        What a process that is gone has left unfinished is not among it before that was taken up, which each
+        settlement does in the background, and `recover()` now; `settlemark residue` counts it.
+
         Args:
             last: only the last so many.
             since: only what was begun since then, in seconds since 1970.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EMPTY = "The ledger is empty: no transaction with an effect is on record."
 NOTHING_LEFT = "Nothing is left to mend."
+NOTHING_YET = "Nothing is left to mend so far."
+"""What is said in its place beside what is unfinished: nobody knows yet what that leaves."""
 
 _WHY = {
     Reason.FAILED: "a call failed",
@@ -78,8 +80,10 @@ def dealt_account(transactions: Sequence[RecordedTransaction]) -> str:
     return joined(lines)
 
 
-def left_account(transactions: Sequence[RecordedTransaction]) -> str:
+def left_account(transactions: Sequence[RecordedTransaction], nothing: str = NOTHING_LEFT) -> str:
     """Return in sentences what is left to mend, oldest first, each with the key its counterparty knows it by.
+
+    `nothing` is said where there is none.
 
     >>> left_account([])
     'Nothing is left to mend.'
@@ -90,7 +94,7 @@ def left_account(transactions: Sequence[RecordedTransaction]) -> str:
             if _is_left(recorded, effect):
                 lines.append(f"{_name(recorded)}, call {number}: {_line(effect)}")
                 lines.append(f"  key: {effect.row.key}")
-    return joined(lines) or NOTHING_LEFT
+    return joined(lines) or nothing
 
 
 def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
@@ -339,17 +343,18 @@ def tables(transactions: Sequence[RecordedTransaction]) -> RenderableType:
         for recorded, (holder, scope) in waiting:
             add_row(table, _name(recorded), holder, scope)
         parts.append(table)
-    parts.append(residue_table(transactions))
+    is_over = all(recorded.state in FINISHED for recorded in transactions)
+    parts.append(residue_table(transactions, NOTHING_LEFT if is_over else NOTHING_YET))
     return Group(*parts)
 
 
-def residue_table(transactions: Sequence[RecordedTransaction]) -> RenderableType:
-    """Return what is left to mend as a table, or one line that says there is nothing."""
+def residue_table(transactions: Sequence[RecordedTransaction], nothing: str = NOTHING_LEFT) -> RenderableType:
+    """Return what is left to mend as a table, or one line that says there is `nothing`."""
     from rich.text import Text
 
     left = list(left_over(transactions))
     if not left:
-        return Text(NOTHING_LEFT)
+        return Text(nothing)
     table = new_table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
     for recorded, effect in left:
         tag = "" if effect.tag is None else effect.tag.value

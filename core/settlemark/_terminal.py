@@ -49,10 +49,10 @@ def say_table(table: RenderableType) -> None:
     console().print(table)
 
 
-def fail(text: object) -> NoReturn:
-    """Say what is wrong, and exit with 2."""
+def fail(text: object, *, code: int = 2) -> NoReturn:
+    """Say what is wrong, and exit."""
     say(f"settlemark: {text if isinstance(text, str) else plain(text)}", err=True)
-    raise typer.Exit(2)
+    raise typer.Exit(code)
 
 
 def console(*, stderr: bool = False, quiet: bool = False) -> Console:

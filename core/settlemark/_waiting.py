@@ -6,7 +6,7 @@ Any process can see this, without joining the others: the protocol's state is in
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -129,6 +129,18 @@ class Standing:
                 for s in self.kept
             ],
         }  # fmt: skip
+
+
+def left_standing(stand: Iterable[Standing], *, run: str | None = None, since: float | None = None) -> list[Standing]:
+    """Return those whose process is gone or silent: what became of their effects is not settled, and may be unknown."""
+    return [
+        one
+        for one in stand
+        if (one.ends_it in ("nobody", "sender") or one.kept)
+        and not one.ended  # it had nothing to undo
+        and run in (None, one.run)
+        and (since is None or one.since is None or one.since >= since)
+    ]
 
 
 def standing(ledger: Ledger) -> tuple[list[Standing], float]:
@@ -305,6 +317,7 @@ __all__ = [
     "found",
     "in_the_way",
     "lasting",
+    "left_standing",
     "name_of",
     "owner_of",
     "silence_of",

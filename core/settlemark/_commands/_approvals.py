@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from settlemark._commands import _options
-from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace, operating, seen
 from settlemark._terminal import fail, say, say_json, say_table, say_text
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ def approvals(
 ) -> None:
     """Name every call that waits for a person's yes, with what it would run with, and how to answer."""
     from settlemark._approving import asked_account, asked_in
-    from settlemark._commands._options import seen
 
     found = seen(ledger, namespace, asked_in)
     if as_json:
@@ -105,25 +103,18 @@ def _answer(
     arguments: Any = None,
     because: str | None = None,
 ) -> None:
-    from settlemark._commands._options import declared_in, ledger_url, seen
     from settlemark._errors import LedgerError, SettlemarkError, UsageError
-    from settlemark._settlement import Settlement
 
-    declare = declared_in(module)
-    seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
-    try:
-        with Settlement(ledger_url(ledger), namespace=namespace, wait=_options.WAIT_SECONDS) as settlement:
-            declare(settlement)
+    with operating(ledger, namespace, module) as settlement:
+        try:
             if because is None:
                 done = settlement.approve(which, by=by, arguments=arguments)
             else:
                 done = settlement.reject(which, because=because, by=by)
-    except LedgerError as error:
-        fail(error)
-    except SettlemarkError as error:
-        known = "" if isinstance(error, UsageError) else "the answer is on record, and this did not settle with it: "
-        say(f"settlemark: {known}{error}", err=True)
-        raise typer.Exit(1) from None
+        except (LedgerError, UsageError):
+            raise
+        except SettlemarkError as error:
+            fail(f"the answer is on record, and this did not settle with it: {error}", code=1)
     if as_json:
         say_json({
             "keys": list(done.keys), "decision": done.decision, "changed": done.news, "settled": done.settled,
@@ -137,7 +128,9 @@ def _answer(
         say(f"It is on record, and has not settled yet: {done.waits}.")
         say("Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.")
     elif not done.settled:
-        say("It is on record: the process or framework that waits for it goes on with it.")
+        say(
+            "It is on record: the process or framework that waits for it goes on with it; settlemark waiting tells who."
+        )
 
 
 __all__ = ["approvals", "approve", "reject"]

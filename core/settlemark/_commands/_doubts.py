@@ -7,13 +7,12 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from settlemark._commands import _options
-from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace, declared_in, ledger_url, seen
-from settlemark._errors import LedgerError, SettlemarkError
+from settlemark._commands._options import AsJson, AsTable, LedgerName, Module, Namespace, declared_in, operating, seen
 from settlemark._terminal import fail, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -43,7 +42,8 @@ def in_doubt(
 ) -> None:
     """Name every effect whose outcome nobody knows, and what to do about each; exit with 1 when there is one."""
     declared_in(module)
-    doubts = seen(ledger, namespace, doubts_in)
+    # Without --module nothing is declared here, which says nothing of the processes that have the tools.
+    doubts = seen(ledger, namespace, partial(doubts_in, stuck=module is not None))
     if as_json:
         say_json([asdict(doubt) for doubt in doubts])
     elif not doubts:
@@ -59,8 +59,10 @@ def in_doubt(
     raise typer.Exit(1 if doubts else 0)
 
 
-def doubts_in(ledger: Ledger) -> list[Doubt]:
+def doubts_in(ledger: Ledger, *, stuck: bool) -> list[Doubt]:
     """Return what is in doubt in a ledger that was opened to be read; what a dead process had begun is nobody's.
+
+    With `stuck`, also what cannot be ended for want of declarations.
 
     Raises:
         LedgerError: it cannot be read.
@@ -75,7 +77,7 @@ def doubts_in(ledger: Ledger) -> list[Doubt]:
         alive = {worker.name for worker in look.workers() if worker.alive}
         for owner in {txn.owner for txn in replica.live.values()} - alive:
             replica.bury(owner)
-        return driver.doubts(replica, look.book)
+        return driver.doubts(replica, look.book, stuck=stuck)
 
     return looking(ledger, find)
 
@@ -124,26 +126,15 @@ def resolve(
 
     dealt-with takes residue off the list that you have seen to. What is resolved already stays as it is: exits with 1.
     """
-    from settlemark._settlement import Settlement
-
     try:
         value = None if result is None else json.loads(result)
     except ValueError as error:
         fail(f"--result is no JSON: {error}; quote a text, as in --result '\"R-17\"'; nothing was recorded")
     if result is not None and verdict is not Said.CONFIRMED:
         fail(f"--result belongs to confirmed, not to {verdict}; nothing was recorded")
-    declare = declared_in(module)
-    seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
     said = cast("Verdict", verdict.value.replace("-", "_"))
-    try:
-        with Settlement(ledger_url(ledger), namespace=namespace, wait=_options.WAIT_SECONDS) as settlement:
-            declare(settlement)
-            outcome, news = settlement.resolved(key, said, by=by, note=note, result=value)
-    except LedgerError as error:
-        fail(error)
-    except SettlemarkError as error:
-        say(f"settlemark: {error}", err=True)
-        raise typer.Exit(1) from None
+    with operating(ledger, namespace, module) as settlement:
+        outcome, news = settlement.resolved(key, said, by=by, note=note, result=value)
     if as_json:
         say_json({"key": key, "outcome": str(outcome), "changed": news})
     elif not news:

@@ -9,15 +9,18 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from settlemark._errors import LedgerError
+from settlemark._errors import LedgerError, SettlemarkError
 from settlemark._terminal import fail
 from settlemark._wording import in_words
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import Ledger
+
+if TYPE_CHECKING:
+    from settlemark._settlement import Settlement
 
 T = TypeVar("T")
 
@@ -131,7 +134,27 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
     return declaring
 
 
+@contextmanager
+def operating(given: str | None, namespace: str, module: str | None) -> Generator[Settlement]:
+    """Open a settlement on a ledger that exists, for an operator's word: `module` declares its tools.
+
+    Says what is wrong, and exits with 2 when the store cannot be used, with 1 when the settlement refuses.
+    """
+    from settlemark._settlement import Settlement
+
+    declare = declared_in(module)
+    seen(given, namespace, lambda _ledger: None)  # one that is not there is not made
+    try:
+        with Settlement(ledger_url(given), namespace=namespace, wait=WAIT_SECONDS) as settlement:
+            declare(settlement)
+            yield settlement
+    except LedgerError as error:
+        fail(error)
+    except SettlemarkError as error:
+        fail(error, code=1)
+
+
 __all__ = [
     "WAIT_SECONDS", "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url",
-    "reading", "seen", "since_when",
+    "operating", "reading", "seen", "since_when",
 ]  # fmt: skip

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, since_when
+from settlemark._commands._waiting import say_unfinished, unfinished_values
+from settlemark._states import FINISHED, State
 from settlemark._terminal import say, say_json, say_table, say_text
 
 if TYPE_CHECKING:
+    from settlemark._waiting import Standing
     from settlemark.ledger import RecordedTransaction
     from settlemark.ledger._contract import Ledger
 
 ON_A_TERMINAL = 20
 """How many transactions a terminal is shown when nobody says how many."""
-
-
-class InState(StrEnum):
-    """A state of a transaction."""
-
-    OPEN = "open"
-    SEALED = "sealed"
-    RELEASING = "releasing"
-    ABORTING = "aborting"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
 
 
 OfRun = Annotated[str | None, typer.Option("--run", help="Only what belongs to this run.", show_default=False)]
@@ -41,7 +32,7 @@ Since = Annotated[
     ),
 ]  # fmt: skip
 WithState = Annotated[
-    InState | None, typer.Option("--state", help="Only the transactions in this state.", show_default=False)
+    State | None, typer.Option("--state", help="Only the transactions in this state.", show_default=False)
 ]
 
 
@@ -73,18 +64,20 @@ def show(
     from settlemark import _show
     from settlemark._approving import asked_account, asked_in
     from settlemark._commands._options import seen
-    from settlemark._states import State
+    from settlemark._waiting import left_standing
     from settlemark.ledger._contract import Page
 
     start = None if since is None else since_when(since)
     brief = not as_json and on_terminal() and (last, since, run, state) == (None, None, None, None)
     most = ON_A_TERMINAL + 1 if brief else last
-    page = Page(most, start, run, None if state is None else State(state.value))
+    page = Page(most, start, run, state)
     found = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.recent(page)))
     more = brief and len(found) > ON_A_TERMINAL
     found = found[-ON_A_TERMINAL:] if more else found
+    stand = _standing(ledger, namespace, found)
+    say_unfinished(left_standing(stand))
     if as_json:
-        times = _times(ledger, namespace, found)
+        times = _times(stand, found)
         say_json([{**_show.as_values(r), **times.get((r.row.name, r.row.attempt), _ENDED)} for r in found])
         return
     if as_table:
@@ -104,17 +97,18 @@ def show(
 _ENDED: dict[str, object] = {"state_since": None, "approvals": []}
 
 
-def _times(
-    ledger: str | None, namespace: str, found: list[RecordedTransaction]
-) -> dict[tuple[str, int], dict[str, object]]:
-    """Return since when what is unfinished is in its state, and for whom it waits since when."""
+def _standing(ledger: str | None, namespace: str, found: list[RecordedTransaction]) -> list[Standing]:
+    """Return how those of the found stand that are unfinished."""
     from settlemark import _waiting
     from settlemark._commands._options import seen
-    from settlemark._states import FINISHED
 
-    if all(recorded.state in FINISHED for recorded in found):
-        return {}
-    stand, _ = seen(ledger, namespace, _waiting.standing)
+    names = {(r.row.name, r.row.attempt) for r in found if r.state not in FINISHED}
+    stand, _ = seen(ledger, namespace, _waiting.standing) if names else ([], 0.0)
+    return [one for one in stand if (one.transaction, one.attempt) in names]
+
+
+def _times(stand: list[Standing], found: list[RecordedTransaction]) -> dict[tuple[str, int], dict[str, object]]:
+    """Return since when what is unfinished is in its state, and for whom it waits since when."""
     told = {(one.transaction, one.attempt): one.values() for one in stand}
     over = {(r.row.name, r.row.attempt): [w._asdict() for w in r.waits if w.until is not None] for r in found}
     return {
@@ -141,29 +135,43 @@ def residue(
 ) -> None:
     """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some.
 
+    Also where a process that is gone or silent has left something unfinished: what became of that is not known before
+    it is taken up, so a list that is empty till then says nothing. With --json it is the last element of the list.
+
     To take something off the list that you have seen to: settlemark resolve KEY dealt-with --by NAME --note TEXT.
     """
     from settlemark import _show
     from settlemark._commands._options import seen
+    from settlemark._waiting import found as found_standing
+    from settlemark._waiting import left_standing
     from settlemark.ledger._contract import Page
+    from settlemark.ledger._looking import Look, looking
 
     page = Page(last, None if since is None else since_when(since), run)
-    found = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.left(page)))
+
+    def look(look: Look) -> tuple[list[RecordedTransaction], list[Standing]]:
+        stand, _ = found_standing(look)
+        return look.book.left(page), left_standing(stand, run=page.run, since=page.since)
+
+    # At one moment: what is unfinished in one look may be nobody's any more, and not yet listed, in the next.
+    found, unfinished = seen(ledger, namespace, lambda opened: looking(opened, look))
     values = _show.residue_values(found)
+    nothing = _show.NOTHING_YET if unfinished else _show.NOTHING_LEFT
     dealt: list[RecordedTransaction] = []
     if everything:
         dealt = seen(ledger, namespace, lambda opened: opened.read(lambda book: book.left(page, dealt=True)))
     if as_json:
-        say_json([*values, *_show.residue_values(dealt, dealt=True)])
+        say_json([*values, *_show.residue_values(dealt, dealt=True), *unfinished_values(unfinished)])
     elif as_table:
-        say_table(_show.residue_table(found))
+        say_table(_show.residue_table(found, nothing))
         if dealt:
             say_table(_show.dealt_table(dealt))
     else:
-        say_text(_show.left_account(found))
+        say_text(_show.left_account(found, nothing))
         if dealt:
             say_text(_show.dealt_account(dealt))
-    raise typer.Exit(1 if values else 0)
+    say_unfinished(unfinished)
+    raise typer.Exit(1 if values or unfinished else 0)
 
 
 __all__ = ["every", "residue", "show"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settlemark._commands._options import AsJson, AsTable, LedgerName, Namespace, seen
-from settlemark._terminal import say_json, say_table, say_text
+from settlemark._terminal import say, say_json, say_table, say_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,6 +26,25 @@ def waiting(
         say_table(_table(stand, now))
     else:
         say_text(_waiting.told(stand, now))
+
+
+def say_unfinished(left: list[Standing]) -> None:
+    """Say on stderr, in one line, how many transactions of processes that are gone nobody has taken up yet."""
+    if left:
+        say(f"settlemark: {_told(left)}", err=True)
+
+
+def unfinished_values(left: list[Standing]) -> list[dict[str, object]]:
+    """Return the same as JSON values: at most one."""
+    return [{"unfinished": len(left), "told": _told(left)}] if left else []
+
+
+def _told(left: list[Standing]) -> str:
+    are, them = ("transaction is", "it") if len(left) == 1 else ("transactions are", "them")
+    return (
+        f"{len(left)} unfinished {are} of a process that is gone or silent, and what became of {them} is not known"
+        f" yet: settlemark doctor names {them}, and settlemark recover --module YOURAPP.TOOLS ends {them}"
+    )
 
 
 def _table(stand: list[Standing], now: float) -> RenderableType:
@@ -54,4 +73,4 @@ def _table(stand: list[Standing], now: float) -> RenderableType:
     return shown
 
 
-__all__ = ["waiting"]
+__all__ = ["say_unfinished", "unfinished_values", "waiting"]

@@ -142,7 +142,7 @@ _REMEDIES: dict[Ends, tuple[Severity, str]] = {
     ),
     "person": (
         Severity.NOTE,
-        "settlemark approve {key} --by NAME, or settlemark reject {key} --because TEXT --by NAME",
+        "settlemark approve KEY --by NAME, or settlemark reject KEY --because TEXT --by NAME; its KEY is {key}",
     ),
     "framework": (
         Severity.NOTE,

@@ -57,13 +57,32 @@ def test_a_doubt_is_named_with_its_key_and_what_to_do_and_exits_with_1(doubtful,
     )  # fmt: skip
 
 
-def test_what_a_process_that_ended_was_doing_is_in_doubt_until_its_tools_are_declared(store, ends_amid, run, run_json):
-    ends_amid(store, "trip-7", "tx.call(reserve, hotel='Ada')")
+DIES = "import os\n@effect('{kind}', scope='hall:/a'{more})\ndef dies(): os._exit(0)\ntx.call(dies)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "remedy"),
+    [
+        ("reversible", ", undo=lambda: None", "name the module that declares dies with --module, here and for"),
+        ("idempotent", "", "its transaction is taken up by whoever settles here next, or by settlemark recover"),
+    ],
+)
+def test_what_a_process_was_at_when_it_ended_is_in_doubt(store, ends_amid, run, run_json, kind, more, remedy):
+    ends_amid(store, "trip-7", DIES.format(kind=kind, more=more))
 
     (doubt,) = run_json("in-doubt", store)
 
-    assert (doubt["transaction"], doubt["tool"], doubt["key"].partition(".")[2]) == ("trip-7", "reserve", "trip-7#1/0")
-    assert doubt["remedy"] == ("name the module that declares reserve with --module, here and for settlemark recover")
+    assert (doubt["transaction"], doubt["tool"], doubt["key"].partition(".")[2]) == ("trip-7", "dies", "trip-7#1/0")
+    assert doubt["remedy"].startswith(remedy)
+    assert run("in-doubt", store).exit_code == 1
+
+
+def test_what_is_known_to_have_happened_is_not_in_doubt_when_its_process_has_ended(store, ends_amid, module, run):
+    ends_amid(store, "trip-7", "tx.call(reserve, hotel='Ada')")
+
+    for options in ([], ["--module", module]):
+        said = run("in-doubt", store, *options)
+        assert (said.exit_code, said.stdout) == (0, "Nothing is in doubt.\n")
 
 
 def test_an_operator_says_that_it_happened_and_with_what_result(doubtful, run, run_json):

@@ -325,6 +325,7 @@ def test_the_commands_tell_what_waits_and_take_the_answer(shared, open_settlemen
     told = {one["check"]: one for one in run_json("doctor", shared)}
     assert told["approvals"]["found"] == "2 wait for a person"
     assert "nobody's" not in told["unfinished"]["found"]
+    assert run("doctor", shared).stdout.count(keys["ada"]) == 1
 
     (one, _two) = run_json("show", shared)
     assert (one["approvals"], one["waits"]) == ([keys["ada"]], [])
