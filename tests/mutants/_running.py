@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import json
 import os
 import random
 import shutil
@@ -12,10 +13,11 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from queue import SimpleQueue
@@ -23,11 +25,17 @@ from typing import Any, Literal, Self
 
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
+from tests.mutants._aiming import Aim, aimed
 from tests.mutants._mutating import Mutant, changed_lines, difference, mutants_of
+from tests.mutants._reaching import FILES, RECORD
 from tests.mutants._rooms import ROOTS, Room
 
 Ending = Literal["killed", "timed out", "survived"]
 _PATIENCE, _TOLD = 4, 4000
+_FIRST = 20
+"""For how many seconds the tests that reach a mutant run before the others; and no test is given less than that."""
+_NOT_RUN = (4, 5)
+"""pytest's statuses where a test that is named is not found: with the mutant it has another name."""
 
 
 class NothingShown(Exception):
@@ -232,25 +240,36 @@ class Checkout:
         told(score)
 
     def _run(self, room: Room, waiting: Sequence[Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
-        began = time.monotonic()
-        ending, output = self._tested(room, self.root, 3600.0)
-        if ending != "survived":
-            raise NothingShown(f"the tests of {room.name} fail without a mutant: mend that first\n{output}")
-        limit = self._least + _PATIENCE * (time.monotonic() - began)
-        while len(self._copies) < min(self._processes, len(waiting)):
-            self._copies.append(Path(shutil.copytree(self.root, self.root.with_name(str(len(self._copies))))))
-        free: SimpleQueue[Path] = SimpleQueue()
-        for copy in self._copies:
-            free.put(copy)
         with ThreadPoolExecutor(self._processes) as pool:
-            running = {pool.submit(self._ended, room, each, free, limit): each for each in waiting}
             try:
-                self._gather(running, keep)
+                aim = self._aim(room, pool)
+                while len(self._copies) < min(self._processes, len(waiting)):
+                    self._copies.append(Path(shutil.copytree(self.root, self.root.with_name(str(len(self._copies))))))
+                free: SimpleQueue[Path] = SimpleQueue()
+                for copy in self._copies:
+                    free.put(copy)
+                self._gather({pool.submit(self._ended, room, aim, each, free): each for each in waiting}, keep)
             except BaseException:
                 self._stopped.set()
-                for future in running:
-                    future.cancel()
+                pool.shutdown(cancel_futures=True)
                 raise
+
+    def _aim(self, room: Room, pool: ThreadPoolExecutor) -> Aim:
+        def run(files: list[str]) -> dict[str, Any]:
+            shares = [files[at :: self._processes] for at in range(min(self._processes, len(files)))]
+            return {test: told for share in pool.map(partial(self._recorded, room), shares) for test, told in share}
+
+        return aimed(self.root, room, self._state / f"{room.name}.reached.json", run)
+
+    def _recorded(self, room: Room, files: list[str]) -> Iterable[tuple[str, Any]]:
+        """Run test files without a mutant, and return what was recorded of their tests."""
+        with tempfile.TemporaryDirectory(dir=self.root.parent) as folder:
+            record = Path(folder, "recorded.json")
+            said = {RECORD: str(record), FILES: os.pathsep.join(room.files(self.root))}
+            status, output = self._tested(room, files, self.root, 3600.0, said)
+            if status != 0:
+                raise NothingShown(f"the tests of {room.name} fail without a mutant: mend that first\n{output}")
+            return json.loads(record.read_text()).items() if record.exists() else ()
 
     @staticmethod
     def _gather(running: dict[Future[WorkResult | None], Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
@@ -262,7 +281,7 @@ class Checkout:
                 if result is not None:
                     keep(running[future], result)
 
-    def _ended(self, room: Room, mutant: Mutant, free: SimpleQueue[Path], limit: float) -> WorkResult | None:
+    def _ended(self, room: Room, aim: Aim, mutant: Mutant, free: SimpleQueue[Path]) -> WorkResult | None:
         """Return what came of a mutant, or None: it was stopped."""
         copy = free.get()
         try:
@@ -270,36 +289,51 @@ class Checkout:
             source = path.read_text()
             with self._parsing:
                 changed = mutant.code(source)
-            if changed is None:
-                return WorkResult(WorkerOutcome.NO_TEST)
+                first = aim.at(mutant, source, _FIRST)
+            if changed is None or self._stopped.is_set():
+                return None if self._stopped.is_set() else WorkResult(WorkerOutcome.NO_TEST)
             path.write_text(changed)
             try:
-                ending, output = self._tested(room, copy, limit)
+                status, output = self._struck(room, aim, first, copy)
             finally:
                 path.write_text(source)
             if self._stopped.is_set():
                 return None
-            outcome = TestOutcome.SURVIVED if ending == "survived" else TestOutcome.KILLED
             return WorkResult(
                 WorkerOutcome.NORMAL,
-                "timeout" if ending == "timed out" else output,
-                outcome,
+                "timeout" if status is None else output,
+                TestOutcome.KILLED if status != 0 else TestOutcome.SURVIVED,
                 difference(mutant.file, source, changed),
             )
         finally:
             free.put(copy)
 
-    def _tested(self, room: Room, copy: Path, limit: float) -> tuple[Ending, str]:
-        """Run a room's tests in a copy; return how they ended, and the end of what they said."""
+    def _struck(self, room: Room, aim: Aim, first: list[str], copy: Path) -> tuple[int | None, str]:
+        """Run the tests that reach a mutant, and only if it passes those the whole room."""
+        limit = self._least + _PATIENCE * aim.seconds
+
+        def run(tests: Sequence[str], slowest: float) -> tuple[int | None, str]:
+            return self._tested(room, tests, copy, limit, {"PYTEST_TIMEOUT": f"{_FIRST + _PATIENCE * slowest:.0f}"})
+
+        if first:
+            status, output = run(first, max(aim.tests[test]["seconds"] for test in first))
+            if status not in (0, *_NOT_RUN):
+                return status, output
+        return run(room.tests, max((test["seconds"] for test in aim.tests.values()), default=0))
+
+    def _tested(
+        self, room: Room, tests: Sequence[str], copy: Path, limit: float, more: Mapping[str, str]
+    ) -> tuple[int | None, str]:
+        """Run tests in a copy; return their status, None after so many seconds, and the end of what they said."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(copy / root) for root in ROOTS)}
         for name in ("SETTLEMARK_TESTS", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
         # A file and no pipe: what the tests have left running would hold that open.
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(
-                [*room.command, *room.tests],
+                [*room.command, *tests],
                 cwd=copy,
-                env=environment | self._environment,
+                env=environment | self._environment | more,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -309,14 +343,13 @@ class Checkout:
             while process.poll() is None and not self._stopped.is_set() and time.monotonic() < deadline:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.5)
-            ended = process.poll()
+            status = process.poll()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # and what it has left running
             process.wait()
-            if ended is None:
-                return "timed out", ""
+            output.seek(0, os.SEEK_END)
             output.seek(max(0, output.tell() - _TOLD))
-            return ("killed" if ended else "survived"), output.read().decode(errors="replace")
+            return status, output.read().decode(errors="replace")
 
     def _copy(self, target: Path) -> None:
         """Copy what git would commit, with compiled files that are believed only for the very source they are of."""

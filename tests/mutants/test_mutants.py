@@ -1,18 +1,21 @@
-"""The mutants of a toy: told apart, counted, kept over a stop, and never run where nothing could be shown."""
+"""The mutants of a toy: aimed at, told apart, counted, kept over a stop, and never run where nothing could be shown."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, app, opened
+from tests.mutants._aiming import Aim
 from tests.mutants._mutating import changed_lines, mutants_of
 from tests.mutants._operators import OWN
 from tests.mutants._rooms import ROOMS, Room
 from tests.mutants._running import Checkout, NothingShown
+from tests.servers import VARIABLE
 from typer.testing import CliRunner
 
 TOY = '''"""A toy."""
@@ -48,6 +51,38 @@ became = "if most is not None and number >= most:"
 why = "the most is the most, whichever of two equal ones is returned"
 """
 ROOM = Room("toy", ("core/toy/*.py",), ("check.py",), 80, (sys.executable,))
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "tests.mutants._reaching")
+TESTED = Room("tested", ("core/toy/*.py",), ("test_flag.py", "test_limits.py"), 80, _PYTEST)
+CONFTEST = """
+import os
+def pytest_runtest_call(item):
+    with open(os.environ["LOG"], "a") as log:
+        log.write(f"{item.name}\\n")
+"""
+FLAG = "from toy import limits\ndef test_flag():\n    assert limits.unread(False)\n"
+LIMITS = "from toy import limits\ndef test_limit():\n    assert limits.clamp(3, 2) == 2\n"
+COMMAND = """
+import sys
+from pathlib import Path
+import tests.mutants.__main__ as command
+from tests.mutants.test_mutants import ROOM
+command.ROOT, command.ROOMS = Path(sys.argv[1]), (ROOM,)
+command.EQUIVALENTS, command.STATE = command.ROOT / "equivalent.toml", Path(sys.argv[2])
+command.app(["--room", "toy", "--processes", "1"])
+"""
+# Without a mutant it passes, with the first it fails, and with the second it hangs, and so does what it started.
+HANGING = """
+import os, pathlib, signal, subprocess, sys
+log = pathlib.Path(os.environ["LOG"])
+count = len(log.read_text()) if log.exists() else 0
+log.write_text("." * (count + 1))
+if count == 2:
+    alive = os.open(log.with_name("alive"), os.O_WRONLY)
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[alive])
+    os.write(alive, b"hangs\\n")
+    signal.pause()
+sys.exit(count)
+"""
 
 
 class Toy:
@@ -63,13 +98,26 @@ class Toy:
         (self.root / name).write_text(text)
 
     def open(self, **options):
-        environment = {"LOG": str(self.log)}
         equivalents = self.root / "equivalent.toml"
-        return Checkout(self.root, equivalents, self.state, environment=environment, **{"least": 3.0} | options)
+        usual = {"environment": {"LOG": str(self.log)}, "least": 3.0}
+        return Checkout(self.root, equivalents, self.state, **usual | options)
 
     def play(self, **options):
         with self.open() as checkout:
             return checkout.play(ROOM, checkout.chosen(ROOM), **options)
+
+    def play_tested(self, lines=range(100), **options):
+        """Play the mutants of some lines with pytest, as the rooms do."""
+        environment = {"PYTHONPATH": f"core{os.pathsep}{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        with self.open(environment={"LOG": str(self.log)} | environment, least=60.0) as checkout:
+            chosen = [each for each in checkout.chosen(TESTED) if each.where[0][0] in lines]
+            return checkout.play(TESTED, chosen, **options)
+
+    def ran(self):
+        """Which tests were run since it was asked last."""
+        names = self.log.read_text().split() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return names
 
     def asked(self):
         """How often the tests were run since it was asked last."""
@@ -81,6 +129,14 @@ class Toy:
 @pytest.fixture
 def toy(tmp_path):
     return Toy(tmp_path)
+
+
+@pytest.fixture
+def tested(toy):
+    toy.write("conftest.py", CONFTEST)
+    toy.write("test_flag.py", FLAG)
+    toy.write("test_limits.py", LIMITS)
+    return toy
 
 
 def changes(toy):
@@ -120,6 +176,71 @@ def test_one_that_was_stopped_goes_on_where_it_was(toy):
     assert (began[0], score.left) == (3, 0)
     assert toy.asked() <= 1 + len(score.endings) - 3
     assert (toy.play().as_json(), toy.asked()) == (score.as_json(), 0)
+
+
+def test_a_command_that_is_ended_ends_what_it_runs_and_keeps_what_was_done(toy, tmp_path):
+    toy.write("check.py", HANGING)
+    (tmp_path / "copies").mkdir()
+    os.mkfifo(tmp_path / "alive")
+    command = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(toy.root), str(toy.state)],
+        env={**os.environ, VARIABLE: "none", "LOG": str(toy.log), "TMPDIR": str(tmp_path / "copies")},
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
+    with (tmp_path / "alive").open() as alive:
+        assert alive.readline() == "hangs\n"
+        command.terminate()
+        assert alive.read() == ""  # comes to its end when nobody is alive who could write
+    assert command.wait(30) != 0
+    assert list((tmp_path / "copies").iterdir()) == []
+    toy.write("check.py", CHECK)
+    began = []
+    toy.play(told=lambda score: began.append(len(score.endings)))
+    assert began[0] == 1
+
+
+def test_the_tests_that_reach_a_mutant_run_first_and_the_others_only_if_it_survives_these(tested):
+    score = tested.play_tested({11})
+    assert (score.count("killed"), score.count("survived")) == (2, 0)
+    assert tested.ran() == ["test_flag", "test_limit", "test_flag", "test_flag"]
+    tested.write("test_limits.py", LIMITS.replace("== 2", "> 0"))
+    score = tested.play_tested({5})
+    survived = score.count("survived")
+    assert survived > 0
+    ran = tested.ran()
+    assert (ran[0], Counter(ran)["test_limit"]) == ("test_limit", 1 + len(score.endings) + survived)
+    assert Counter(ran)["test_flag"] == 2 * survived  # with what stands about the line, and with the room
+
+
+def test_what_the_tests_reach_is_kept_until_they_change_and_all_of_it_until_anything_else_does(tested):
+    tested.play_tested({11})
+    tested.ran()
+    tested.play_tested({6})
+    assert tested.ran() == ["test_limit"]
+    tested.write("test_flag.py", FLAG + "    assert not limits.unread(True)\n")
+    tested.play_tested({7})
+    ran = tested.ran()
+    assert (ran[:1], ran[1:3], ran[3:]) == (["test_flag"], ["test_limit", "test_flag"], ["test_flag", "test_limit"])
+    tested.write("core/toy/limits.py", f"{TOY}\n")
+    tested.play_tested({6})
+    assert tested.ran() == ["test_flag", "test_limit", "test_limit"]
+
+
+def test_first_come_the_quickest_that_reach_the_line_then_those_about_it_and_no_more_than_there_is_time_for(toy):
+    file = "core/toy/limits.py"
+    reached = {"elsewhere": (1, [11]), "slow": (6, [5, 6]), "beside": (2, [7]), "quick": (1, [5, 7])}
+    aim = Aim({test: {"seconds": seconds, "lines": {file: lines}} for test, (seconds, lines) in reached.items()})
+    mutant = next(each for each in mutants_of(toy.root, file) if each.where[0][0] == 5)
+    source = (toy.root / file).read_text()
+    assert [aim.at(mutant, source, seconds) for seconds in (20, 9, 8, 6.5, 0.5)] == [
+        ["quick", "slow", "beside", "elsewhere"],
+        ["quick", "slow", "beside"],
+        ["quick", "slow"],
+        ["quick"],
+        [],
+    ]
+    assert aim.seconds == 10
 
 
 def test_what_survived_is_run_again_with_other_tests_and_what_changed_is_run_anew(toy):
@@ -193,6 +314,14 @@ def test_every_room_has_files_and_tests_and_its_list_is_true():
         assert room.files(ROOT), room.name
         assert [test for test in room.tests if not Path(ROOT, test).exists()] == []
     Checkout(ROOT, EQUIVALENTS, STATE).check_listed(ROOMS)
+
+
+def test_every_module_of_core_is_in_one_room():
+    rooms = Counter(file for room in ROOMS for file in room.files(ROOT))
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "core" / "settlemark").rglob("*.py")}
+    named = {file for file in modules if not file.endswith(("__init__.py", "__main__.py"))}
+    assert sorted(named - rooms.keys()) == []
+    assert [file for file, count in rooms.items() if count > 1] == []
 
 
 @pytest.mark.long
