@@ -43,6 +43,16 @@ class Aborting(Asking, Freshening):
         if txn.state in (State.ABORTING, State.RELEASING, State.ABORTED):
             yield from self._until_finished(attempt, txn)
 
+    def refuse(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
+        """Abort a transaction, and raise why it was.
+
+        Raises:
+            Refused: always.
+        """
+        yield from self.abort(attempt, reason, **detail)
+        with self.local as protocol:
+            raise protocol.refusal(attempt.live)
+
     def doom(self, attempt: Attempt, reason: Reason, **detail: Any) -> Program:
         """Abort a transaction from within one of its calls: it is undone when that has returned."""
         txn, detail = attempt.live, attempt.cause(detail)

@@ -298,7 +298,7 @@ class Batch:
         return Refused(
             f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"
             f" happened; decide again from this: {reason}",
-            transaction=self.attempt.name, epoch=None,
+            transaction=self.attempt.name,
         )  # fmt: skip
 
     # ---- the end of a call, and of the turn

@@ -141,7 +141,7 @@ class Calling(Aborting):
             yield from self._refuse_another_tool(attempt, txn, effect)
         earlier = attempt.resume(effect)
         if earlier is not None:
-            yield from self._refuse_orphan(attempt, txn, earlier)
+            yield from self._refuse_orphan(attempt, earlier)
         if earlier is None:
             yield from self._checked(attempt, effect)
         if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
@@ -173,7 +173,7 @@ class Calling(Aborting):
         with self.local as protocol:
             raise protocol.refusal(txn)
 
-    def _refuse_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+    def _refuse_orphan(self, attempt: Attempt, effect: Effect) -> Program:
         """Return when a decision that comes back was not taken back meanwhile.
 
         Raises:
@@ -184,9 +184,7 @@ class Calling(Aborting):
         if _is_untouched(effect) and (yield from self._stands_again(attempt, effect)):
             return
         how = f"is not as {effect.declaration.tool} left it: that was {ORPHANED}, taken back, and is asked for now"
-        yield from self.abort(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
-        with self.local as protocol:
-            raise protocol.refusal(txn)
+        yield from self.refuse(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
 
     def _stands_again(self, attempt: Attempt, effect: Effect) -> Program:
         """Have it that a plan asks for an effect again of which nothing was taken back; return whether that is so."""
@@ -554,7 +552,7 @@ def _failed_before(tool: str, error: str | None, name: str) -> Refused:
     return Refused(
         f"{tool} failed before: {error}; {name} has gone on without it, so it is not run again: use a new name for a"
         " new try",
-        transaction=name, epoch=None,
+        transaction=name,
     )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ class Driver(Aging, Approving, Rewinding):
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {in_use} and has not finished;"
                     " give this work a name of its own, or raise wait=",
-                    transaction=name, epoch=None, holder=name, scope=None, waited=wait,
+                    transaction=name, holder=name, waited=wait,
                 )  # fmt: skip
 
     def ended(self, name: str, *, wait: float) -> Program:
@@ -204,7 +204,7 @@ class Driver(Aging, Approving, Rewinding):
             if seconds <= 0 or not (yield from self._listen(Wait(found, seconds, name, name))):
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {name} has not come to its end; try again later, or raise wait=",
-                    transaction=name, epoch=None, holder=name, scope=None, waited=wait,
+                    transaction=name, holder=name, waited=wait,
                 )  # fmt: skip
 
     def _enter_again(
@@ -220,7 +220,7 @@ class Driver(Aging, Approving, Rewinding):
             attempt.restart(build(same, same.attempt))
             protocol.park(same, parked=False)
             return attempt
-        if attempt is None and same.state is State.OPEN and self._is_nobodys(same) and same not in self._coming():
+        if same.state is State.OPEN and self._is_nobodys(same) and same not in self._coming():
             attempt = self._revived(protocol, book, same, build(same, same.attempt))
             attempt.again = 1
             protocol.park(same, parked=False)

@@ -38,7 +38,7 @@ Every error carries its data as attributes, and survives `pickle`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 def _rebuild(cls: type[SettlemarkError], message: str, state: dict[str, Any]) -> SettlemarkError:
@@ -52,11 +52,16 @@ class SettlemarkError(Exception):
 
     >>> SettlemarkError("no", scope="room:/Ada").scope
     'room:/Ada'
+
+    Attributes:
+        always: those that an error of this class has, whoever raises it: None where there is nothing to say.
     """
+
+    always: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
-        self.data = data
+        self.data = dict.fromkeys(self.always) | data
 
     def __getattr__(self, name: str) -> Any:
         if name != "data" and name in self.data:
@@ -133,6 +138,8 @@ class Refused(SettlemarkError):
     Attributes: `transaction`, `epoch`, and what the subclass adds.
     """
 
+    always = ("transaction", "epoch")
+
 
 class Stale(Refused):
     """What the plan was read from has changed. Attribute `scope`: what changed."""
@@ -181,6 +188,8 @@ class WaitTimeout(Refused):
 
     Attributes: `holder` (a transaction's name), `scope`, `waited` (seconds).
     """
+
+    always = (*Refused.always, "holder", "scope", "waited")
 
 
 class InDoubt(SettlemarkError):

@@ -185,7 +185,7 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
     told = "" if because is None else f": {because}"
     return Rejected(
         f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
-        transaction=transaction, epoch=None, tool=tool, key=key, because=because,
+        transaction=transaction, tool=tool, key=key, because=because,
     )  # fmt: skip
 
 

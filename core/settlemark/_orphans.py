@@ -63,9 +63,7 @@ class Orphaning(Aborting):
             return
         orphan, what = why
         how = f"is as {orphan.declaration.tool} left it, which was {ORPHANED}, and {what}"
-        yield from self.abort(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
-        with self.local as protocol:
-            raise protocol.refusal(txn)
+        yield from self.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
 
     def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
         """Have it on disk that effects are taken back, before any is undone; what is held is dropped by it."""

@@ -134,7 +134,7 @@ class Rewinding(Resolving):
         raise WaitTimeout(
             f"others entered what is to be undone again and again: it was not undone in {TRIES} tries; stop whoever"
             " runs it, then go back again",
-            transaction=request.names[0], epoch=None, holder=request.names[0], scope=None, waited=wait,
+            transaction=request.names[0], holder=request.names[0], waited=wait,
         )  # fmt: skip
 
     def word(self, by: str, note: str) -> Word:
@@ -262,7 +262,7 @@ class Rewinding(Resolving):
                 raise WaitTimeout(
                     f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
                     " undone; go back again when it has, or raise wait=",
-                    transaction=txn.name, epoch=txn.epoch, holder=txn.name, scope=None, waited=wait,
+                    transaction=txn.name, epoch=txn.epoch, holder=txn.name, waited=wait,
                 )  # fmt: skip
 
     # ---- what has committed

@@ -150,7 +150,7 @@ class Settling(Orphaning, Splitting):
             if found is None:
                 if examined or not unseen:
                     return
-                yield from self._examine(attempt, txn)
+                yield from self._examine(attempt)
                 examined = True
                 continue
             blocked, ticket = found
@@ -193,22 +193,18 @@ class Settling(Orphaning, Splitting):
     def _to_ask(attempt: Attempt) -> tuple[Hook, ...]:
         return () if attempt.judged else attempt.hooks
 
-    def _examine(self, attempt: Attempt, txn: Txn) -> Program:
+    def _examine(self, attempt: Attempt) -> Program:
         for hook in self._to_ask(attempt):
             name = getattr(hook, "__name__", repr(hook))
             # By position: what a hook calls its argument is its own affair.
             verdict = yield Act(partial(hook, Footprint(attempt)), {}, None)
             if verdict is False or isinstance(verdict, str):
                 said = verdict if isinstance(verdict, str) else "it returned False"
-                yield from self.abort(attempt, Reason.VETOED, hook=name, verdict=said)
-                with self.local as protocol:
-                    raise protocol.refusal(txn)
+                yield from self.refuse(attempt, Reason.VETOED, hook=name, verdict=said)
         # Last, because a hook may take its time.
         wrong = yield from self._verify(self._live_reads(attempt))
         if wrong is not None:
-            yield from self.abort(attempt, Reason.STALE, **wrong)
-            with self.local as protocol:
-                raise protocol.refusal(txn)
+            yield from self.refuse(attempt, Reason.STALE, **wrong)
 
     def _release_all(self, attempt: Attempt, txn: Txn) -> Program:
         """Let what was held leave, now that the decision is durable; whatever happens, it is finished or undone.

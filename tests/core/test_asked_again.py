@@ -275,6 +275,11 @@ def test_a_frameworks_question_that_was_not_answered_is_put_again_and_says_what_
     assert (office.log, TRIES) == (["book a"], 3)
 
 
+def test_a_frameworks_call_runs_with_the_arguments_that_were_given_for_it(quick, office):
+    assert batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: edit({"room": "b"})) == {"room": "b"}
+    assert (office.log, quick.protocol.live) == (["book b"], {})
+
+
 def test_nobody_is_asked_for_ever_and_what_was_asked_about_never_runs(quick, office):
     asked = []
     with pytest.raises(UsageError, match="'maybe' is no decision"):
