@@ -9,6 +9,7 @@ as once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,7 @@ from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, Refused, UsageError
 from settlemark._gates import APPROVED, EDITED, REJECTED, is_asked
 from settlemark._logs import about
-from settlemark._parking import Parking, gated_in, is_parked
+from settlemark._parking import Parking, Unfit, gated_in, is_parked
 from settlemark._plain import joined
 from settlemark._program import log
 from settlemark._protocol import Protocol
@@ -263,7 +264,8 @@ class Approving(Parking):
         """
         yield from super().keep(attempt)
         if attempt.again:
-            yield from self._take_said(attempt.name)
+            with suppress(Unfit):
+                yield from self._take_said(attempt.name)
             if attempt.live.state in (State.ABORTING, State.ABORTED):
                 with self.local as protocol:
                     raise protocol.refusal(attempt.live)
@@ -276,7 +278,7 @@ class Approving(Parking):
         for name in dict.fromkeys(one.transaction for one in asked if one.parked and one.answer is not None):
             try:
                 yield from self._take_said(name)
-            except Refused as error:
+            except (Refused, Unfit) as error:
                 log.info("%s is approved and did not settle: %s", name, error, extra=about(transaction=name))
 
     def _take_said(self, name: str) -> Program:
@@ -307,11 +309,30 @@ class Approving(Parking):
             )  # fmt: skip
         except DeclarationError as error:
             return False, f"{error.tool} is not declared in this process"
+        except Unfit as error:
+            yield from self._take_back_said(name, error)
+            raise
         except UsageError:
             still: list[Question] = yield from self._step(questions)
             if any(one.transaction == name for one in still):
                 raise
         return True, ""
+
+    def _take_back_said(self, name: str, unfit: Unfit) -> Program:
+        """Have it that a call is not answered whose answer has arguments that it cannot run with."""
+
+        def take_back(protocol: Protocol, book: Book) -> Question | None:
+            still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
+            for one in still:
+                book.write([Said(one.key, "{}", "settlemark", self._clock(), dealt=False, tool=one.tool)])
+            return next((one for one in still if one.answer is not None), None)
+
+        found: Question | None = yield from self._step(take_back, durable=True)
+        if found is not None:
+            log.warning(
+                "%s still waits for an answer: what %s said is taken back, since %s", found.key, found.answered_by, unfit,
+                extra=about(transaction=name, key=found.key, tool=found.tool),
+            )  # fmt: skip
 
     def _refuse_unrecordable(self, one: Question, arguments: Mapping[str, Any] | None) -> None:
         if arguments is None:

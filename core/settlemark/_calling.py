@@ -12,7 +12,7 @@ from settlemark._asking import effect_of_key, unless_told
 from settlemark._attempt import Attempt
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError, WaitTimeout, WouldBlock
+from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError, UsageError, WaitTimeout, WouldBlock
 from settlemark._failing import SKIPPED, Skipped, until_answered
 from settlemark._gates import REJECTED, because_in, is_asked, rejection
 from settlemark._leaving import Leaves
@@ -24,6 +24,7 @@ from settlemark._sequencer import Seat
 from settlemark._states import Reason, State, Tag
 from settlemark._text import KEY, identity
 from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
+from settlemark._wording import in_words
 from settlemark._wording import is_a
 from settlemark.ledger._contract import Book, RecordedEffect, Step
 
@@ -206,6 +207,21 @@ class Calling(Aborting):
         if check is not None:
             bound = check.bind(effect.for_handlers(), result=None, key=effect.key)
             yield Act(check.function, bound, attempt.current(effect))
+
+    def _checked_as_given(self, attempt: Attempt, effect: Effect) -> Program:
+        """Return when arguments that a person gave in place of a call's own are as fit as those have to be.
+
+        Raises:
+            UsageError: its check refuses them, and it left no trace.
+        """
+        try:
+            yield from self._checked(attempt, effect)
+        except Exception as error:
+            tool = effect.declaration.tool
+            raise UsageError(
+                f"{tool} refuses the arguments that were given in place of its own: {in_words(error)}; nothing was run",
+                tool=tool,
+            ) from error
 
     def _go_on(
         self,

@@ -659,9 +659,9 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         probe: asks the counterparty whether the effect happened: its result, `None` for absent,
             or `settlemark.UNKNOWN`.
         release: for held effects: runs at commit in the tool's place.
-        check: called with the arguments it asks for before the call is recorded, not for a call that is replayed.
-            What it raises is the call's failure, and nothing was done: a held effect is refused here and not when
-            it is to leave.
+        check: called with the arguments it asks for before the call is recorded, not for a call that is replayed,
+            and with those that a person gives in their place. What it raises is the call's failure, and nothing was
+            done: a held effect is refused here and not when it is to leave.
         cost: what an undo leaves behind (a fee), so that it is named and not called clean.
         keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the
             first outcome, so re-issuing is safe. True by default for `idempotent`.

@@ -111,7 +111,7 @@ class Gating(Calling):
             yield from self._withdraw_question(attempt, likeness, None)
             late, approval, said = approval.decision, approval_of(first), first
             _tell_other(effect, late, approval)
-            likeness = self._likeness(attempt, effect, approval.arguments)
+            likeness = yield from self._likeness(attempt, effect, approval.arguments)
         if effect.held:
             yield from self._queue(attempt, txn, effect)
         return effect
@@ -198,12 +198,12 @@ class Gating(Calling):
                 answer = yield Act(partial(asking, gate), {}, None)
                 said = yield from self._said(effect.key)
                 approval = approval_of(said or answer)
-                likeness = self._likeness(attempt, effect, approval.arguments)
+                likeness = yield from self._likeness(attempt, effect, approval.arguments)
                 if said is None and likeness is None:
                     said = yield from self._take_answer(attempt, effect, approval)
                     if said is not None:  # somebody elsewhere was quicker, and was told that it is done
                         approval = approval_of(said)
-                        likeness = self._likeness(attempt, effect, approval.arguments)
+                        likeness = yield from self._likeness(attempt, effect, approval.arguments)
                 _tell_other(effect, approval_of(answer).decision, approval)
             except GeneratorExit:
                 raise
@@ -315,12 +315,11 @@ class Gating(Calling):
 
     # ---- other arguments
 
-    @staticmethod
-    def _likeness(attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None) -> Effect | None:
+    def _likeness(self, attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None) -> Program:
         """Return an effect's likeness with other arguments; None when there are none, or they are the same.
 
         Raises:
-            UsageError: the tool does not take them.
+            UsageError: the tool does not take them, or its check refuses them.
         """
         if arguments is None:
             return None
@@ -337,6 +336,7 @@ class Gating(Calling):
         made.pack, made.unpack = effect.pack, effect.unpack
         made.path, made.position = (*effect.path, parts), attempt.placed
         made.key = attempt.key(made.path, made.call_id)
+        yield from self._checked_as_given(attempt, made)
         return made
 
     @staticmethod

@@ -43,6 +43,10 @@ class Parked:
     gates: tuple[Mapping[str, Any], ...]
 
 
+class Unfit(UsageError):
+    """Arguments that a person gave do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
+
+
 class Parking(Recovering):
     """The part of a driver that puts transactions aside and goes on with them."""
 
@@ -173,36 +177,71 @@ class Parking(Recovering):
             verdict = because or "no"
             yield from self.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
             return []
+        try:
+            held: list[Effect] = yield from self._as_approved(attempt, arguments, edits or {}, remake)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if attempt.live.state is State.OPEN:
+                yield from self.suspend(attempt)  # as it was: it still waits for an answer
+            raise
+        yield from self.commit(attempt)
+        return [effect.result for effect in held]
+
+    def _as_approved(
+        self,
+        attempt: Attempt,
+        arguments: Mapping[str, Any] | None,
+        edits: Mapping[str, Mapping[str, Any]],
+        remake: Callable[[Effect, Mapping[str, Any]], Effect],
+    ) -> Program:
+        """Return what is to leave: with the arguments that were given, and with its scopes held.
+
+        Raises:
+            Unfit: a tool does not take the arguments that were given; nothing of it has changed.
+        """
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
-        chosen = dict(edits or {})
+        chosen = dict(edits)
         if arguments is not None:
             gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
             chosen[gate.key] = arguments
-        for gate in [e for e in held if e.key in chosen]:
+        likenesses: dict[str, Effect] = {}
+        for gate in [e for e in held if e.key in chosen]:  # all of them, before the first takes its place
             try:
-                edited = remake(gate, chosen[gate.key])
-            except Exception:
-                yield from self.suspend(attempt)  # as it was: it still waits for an answer
+                likenesses[gate.key] = yield from self._alike(attempt, gate, remake(gate, chosen[gate.key]))
+            except DeclarationError:
                 raise
-            held[held.index(gate)] = yield from self._edit(attempt, gate, edited)
+            except UsageError as error:
+                raise Unfit(str(error), key=gate.key) from error
+        for position, gate in enumerate(held):
+            if gate.key in likenesses:
+                held[position] = yield from self._edit(attempt, gate, likenesses[gate.key])
         for effect in held:
             if not any(call.hold is not None for call in effect.calls):
                 effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)
-        yield from self.commit(attempt)
-        return [effect.result for effect in held]
+        return held
 
     def _lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
         """Whether hooks are to be asked about what was put aside, and this process does not know them."""
         attempt = self._attempts.get(txn)
         return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
 
-    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
-        """Hold an effect in the place of another, of which it is known that it never leaves."""
+    def _alike(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+        """Return an effect that can be held in the place of another.
+
+        Raises:
+            UsageError: it cannot be stored, or its check refuses it.
+        """
         edited.arguments = _codec.snapshot(dict(edited.arguments))
         edited.payload = _codec.encode(edited.arguments)
         edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
         edited.path, edited.position = (*gate.path, 0), attempt.placed
         edited.key = attempt.key(edited.path, edited.call_id)
+        yield from self._checked_as_given(attempt, edited)
+        return edited
+
+    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+        """Hold an effect in the place of another, of which it is known that it never leaves."""
         yield from self._hold(attempt, attempt.live, edited)
         gate.outcome, gate.tag, gate.note = Outcome.DROPPED, Tag.CLEAN, f"{EDITED}{edited.key}"
         told = attempt.outcome(gate, self._clock())

@@ -342,6 +342,23 @@ def test_arguments_that_the_tool_does_not_take_are_refused_and_nothing_acted(set
     assert settlement.protocol.live == {}
 
 
+def test_other_arguments_are_checked_as_those_of_the_call_were_and_nothing_acted(settlement, world):
+    def check(to):
+        if to == "boss":
+            raise ValueError("not to the boss")
+
+    @effect("irreversible", scope="mail:/{to}", approve=True, check=check)
+    def send(to):
+        world.act("send", to)
+
+    with (
+        pytest.raises(UsageError, match="send refuses the arguments that were given in place of its own: ValueError: not"),
+        settlement.transaction("trip", approver=Person(edit({"to": "boss"}))) as tx,
+    ):
+        tx.call(send, to="x")
+    assert (world.log, settlement.protocol.live, settlement.residue()) == ([], {}, [])
+
+
 def test_what_ran_with_other_arguments_is_undone_with_them(settlement, gated, world):
     with (
         pytest.raises(Rejected),

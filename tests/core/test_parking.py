@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from settlemark import (
@@ -361,6 +363,100 @@ def test_other_arguments_need_one_effect_to_go_to_and_nothing_moved(settlement, 
         settlement.answer("trip", approve=True, arguments={"to": "z"})
     assert waiting(settlement) == ["trip"]
     assert settlement.answer("trip", approve=True)[0] == 7
+
+
+def only_hello(text):
+    if text == "interrupt":
+        raise KeyboardInterrupt
+    if text != "hello":
+        raise Boom(f"{text} is not to be said")
+
+
+UNFIT = {
+    "what the tool does not take": {"nope": 1},
+    "no scope": {"to": ""},
+    "half a character": {"to": "y", "text": "\ud83d"},
+    "no JSON": {"to": "y", "text": object()},
+    "what its check refuses": {"to": "y", "text": "bad"},
+}
+given = pytest.mark.parametrize("arguments", UNFIT.values(), ids=UNFIT)
+
+
+@pytest.fixture
+def careful(world):
+    """A mail whose text is looked at before it is recorded."""
+
+    @effect("irreversible", scope="mail:/{to}", check=only_hello)
+    def send(to, text="hello"):
+        world.act("send", to, text)
+        return f"sent to {to}"
+
+    return send
+
+
+def put_aside(settlement, tools, careful, how, **options):
+    with settlement.transaction("trip", park=how, **options) as tx:
+        tx.call(tools.book, room="a")
+        tx.call(careful, to="x")
+        tx.park()
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("how", ["keep", "split"])
+@pytest.mark.parametrize("answers", ["answer", "approve"])
+@given
+def test_other_arguments_that_do_not_fit_leave_it_as_it_was_and_another_answer_settles_it(
+    settlement, tools, careful, world, answers, how, arguments
+):
+    put_aside(settlement, tools, careful, how)
+    say = {"answer": partial(settlement.answer, approve=True), "approve": partial(settlement.approve, by="ada")}[answers]
+    (name,) = waiting(settlement)
+    with pytest.raises(UsageError):
+        say(name, arguments=arguments)
+    assert (world.log, waiting(settlement)) == ([("book", "a")], [name])
+    assert [one.answer for one in settlement.approvals()] == [None]
+    say(name, arguments={"to": "z"})
+    assert world.log == [("book", "a"), ("send", "z", "hello")]
+    assert (waiting(settlement), settlement.protocol.live) == ([], {})
+
+
+def test_an_interrupt_of_an_answer_leaves_it_as_it_was(settlement, tools, careful, world):
+    put_aside(settlement, tools, careful, "keep")
+    with pytest.raises(KeyboardInterrupt):
+        settlement.answer("trip", approve=True, arguments={"to": "y", "text": "interrupt"})
+    assert (world.log, waiting(settlement)) == ([("book", "a")], ["trip"])
+    assert settlement.answer("trip", approve=True) == ["sent to x"]
+
+
+def test_of_several_answers_the_one_that_does_not_fit_is_taken_back_alone(settlement, tools, careful, world):
+    with settlement.transaction("trip") as tx:
+        for to in "xy":
+            tx.call(careful, to=to)
+        tx.park()
+    first, second = [one.key for one in settlement.approvals()]
+    settlement.approve(first, by="ada", arguments={"to": "ada"})
+    with pytest.raises(UsageError, match="send refuses the arguments that were given in place of its own: Boom: bad is"):
+        settlement.approve(second, by="bob", arguments={"to": "bob", "text": "bad"})
+    assert [(one.answered_by, one.key) for one in settlement.approvals()] == [("ada", first), (None, second)]
+    assert settlement.approve(second, by="bob").settled
+    assert world.log == [("send", "ada", "hello"), ("send", "y", "hello")]
+
+
+@pytest.mark.parametrize("arguments", [UNFIT["what the tool does not take"], UNFIT["what its check refuses"]])
+def test_an_answer_from_elsewhere_that_does_not_fit_is_taken_back_where_that_is_found(
+    shared_url, open_settlement, tools, careful, judge, world, arguments, caplog
+):
+    with open_settlement(shared_url) as ended:
+        put_aside(ended, tools, careful, "keep", before_commit=judge)
+    settlement = open_settlement(shared_url)
+    answered = settlement.approve("trip", by="ada", arguments=arguments)
+    assert (answered.settled, "hooks" in answered.waits) == (False, True)
+    put_aside(settlement, tools, careful, "keep", before_commit=judge)
+    assert (world.log, waiting(settlement), judge.asked) == ([("book", "a")], ["trip"], [])
+    assert [one.answer for one in settlement.approvals()] == [None]
+    assert "what ada said is taken back, since" in caplog.text
+    settlement.approve("trip", by="bob")
+    assert world.log == [("book", "a"), ("send", "x", "hello")]
 
 
 # ---- nobody's, and anybody's
