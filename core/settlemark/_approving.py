@@ -330,7 +330,8 @@ class Approving(Parking):
         found: Question | None = yield from self._step(take_back, durable=True)
         if found is not None:
             log.warning(
-                "%s still waits for an answer: what %s said is taken back, since %s", found.key, found.answered_by, unfit,
+                "%s still waits for an answer: what %s said is taken back, since %s",
+                found.key, found.answered_by, unfit,
                 extra=about(transaction=name, key=found.key, tool=found.tool),
             )  # fmt: skip
 

@@ -24,8 +24,7 @@ from settlemark._sequencer import Seat
 from settlemark._states import Reason, State, Tag
 from settlemark._text import KEY, identity
 from settlemark._txn import DETACHED, Blocked, Call, Mode, Ticket, Txn, fire
-from settlemark._wording import in_words
-from settlemark._wording import is_a
+from settlemark._wording import in_words, is_a
 from settlemark.ledger._contract import Book, RecordedEffect, Step
 
 TURN_SECONDS = 600.0

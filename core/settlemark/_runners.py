@@ -292,8 +292,7 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
         while True:
             try:
                 if patience.interrupted and (type(request) is Wait or (type(request) is Sleep and not request.final)):
-                    patience.interrupted = False
-                    raise asyncio.CancelledError  # put off until now; here nothing is cut short
+                    raise patience.taken()  # put off until now; here nothing is cut short
                 answer = await _do_async(request, patience)
             except GeneratorExit:
                 _go_on_apart(program, request, behind)
@@ -304,11 +303,11 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
                 request = program.send(answer)
     except StopIteration as stop:
         if patience.interrupted:
-            raise asyncio.CancelledError from None
+            raise patience.taken() from None
         return stop.value
     except Exception as error:
         if patience.interrupted:
-            raise asyncio.CancelledError from error
+            raise patience.taken() from error
         raise
     finally:
         _at_work.discard(program)
@@ -322,12 +321,26 @@ on apart, and which the collector would else close in the midst of that."""
 
 
 class Patience:
-    """Whether this task was cancelled while something ran that must not be cut short."""
+    """Whether this task was cancelled while something ran that must not be cut short, and by whom.
 
-    __slots__ = ("interrupted",)
+    Who cancelled may know its own cancellation by the message alone, as anyio's scopes do.
+    """
+
+    __slots__ = ("_message", "interrupted")
 
     def __init__(self) -> None:
         self.interrupted = False
+        self._message: tuple[Any, ...] = ()
+
+    def put_off(self, cancelled: asyncio.CancelledError) -> None:
+        """Take note of a cancellation; of several the first is raised."""
+        if not self.interrupted:
+            self.interrupted, self._message = True, cancelled.args
+
+    def taken(self) -> asyncio.CancelledError:
+        """Return the cancellation that was put off, for the one place that raises it."""
+        self.interrupted = False
+        return asyncio.CancelledError(*self._message)
 
 
 async def _do_async(request: Request, patience: Patience) -> Any:
@@ -367,8 +380,8 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
         timer = None if left == inf else loop.call_later(left, _wake, told)
         try:
             await told
-        except asyncio.CancelledError:
-            patience.interrupted = True
+        except asyncio.CancelledError as error:
+            patience.put_off(error)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -413,16 +426,16 @@ async def _together_async(request: Together) -> list[Ended]:
     tasks = [
         asyncio.create_task(awaited_to_its_end(run_async(program)), context=_outside()) for program in request.programs
     ]
-    interrupted = False
+    patience = Patience()
     while not all(task.done() for task in tasks):
         try:
             await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            interrupted = True
+        except asyncio.CancelledError as error:
+            patience.put_off(error)
             for task in tasks:
                 task.cancel()
-    if interrupted:
-        raise asyncio.CancelledError
+    if patience.interrupted:
+        raise patience.taken()
     return [_task_ended(task) for task in tasks]
 
 
@@ -483,10 +496,10 @@ async def uninterrupted(future: asyncio.Future[Any], patience: Patience | None =
     while True:
         try:
             return await asyncio.shield(future)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if future.cancelled():
                 raise
-            patience.interrupted = True
+            patience.put_off(error)
             if future.done():
                 return future.result()
 
@@ -500,7 +513,7 @@ async def to_its_end(work: Coroutine[Any, Any, Any]) -> Any:
     found = await uninterrupted(asyncio.ensure_future(work), patience)
     task = asyncio.current_task()
     if patience.interrupted and task is not None:
-        task.cancel()
+        task.cancel(*patience.taken().args)
     return found
 
 

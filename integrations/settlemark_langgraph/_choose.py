@@ -95,7 +95,7 @@ async def _whole(program: Program) -> Any:
     patience = Patience()
     result = await uninterrupted(asyncio.ensure_future(run_async(program)), patience)
     if patience.interrupted:
-        raise asyncio.CancelledError
+        raise patience.taken()
     return result
 
 

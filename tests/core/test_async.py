@@ -10,6 +10,8 @@ import pytest
 from settlemark import InDoubt, Queued, Refused, Retries, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
 from settlemark._states import State
 
+PATIENCE = 20
+
 
 class Boom(Exception):
     """A failure of the caller's own."""
@@ -224,6 +226,69 @@ async def test_a_task_cancelled_while_it_waits_ran_nothing_and_holds_nothing(set
             await task
         assert [txn.name for txn in settlement.protocol.live.values()] == ["holder"]
     assert (world.log, settlement.waiting(), settlement.protocol.live) == ([("book", "a")], [], {})
+
+
+class Gate:
+    """What a tool or a handler waits at; who waits there may be in a thread."""
+
+    def __init__(self, threaded):
+        self.loop = asyncio.get_running_loop()
+        self.begun, self.go = asyncio.Event(), threading.Event() if threaded else asyncio.Event()
+
+        async def wait():
+            self.begun.set()
+            await self.go.wait()
+
+        def wait_in_thread():
+            self.loop.call_soon_threadsafe(self.begun.set)
+            assert self.go.wait(PATIENCE)
+
+        self.wait = wait_in_thread if threaded else wait
+
+
+def nothing():
+    """A tool that has nothing to do."""
+
+
+CUT = {
+    "a tool": ("idempotent", {}),
+    "a release": ("irreversible", {}),
+    "an undo": ("reversible", {"undo": None}),
+}
+
+
+@pytest.mark.parametrize("branch", [False, True], ids=["alone", "a branch"])
+@pytest.mark.parametrize("threaded", [False, True], ids=["awaited", "in a thread"])
+@pytest.mark.parametrize("place", CUT)
+async def test_a_cancellation_has_its_message_by_which_a_cancel_scope_knows_its_own(
+    settlement, place, threaded, branch
+):
+    gate = Gate(threaded)
+    kind, parts = CUT[place]
+    handlers = dict.fromkeys(parts, gate.wait)
+    tool = effect(kind, scope="slow:/x", name="slow", **handlers)(nothing if handlers else gate.wait)
+
+    async def body(tx):
+        await tx.call(tool)
+        if handlers:
+            raise Boom
+
+    async def job():
+        if branch:
+            await settlement.speculate([body], lambda _values: 0, name="trip")
+        async with settlement.transaction("trip") as tx:
+            await body(tx)
+
+    task = asyncio.create_task(job())
+    async with asyncio.timeout(PATIENCE):
+        await gate.begun.wait()
+    task.cancel("by its scope")
+    await asyncio.sleep(0)
+    gate.go.set()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    assert raised.value.args == ("by its scope",)
+    assert settlement.protocol.live == {}
 
 
 async def test_a_cancellation_during_a_release_lets_it_end_and_is_raised_then(settlement, world):

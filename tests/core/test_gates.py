@@ -352,7 +352,9 @@ def test_other_arguments_are_checked_as_those_of_the_call_were_and_nothing_acted
         world.act("send", to)
 
     with (
-        pytest.raises(UsageError, match="send refuses the arguments that were given in place of its own: ValueError: not"),
+        pytest.raises(
+            UsageError, match="send refuses the arguments that were given in place of its own: ValueError: not"
+        ),
         settlement.transaction("trip", approver=Person(edit({"to": "boss"}))) as tx,
     ):
         tx.call(send, to="x")

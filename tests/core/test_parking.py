@@ -409,7 +409,8 @@ def test_other_arguments_that_do_not_fit_leave_it_as_it_was_and_another_answer_s
     settlement, tools, careful, world, answers, how, arguments
 ):
     put_aside(settlement, tools, careful, how)
-    say = {"answer": partial(settlement.answer, approve=True), "approve": partial(settlement.approve, by="ada")}[answers]
+    said = {"answer": {"approve": True}, "approve": {"by": "ada"}}[answers]
+    say = partial(getattr(settlement, answers), **said)
     (name,) = waiting(settlement)
     with pytest.raises(UsageError):
         say(name, arguments=arguments)
@@ -435,7 +436,9 @@ def test_of_several_answers_the_one_that_does_not_fit_is_taken_back_alone(settle
         tx.park()
     first, second = [one.key for one in settlement.approvals()]
     settlement.approve(first, by="ada", arguments={"to": "ada"})
-    with pytest.raises(UsageError, match="send refuses the arguments that were given in place of its own: Boom: bad is"):
+    with pytest.raises(
+        UsageError, match="send refuses the arguments that were given in place of its own: Boom: bad is"
+    ):
         settlement.approve(second, by="bob", arguments={"to": "bob", "text": "bad"})
     assert [(one.answered_by, one.key) for one in settlement.approvals()] == [("ada", first), (None, second)]
     assert settlement.approve(second, by="bob").settled
