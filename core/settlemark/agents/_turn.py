@@ -267,9 +267,8 @@ class AgentTurn:
             yield from before.finish()
             self._before = None
         opened = self._opened
-        if opened is not None and not opened.batch.settled:
-            for seat in opened.seats.values():
-                yield from opened.batch.finish(seat)
+        for seat in () if opened is None else opened.seats.values():
+            yield from opened.batch.finish(seat)
 
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation left unsettled; nothing of it acts any more."""

@@ -10,7 +10,7 @@ from tests.core.agents.conftest import Office
 
 from settlemark import InDoubt, Settlement
 from settlemark._runners import run_async, run_sync
-from settlemark.agents import MISSING, AgentRun
+from settlemark.agents import MISSING, AgentRun, DoneBefore
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 POST, REPHRASED = ("post", {"to": "bank", "text": "hello"}), ("post", {"to": "bank", "text": "good day"})
@@ -330,3 +330,34 @@ async def test_what_an_operator_found_to_have_happened_and_is_undone_now_is_nobo
 
 def timing_out():
     raise TimeoutError("no answer")
+
+
+async def test_who_asks_in_other_words_gets_both_as_data(office, settlement):
+    await office.play(AgentRun(settlement, "trip").work().turn(office.calls(settlement, POST)))
+    turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, REPHRASED))
+    with pytest.raises(DoneBefore) as refused:
+        await run_async(turn.perform(0, lambda: office.post("bank", "good day")))
+    assert (refused.value.data["key"], refused.value.data["recorded"], refused.value.data["given"]) == (
+        "trip/0#1/0",
+        {"tool": "post", "arguments": '{"text":"hello","to":"bank"}'},
+        {"tool": "post", "arguments": {"to": "bank", "text": "good day"}},
+    )
+
+
+async def test_turns_are_numbered_on_from_those_of_an_earlier_beginning(office, settlement):
+    for room in "123":
+        turn = AgentRun(settlement, "trip").work("clerk").turn(office.calls(settlement, ("book", {"room": room})))
+        await office.play(turn)
+    assert [recorded.row.name for recorded in settlement.transactions()] == [f"trip/clerk/{n}" for n in range(3)]
+
+
+async def test_what_stays_of_a_run_that_was_left_open_and_undone_is_not_done_again(office, tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with office.settlement(url) as settlement:
+        turn = AgentRun(settlement, "trip", settle="run").work().turn(office.calls(settlement, BOOK, POST))
+        await office.play(turn)
+    with office.settlement(url) as settlement:
+        job = AgentRun(settlement, "trip", settle="run")
+        assert await office.play(job.work().turn(office.calls(settlement, POST))) == ["post bank hello"]
+        await run_async(job.end())
+    assert office.log == [("book", "1"), ("post", "bank", "hello"), ("unbook", "1")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from settlemark import Refused
@@ -107,3 +109,25 @@ async def test_the_frontier_passes_when_an_agents_work_has_settled(office, settl
     open_at = settlement.frontier("room:/1")
     await run_async(work.end())
     assert settlement.frontier("room:/1") > open_at
+
+
+async def test_what_was_asked_for_while_all_stood_is_told_when_it_is_undone_later(office, settlement):
+    work = AgentRun(settlement, "trip", settle="part").work("clerk")
+    await office.play(work.turn(office.calls(settlement, BOOK)))
+    assert work.corrections() == []
+    office.fails.add(("post", "bank"))
+    await office.play(work.turn(office.calls(settlement, ("post", {"to": "bank"}))))
+    assert [call.tool for call, _ in work.corrections()] == ["book"]
+    assert work.corrections() == []
+
+
+async def test_works_that_begin_beside_each_other_share_one_transaction(office, tmp_path):
+    with office.settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
+        job = AgentRun(settlement, "trip", settle="run")
+        await asyncio.gather(
+            office.play(job.work("clerk").turn(office.calls(settlement, BOOK))),
+            office.play(job.work("boss").turn(office.calls(settlement, MAIL))),
+        )
+        await run_async(job.end())
+        assert states(settlement) == [("trip/*/1", "committed")]
+    assert office.log == [("book", "1"), ("mail", "ada")]

@@ -523,3 +523,103 @@ async def test_a_call_that_the_record_has_answered_stays_answered_when_its_turn_
         assert await asyncio.wait_for(asyncio.gather(*both), 20) == ["mail ada", "book 1"]
         assert settlement.protocol.live == {}
     assert office.log == [("mail", "ada"), ("book", "1"), ("unbook", "1"), ("book", "1")]
+
+
+async def test_a_single_call_that_is_entered_while_another_acts_acts_behind_it(office, settlement, job):
+    work, begun, go = job.work(), asyncio.Event(), asyncio.Event()
+
+    async def book():
+        begun.set()
+        await go.wait()
+        return office.book("1")
+
+    booking = asyncio.create_task(run_async(work.single(*office.calls(settlement, BOOK)).perform(0, book)))
+    await begun.wait()
+    mailing = asyncio.create_task(office.answer(work.single(*office.calls(settlement, MAIL)), 0))
+    for _ in range(100):  # as long as it may take to act
+        await asyncio.sleep(0)
+    go.set()
+    assert (await booking, await mailing) == ("book 1", "mail ada")
+    assert office.log == [("book", "1"), ("mail", "ada")]
+
+
+async def test_a_call_of_which_nobody_can_tell_what_it_acts_on_leaves_nothing_of_its_turn(office, settlement):
+    work = AgentRun(settlement, "trip", may_touch="room:/**").work()
+    turn = work.turn(office.calls(settlement, BOOK, ("book", {"room": ""})))
+    assert [told.partition(":")[0] for told in await office.play(turn)] == ["undone", "ScopeError"]
+    assert (office.log, settlement.protocol.live) == ([("book", "1"), ("unbook", "1")], {})
+
+
+async def test_a_call_that_comes_late_gives_those_before_it_their_time(office):
+    clock = VirtualClock()
+    with office.settlement(monotonic=clock.monotonic) as settlement:
+        turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
+        clock.advance(2 * settlement.patience)
+        mailing = asyncio.create_task(office.answer(turn, 1))
+        while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
+            await asyncio.sleep(0)
+        turn._look()  # as a waiting call does
+        assert turn._absent == set()
+        assert await asyncio.wait_for(asyncio.gather(office.answer(turn, 0), mailing), 20) == ["book 1", "mail ada"]
+
+
+async def test_who_waits_for_a_call_goes_on_as_soon_as_it_is_said_not_to_come(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
+    mailing = asyncio.create_task(office.answer(turn, 1))
+    while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
+        await asyncio.sleep(0)
+    turn.absent(0)
+    turn.absent(0)  # said twice it is no other thing
+    assert await asyncio.wait_for(mailing, settlement.patience / 2) == "mail ada"
+
+
+def test_what_a_cancelled_run_had_done_is_undone_and_its_work_says_so(office, settlement):
+    work = AgentRun(settlement, "trip").work()
+    turn = work.turn(office.calls(settlement, BOOK, MAIL))
+    run_sync(turn.perform(0, lambda: office.book("1"), waits=False))
+    settlement.cancel("trip")
+    assert (work.is_undone, office.log) == (True, [("book", "1"), ("unbook", "1")])
+
+
+def test_who_was_told_queued_is_told_when_nobody_knows_whether_it_has_left(office, settlement):
+    def mail(to):
+        raise TimeoutError("no answer")
+
+    settlement.declare("wire", "irreversible", scope="wire:/{to}", function=mail)
+    work = AgentRun(settlement, "trip").work()
+    turn = work.turn(office.calls(settlement, ("wire", {"to": "ada"}), LOOK))
+    assert str(run_sync(turn.perform(0, lambda: mail("ada"), waits=False))).startswith("queued")
+    assert work.corrections() == []  # it waits for its turn
+    run_sync(turn.perform(1, lambda: office.look("2"), waits=False))
+    [(call, told)] = work.corrections()
+    assert (call.tool, told.partition(":")[0]) == ("wire", "InDoubt")
+    assert work.corrections() == []
+
+
+async def test_a_job_begun_again_waits_for_its_own_turn_that_is_on_its_end(office, settlement):
+    older = settlement.transaction("older").__enter__()
+    older.read("mail:/ada")
+    first = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
+    mailing = asyncio.create_task(office.answer(first, 0))
+    async with asyncio.timeout(20):
+        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.waiting.values()]:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
+        answering = asyncio.create_task(office.answer(again, 0))
+        for _ in range(100):  # as long as it may take to be answered
+            await asyncio.sleep(0)
+        assert not answering.done()
+        older.commit()
+        assert (await mailing, await answering) == ("mail ada", "mail ada")
+    assert office.log == [("mail", "ada")]
+
+
+def test_what_settles_nothing_is_refused_as_a_settlement():
+    with pytest.raises(UsageError, match="settlement=None is no Settlement: pass Settlement"):
+        AgentRun(None, "trip")
+
+
+@pytest.mark.parametrize("run", ["", " ", 7])
+def test_an_id_that_names_no_job_is_refused(settlement, run):
+    with pytest.raises(UsageError, match=r"run=.*: give your id for the job, a text, or leave it out"):
+        AgentRun(settlement, run)
