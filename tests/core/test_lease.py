@@ -12,10 +12,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.core.ledgers.twins import intent, opened
 
 import settlemark
+from settlemark import Outcome, State, Tag
+from settlemark._scope import Scope
+from settlemark._txn import Mode
 from settlemark.ledger import _workers
-from settlemark.ledger._lease import Lease, Row, StoreTime, Watch
+from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, haunted
 from settlemark.testing import VirtualClock
 
 LEASE = 30.0
@@ -152,7 +157,7 @@ def of_another(then):
 
 def test_it_looks_as_often_as_the_shortest_lease_that_it_watches_asks_for(watch, clock):
     assert not watch.is_due()
-    watch.look([row(), Row("web-3/1/2/3.4:1:1:t", 1, 3.0, buried=False)])
+    watch.look([row(), Row("web-3/1/2/3.4:1:1:t", 1, 3.0, buried=False, watched=0.0)])
     assert watch.pace == 1.0
     clock.advance(0.9)
     assert not watch.is_due()
@@ -205,7 +210,181 @@ def test_one_of_this_host_may_be_sending_for_as_long_as_its_process_is_there(wat
     assert not watch.is_laid(mine)
 
 
+def test_looks_that_lie_half_a_period_apart_still_prove_it(watch, clock):
+    watch.look([row()])
+    for _ in range(2):
+        clock.advance(LEASE / 2)
+        assert watch.is_to_bury(row()) == (clock.monotonic() >= LEASE)
+        watch.look([row()])
+
+
+def test_what_was_watched_counts_from_its_first_moment_on(watch, clock):
+    watch.look([row(buried=True, watched=3.0)])
+    clock.advance(0.25)
+    assert watch.watched(row(buried=True, watched=3.0)) == 3.25
+
+
+def test_of_whom_nothing_was_seen_yet_nothing_is_known(watch):
+    assert (watch.undecided(ELSEWHERE), watch.pace, watch.is_due()) == (0.0, float("inf"), False)
+    assert (watch.is_to_bury(row()), watch.watched(row(buried=True, watched=3.0))) == (False, 3.0)
+
+
+def test_one_elsewhere_is_undecided_for_as_long_as_it_has_not_moved_nor_stood_still_for_its_period(watch, clock):
+    watch.look([row(), row(worker="web-3/1/2/3.4:1:1:t", buried=True), row(worker=_workers.worker_name())])
+    assert [watch.undecided(name) for name in (ELSEWHERE, "web-3/1/2/3.4:1:1:t", _workers.worker_name())] == [
+        LEASE, 0.0, 0.0,
+    ]  # fmt: skip
+    clock.advance(LEASE - 1)
+    assert watch.undecided(ELSEWHERE) == 1.0
+    clock.advance(2)
+    assert watch.undecided(ELSEWHERE) == 0.0
+    watch.look([row()])
+    watch.look([row(2)])
+    assert watch.undecided(ELSEWHERE) == 0.0
+
+
+def test_where_there_is_no_quarantine_one_elsewhere_sends_no_more_and_one_of_this_host_may(clock):
+    for quarantine, elsewhere in ((0.0, False), (300.0, True)):
+        watch = Watch(clock.monotonic, quarantine=quarantine)
+        assert (watch.may_send(ELSEWHERE), watch.may_send(_workers.worker_name())) == (elsewhere, True)
+
+
+def test_one_that_is_not_buried_is_not_laid_though_its_process_has_ended_or_it_was_watched_for_long(watch, clock):
+    gone = f"{_workers._host()}:999999999:1:t"
+    watch.look([row(worker=gone), row()])
+    look(watch, clock, 1_000, row(worker=gone), row())
+    assert (watch.is_laid(row(worker=gone)), watch.is_laid(row())) == (False, False)
+    assert watch.is_laid(row(worker=gone, buried=True))
+    assert not watch.is_to_bury(row(worker=gone, buried=True))
+
+
+# ---- what may be on its way when its worker falls silent
+
+
+def of_every_kind(sender=None):
+    """Effects of every outcome: some that run at once, then some that are held."""
+    eager = [Outcome.CONFIRMED, Outcome.INTENDED, Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFIRMED, Outcome.CONFIRMED]
+    held = [Outcome.QUEUED, Outcome.UNKNOWN, Outcome.CONFIRMED, Outcome.DROPPED]
+    found = [
+        RecordedEffect(intent(position=n, held=n >= len(eager)), what, sender=sender)
+        for n, what in enumerate((*eager, *held))
+    ]
+    found[5].tag = Tag.CLEAN  # it was taken back
+    return RecordedTransaction(opened(), State.OPEN, 1, effects=found)
+
+
+def positions(found):
+    return [effect.row.position for effect in found]
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "out"),
+    [
+        (State.OPEN, (), [1, 2]),
+        (State.OPEN, (0, 3), [1, 2, 0]),  # what failed is over, whatever runs
+        (State.SEALED, (), [1, 2]),
+        (State.RELEASING, (), [1, 2, 6, 7]),
+        (State.ABORTING, (), [1, 2, 4]),  # the last is the first to be taken back
+        (State.ABORTING, (0,), [1, 2, 0, 4]),
+        (State.ABORTING, (4,), [1, 2, 4]),
+    ],
+)
+def test_what_its_worker_may_be_at_is_what_the_record_has_no_end_of_and_what_comes_next(state, running, out):
+    assert positions(at_work_on(of_every_kind(), state, running)) == out
+
+
+@pytest.mark.parametrize(
+    ("state", "out"),
+    [
+        (State.OPEN, [1, 2, 7]), (State.SEALED, [1, 2, 7]), (State.RELEASING, [1, 2, 6, 7]),
+        (State.ABORTING, [0, 1, 2, 4, 7, 8]),
+    ],
+)  # fmt: skip
+def test_what_a_ghost_may_be_at_keeps_its_scopes_and_what_others_sent_does_not(state, out):
+    assert positions(haunted(of_every_kind("ghost"), state, {"ghost"})) == out
+    assert haunted(of_every_kind("other"), state, {"ghost"}) == []
+    assert haunted(of_every_kind(), state, {"ghost"}) == []
+
+
+class Record:
+    """What a burial asks of the record, and tells it."""
+
+    def __init__(self, *effects, ghosts=("ghost",), attempt=1):
+        self.told = []
+        self._ghosts = frozenset(ghosts)
+        self._recorded = RecordedTransaction(opened(attempt=attempt), State.OPEN, 1, effects=list(effects))
+
+    def ghosts(self):
+        return self._ghosts
+
+    def load(self, name):
+        return self._recorded if name == "trip" else None
+
+    def may_come(self, keys, sender):
+        self.told.append((list(keys), sender))
+
+
+def test_of_a_ghost_it_is_told_what_it_may_be_sending_and_what_it_sends_no_more(stage):
+    txn, unrecorded = stage.begin("trip", owner="ghost"), stage.begin("tour", owner="ghost")
+    other = stage.begin("other", owner="alive")
+    for place, scope in enumerate(("room:/a", "room:/b")):
+        call = stage.protocol.request(txn, Scope.parse(scope), Mode.EAGER, place)
+        assert stage.protocol.admit(call) is None
+    stage.protocol.acted(call, happened=True)
+    book = Record(
+        RecordedEffect(intent(position=0), Outcome.CONFIRMED),  # it is being taken back
+        RecordedEffect(intent(position=1), Outcome.CONFIRMED, sender="ghost"),
+        RecordedEffect(intent(position=3), Outcome.INTENDED),
+        RecordedEffect(intent(position=2), Outcome.INTENDED, sender="elder"),
+        ghosts=("ghost", "elder"),
+    )
+    bury(stage.protocol, book, "ghost")
+    assert book.told == [(["trip#1/0", "trip#1/3"], "ghost"), (["trip#1/1"], None)]
+    assert (txn.owner, unrecorded.owner, other.owner) == ("", "", "alive")
+
+
+@pytest.mark.parametrize("record", [{"ghosts": ()}, {"attempt": 2}], ids=["one that has ended", "another attempt"])
+def test_of_one_that_sends_nothing_of_it_any_more_nothing_is_told(stage, record):
+    txn = stage.begin("trip", owner="ghost")
+    book = Record(RecordedEffect(intent(), Outcome.INTENDED), **record)
+    bury(stage.protocol, book, "ghost")
+    assert (book.told, txn.owner) == ([], "")
+
+
 # ---- one's own lease, and the store's time
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["no such clock", "one that cannot be read"])
+def test_where_no_clock_goes_on_while_the_machine_sleeps_ones_own_lease_goes_by_the_other(monkeypatch, told):
+    def none(_which):
+        raise OSError
+
+    if told:
+        monkeypatch.setattr(time, "CLOCK_BOOTTIME", 7, raising=False)
+        monkeypatch.setattr(time, "clock_gettime", none)
+    else:
+        monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    lease = Lease(LEASE, time.monotonic)
+    lease.renewed(lease.now())
+    assert (len(lease.now()), lease.is_fresh()) == (1, True)
+
+
+def test_ones_own_lease_is_as_old_as_it_was_not_renewed_and_is_lost_when_that_is_known(clock):
+    lease = Lease(LEASE, clock.monotonic)
+    assert lease.is_older(1_000)  # there is none
+    lease.renewed(lease.now())
+    clock.advance(LEASE / 2)
+    assert [lease.is_older(share) for share in (1 / 3, 1 / 2, 2 / 3)] == [True, False, False]
+    lease.lose()
+    assert (lease.is_held, lease.is_fresh(), lease.is_older(1_000)) == (False, False, True)
+
+
+def test_the_stores_time_is_this_hosts_until_the_store_has_told_it(clock, monkeypatch):
+    told = StoreTime(Lease(LEASE, clock.monotonic))
+    monkeypatch.setattr(time, "time", lambda: 77.0)
+    assert told() == 77.0
+    told.told(5.0)
+    assert told() == 5.0
 
 
 def test_ones_own_lease_is_fresh_for_two_thirds_of_it_from_before_it_was_asked_for(clock):

@@ -46,7 +46,7 @@ class Row(NamedTuple):
     beat: int
     lease: float
     buried: bool
-    watched: float = 0.0
+    watched: float
     """Seconds for which others have watched it do nothing since then, one after the other."""
 
 
@@ -252,18 +252,18 @@ class StoreTime:
 
     def __init__(self, own: Lease) -> None:
         self._own = own
-        self._at = 0.0
-        self._since: tuple[float, ...] | None = None
+        self._told: tuple[float, tuple[float, ...]] | None = None
 
     def told(self, at: float) -> None:
         """Take in what the store says that it is."""
-        self._at, self._since = max(at, self()) if self._since is not None else at, self._own.now()
+        self._told = at if self._told is None else max(at, self()), self._own.now()
 
     def __call__(self) -> float:
         """Return the time, in seconds since 1970."""
-        if self._since is None:
+        if self._told is None:
             return time.time()
-        return self._at + max(now - then for now, then in zip(self._own.now(), self._since, strict=True))
+        at, since = self._told
+        return at + max(now - then for now, then in zip(self._own.now(), since, strict=True))
 
 
 __all__ = ["NOTED_SECONDS", "QUARANTINE_SECONDS", "Lease", "Row", "StoreTime", "Watch", "at_work_on", "bury", "haunted"]
