@@ -473,8 +473,10 @@ def test_a_call_that_does_not_return_is_waited_for_and_nothing_that_had_committe
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert inside.wait(20)
-    with pytest.raises(WaitTimeout, match="a call of it has not returned"):
+    with pytest.raises(WaitTimeout, match="a call of it has not returned") as told:
         settlement.rewind(["trip/1", "trip/2"], by="ada", dry_run=False)
+    assert (told.value.holder, told.value.scope, told.value.transaction) == ("trip/2", None, "trip/2")
+    assert (told.value.epoch, told.value.waited) == (settlement.protocol.named["trip/2"].epoch, settlement._wait)
     assert desk.log == ["book a"]
     go_on.set()
     thread.join(20)

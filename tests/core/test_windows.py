@@ -214,8 +214,11 @@ def test_one_that_was_cut_off_and_did_not_happen_is_decided_anew_past_its_window
     clock.advance(DAY)
     second = open_here(sqlite_url, keep_open=1e9)
     with second.transaction("sweep") as tx:
-        with pytest.raises(Refused, match="wire on account:/ops did not happen, and is not sent again.*decide anew"):
+        with pytest.raises(
+            Refused, match="wire on account:/ops did not happen, and is not sent again.*decide anew"
+        ) as told:
             tx.call(tool, account="ops")
+        assert told.value.data == {"transaction": "sweep", "epoch": tx.epoch, "key": "sweep#1/0"}
         assert tx.call(tool, account="ops") == "w1"
     assert bank.log == ["sweep#1/1"]
     assert recorded(second, "sweep") == [("committed", [("wire", "failed", None), ("wire", "confirmed", None)])]

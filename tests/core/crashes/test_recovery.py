@@ -86,7 +86,7 @@ def until(done, patience=PATIENCE):
 # ---- with nobody asking
 
 
-def waits_behind(settlement, known):
+def waits_behind(settlement, known, **options):
     """Leave one open, and one sealed behind it."""
     waits = Play(Program("", ()), settlement, None).watch_waiting()
     older = settlement.transaction("older").__enter__()
@@ -94,7 +94,7 @@ def waits_behind(settlement, known):
     older.call(known["put"], cell="a")
 
     def younger():
-        with settlement.transaction("younger") as tx:
+        with settlement.transaction("younger", **options) as tx:
             tx.call(known["put"], cell="a")
             tx.call(known["wire"], cell="c")
 
@@ -113,6 +113,34 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
             ("write", "b"), ("undo", "b"), ("write", "a"), ("letter", "c"),
         ]  # fmt: skip
         assert judged(settlement, desk) == []
+
+
+@pytest.mark.parametrize("check", ["a hook", "a live read"])
+def test_what_was_sealed_before_its_hooks_were_asked_commits_in_no_process_that_cannot_ask_them(case, still, check):
+    def play(settlement, known):
+        def judge(_footprint):
+            raise AssertionError("not reached: its turn never came")
+
+        waits_behind(settlement, known, before_commit=judge)
+
+    def read(settlement, known):
+        waits = Play(Program("", ()), settlement, None).watch_waiting()
+        settlement.transaction("older").__enter__().call(known["put"], cell="a")
+        younger = settlement.transaction("younger").__enter__()
+        younger.read("price:/a", live=lambda: 1)
+        younger.call(known["put"], cell="a")
+        younger.call(known["wire"], cell="c")
+        Beside(younger.commit).start()
+        assert waits.wait(PATIENCE)
+        die()
+
+    killed(case, play if check == "a hook" else read)
+    settlement, desk = case.open()
+    with settlement, closing(desk):
+        report = settlement.recover(keep_open=0)
+        assert (sorted(report.undone), report.committed, report.waiting) == (["older", "younger"], [], [])
+        assert (letters(desk), ends(settlement)["younger"]) == ([], State.ABORTED)
+        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
 
 
 def waits_behind_work_that_began_later(settlement, known):
