@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from settlemark import InternalError, LedgerError
 from settlemark._codec import decode, encode, encode_result, fingerprint
-from settlemark.ledger._encryption import Encryption, new_key
-from settlemark.ledger._payloads import LIMIT, Blob, Payloads
+from settlemark.ledger._encryption import DISCARDED, Encryption, new_key
+from settlemark.ledger._payloads import LIMIT, PRUNED, Blob, Payloads
 from settlemark.ledger._redaction import Redaction
-from settlemark.ledger._unreadable import Erased, Sealed
+from settlemark.ledger._unreadable import Damaged, Erased, Outdated, Sealed
 
 pytest.importorskip("cryptography")
 
@@ -351,5 +351,102 @@ def test_without_a_key_no_fingerprint_is_made():
 
 
 def test_a_ledger_with_secrets_has_a_salt():
+    with pytest.raises(InternalError, match="has no salt"):
+        Payloads(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
+
+
+class Keyless:
+    """Encryption for a tenant of whom there is no key."""
+
+    tenant = "acme"
+
+    def seal(self, _text, **_about):
+        return None
+
+    def fingerprint_keys(self):
+        return []
+
+
+def test_for_want_of_a_key_nothing_acts_and_what_was_said_of_what_has_acted_is_kept_from_all():
+    payloads = Payloads(encryption=Keyless(), salt=SALT, url="sqlite:///trip.db")
+    for field in ("arguments", "rationale"):
+        with pytest.raises(LedgerError, match="encrypt= gives no key for 'acme'") as refused:
+            payloads.packed("{}", effect_key=EFFECT, tool="pay", field=field)
+        assert refused.value.data == {
+            "key": EFFECT, "field": field, "tenant": "acme", "url": "sqlite:///trip.db",
+        }  # fmt: skip
+    with pytest.raises(LedgerError, match="gives no key") as refused:
+        payloads.fingerprint("{}", effect_key=EFFECT)
+    assert refused.value.data["url"] == "sqlite:///trip.db"
+    for field in ("result", "error", "note", "said"):
+        assert payloads.packed("{}", effect_key=EFFECT, tool="pay", field=field) == DISCARDED
+
+
+def test_what_is_written_again_that_nobody_could_read_stays_what_is_stored_or_else_what_it_says():
+    payloads = Payloads(redaction=Redaction(["pin"]), salt=SALT)
+    pack = lambda text: payloads.pack(text, effect_key=EFFECT, tool="pay", field="note", blobs=[])  # noqa: E731
+    outdated = Outdated.of("note", "old")
+    assert pack(outdated) == "pruned: old"
+    outdated.stored = PRUNED
+    assert pack(outdated) == PRUNED
+
+
+def test_a_payload_that_is_broken_off_says_so_and_hides_no_other():
+    def no_blob(digest):
+        raise LookupError(digest)
+
+    payloads = Payloads()
+    broken = {
+        '{"$plain":': "its text is broken off",
+        '{"$plain":1': "its text is broken off",
+        '{"$ref":"sha': "its reference is broken off",
+        '{"$ref":"sha256:00","size":1}': "its content is not in the ledger",
+    }
+    for stored, how in broken.items():
+        with pytest.raises(LedgerError, match=f"the note of {EFFECT} cannot be read: {how}; restore") as refused:
+            payloads.unpack(stored, effect_key=EFFECT, field="note", fetch=no_blob)
+        assert refused.value.data == {"key": EFFECT, "field": "note"}
+        read = payloads.read(stored, effect_key=EFFECT, field="note", fetch=no_blob)
+        assert (type(read), read.stored, how in read) == (Damaged, stored, True)
+    for stored in (None, "", "text", '{"$other":1}'):
+        assert payloads.read(stored, effect_key=EFFECT, field="note", fetch=no_blob) == stored
+
+
+def test_a_function_may_replace_a_result_as_a_whole_and_arguments_field_by_field():
+    payloads = Payloads(
+        redaction=Redaction(lambda _tool, path, value: "gone" if path in ("", "pin") else value), salt=SALT
+    )
+    pack = lambda field: payloads.pack('{"pin":"1234"}', effect_key=EFFECT, tool="pay", field=field, blobs=[])  # noqa: E731
+    assert (pack("arguments"), pack("result")) == (
+        '{"pin":{"$redacted":"gone"}}',
+        '{"$redacted":"gone"}',
+    )
+
+
+def test_a_text_on_the_edge_of_its_column_stays_in_it_and_one_byte_more_is_put_aside():
+    for text, aside in (("x" * 16, False), ("x" * 17, True), ("é" * 8, False), ("é" * 8 + "x", True)):
+        blobs = []
+        stored = Payloads(limit=16).pack(text, effect_key=EFFECT, tool="say", field="note", blobs=blobs)
+        assert ([blob.content for blob in blobs], stored != text) == ([text] if aside else [], aside)
+        assert [blob.size for blob in blobs] == ([17] if aside else [])
+
+
+def test_the_secrets_of_one_effect_are_scrubbed_from_what_is_told_of_it_until_it_is_forgotten():
+    payloads = Payloads(redaction=Redaction(["pin"]), salt=SALT)
+    payloads.learn('{"pin":"123456","to":"ada"}', effect_key=EFFECT, tool="pay")
+    assert "123456" not in payloads.scrub("it was 123456", [EFFECT])
+    assert "123456" not in payloads.cause("OSError: it was 123456", [EFFECT])
+    assert payloads.scrub("it was 123456", ["trip#1/1"]) == "it was 123456"
+    payloads.forget(EFFECT)
+    assert payloads.scrub("it was 123456", [EFFECT]) == "it was 123456"
+
+
+def test_where_all_is_encrypted_only_the_kind_of_a_cause_is_told():
+    payloads = Payloads(encryption=Keyless(), salt=SALT)
+    told = {text: payloads.cause(text, []) for text in ("my.Error: secret", "secret", "a secret: x", ": x")}
+    assert list(told.values()) == ["my.Error", "told to its caller", "told to its caller", "told to its caller"]
+
+
+def test_a_ledger_that_redacts_without_a_salt_of_its_own_makes_no_fingerprint():
     with pytest.raises(InternalError, match="has no salt"):
         Payloads(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)

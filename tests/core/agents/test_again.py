@@ -361,3 +361,23 @@ async def test_what_stays_of_a_run_that_was_left_open_and_undone_is_not_done_aga
         assert await office.play(job.work().turn(office.calls(settlement, POST))) == ["post bank hello"]
         await run_async(job.end())
     assert office.log == [("book", "1"), ("post", "bank", "hello"), ("unbook", "1")]
+
+
+async def test_a_framework_that_plays_its_journal_again_comes_to_what_was_put_aside_and_goes_on_with_it(
+    office, settlement
+):
+    work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
+    await office.play(work.turn(office.calls(settlement, MAIL)))
+    await paused(office, settlement, BOOK, POST)
+    work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
+    assert await office.play(work.turn(office.calls(settlement, MAIL))) == ["mail ada"]
+    assert await office.play(work.turn(office.calls(settlement, BOOK, POST))) == ["book 1", "post bank hello"]
+    assert office.log == [("mail", "ada"), ("book", "1"), ("post", "bank", "hello")]
+
+
+async def test_what_was_recorded_without_its_secrets_is_known_again_by_them(office):
+    with office.settlement(redact=["text"]) as settlement:
+        for issued, told in ((POST, "post bank hello"), (POST, "post bank hello"), (REPHRASED, "post was done before")):
+            turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, issued))
+            assert (await office.play(turn))[0].startswith(told)
+    assert office.log == [("post", "bank", "hello")]

@@ -418,6 +418,17 @@ async def test_a_long_work_keeps_no_turn_of_which_nothing_is_to_be_told(office, 
     assert [turn() is not None for turn in turns] == [False] * 4 + [True]
 
 
+async def test_a_long_work_of_single_calls_keeps_none_that_is_over(office, settlement, job):
+    work, turns = job.work(), []
+    for number in range(5):
+        turn = work.single(*office.calls(settlement, ("book", {"room": str(number)})))
+        turns.append(weakref.ref(turn))
+        await office.answer(turn, 0)
+        del turn
+    gc.collect()
+    assert [turn() is not None for turn in turns] == [False] * 4 + [True]
+
+
 def test_a_work_says_whether_what_it_did_last_was_undone(office, settlement, job):
     work = job.work()
     assert not work.is_undone
