@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from settlemark import _codec
-from settlemark._effect import EffectClass, Outcome
+from settlemark._effect import Outcome
 from settlemark._plain import joined, plain
 from settlemark._scope import Scope
 from settlemark._show import add_row, new_table, short
@@ -250,7 +250,7 @@ class _Above:
             if recorded.state not in _BUILDS:
                 continue
             for effect in recorded.effects:
-                if effect.row.kind is EffectClass.READ or not happened(recorded, effect):
+                if not happened(recorded, effect):
                     continue
                 for scope in _scopes(effect):
                     entry = (_place(recorded)[:2], scope, recorded.row.name)

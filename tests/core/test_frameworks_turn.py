@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from settlemark import Refused, StateError
+from settlemark import Refused, StateError, effect
 from settlemark._batch import open_batch
 from settlemark._runners import run_sync
 from settlemark._states import State
@@ -61,6 +61,87 @@ def test_where_one_call_fails_none_of_the_turn_stays_and_each_is_told_which_it_w
     assert str(behind).startswith("send was not run: ")
     assert (world.log, batch.attempt.live.state) == ([], State.ABORTED)
     assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+# ---- a turn that waits for a person, put aside in parts
+
+
+class Suspended(Exception):
+    """A framework's control flow."""
+
+
+def asked_turn(settlement, calls, asks, *, order="turn"):
+    """Play a turn one call after the other whose framework asks for itself, and is put aside in parts meanwhile."""
+    batch = run_sync(
+        open_batch(
+            settlement, "trip/1", run="trip", resumable=True, let_through=(Suspended,), park="split", order=order
+        )
+    )  # fmt: skip
+    seated = [(batch.seat(settlement.declaration(tool), given), tool, given) for tool, given in calls]
+    answers = []
+    for call, tool, given in seated:
+        error = None
+        try:
+            answers.append(
+                run_sync(batch.perform(call, lambda t=tool, g=given: t(**g), given, ask=asks, may_wait=False))
+            )
+        except Suspended as control:
+            error = control
+        run_sync(batch.leave(call, error=error))
+    if batch.unattended:
+        run_sync(batch.finish(seated[0][0]))
+    return batch, answers
+
+
+@pytest.fixture
+def wire(world):
+    @effect("irreversible", scope="wire:/{to}", approve=True)
+    def wire(to):
+        world.act("wire", to)
+        return f"wired to {to}"
+
+    return wire
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize(("order", "at_once"), [("turn", []), ("scopes", [("send", "y", "hello")])])
+def test_what_came_before_a_question_settles_and_the_rest_waits_with_it_for_the_answer(
+    settlement, tools, world, wire, order, at_once
+):
+    def ask(_gate):
+        if not answered:
+            raise Suspended
+        return True
+
+    answered = []
+    calls = [(tools.book, {"room": "a"}), (wire, {"to": "x"}), (tools.send, {"to": "y"})]
+    batch, (booked, *_) = asked_turn(settlement, calls, ask, order=order)
+    assert (booked, batch.suspended, world.log) == ({"confirmation": "R-a"}, True, [("book", "a"), *at_once])
+    assert settlement.transactions()[0].state is State.COMMITTED
+    with settlement.transaction("other", wait=0) as other:
+        other.call(tools.book, room="a")  # nothing of what has settled is in anybody's way
+    answered.append(True)
+    _, (again, wired, sent) = asked_turn(settlement, calls, ask, order=order)
+    assert (again, wired.result(), sent.result()) == (booked, "wired to x", "sent to y")
+    left = [("wire", "x"), *([] if at_once else [("send", "y", "hello")])]
+    assert world.log == [("book", "a"), *at_once, ("book", "a"), *left]
+    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+def test_a_turn_whose_tool_asks_by_itself_is_put_aside_whole(quick, tools, world):
+    """It has begun, and nobody but its framework knows what it has done."""
+
+    @effect("reversible", scope="desk:/{desk}", undo=lambda desk: None)
+    def ask_inside(desk):
+        raise Suspended
+
+    batch, _ = asked_turn(quick, [(tools.book, {"room": "a"}), (ask_inside, {"desk": "d"})], None)
+    assert (batch.suspended, [one.state for one in quick.transactions()]) == (True, [State.OPEN])
+    quick.cancel("trip")
+    assert (world.log, quick.protocol.live) == ([("book", "a"), ("cancel", "a")], {})
+
+
+# ---- calls that come again
 
 
 def test_a_call_that_a_wrapper_makes_again_is_done_once_and_with_other_arguments_it_is_another(quick, tools, world):

@@ -109,6 +109,8 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
     with settlement, closing(desk):
         until(lambda: not settlement.protocol.live)
         assert ends(settlement) == {"older": State.ABORTED, "younger": State.COMMITTED}
+        (younger,) = (one for one in settlement.transactions() if one.row.name == "younger")
+        assert 0 < younger.sealed_at <= younger.decided_at
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [
             ("write", "b"), ("undo", "b"), ("write", "a"), ("letter", "c"),
         ]  # fmt: skip
