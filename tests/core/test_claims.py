@@ -133,6 +133,17 @@ def test_a_withdrawn_request_is_waited_for_no_longer(stage):
     assert stage.ask(third, "room:/Ada", Mode.EAGER)[1] is None
 
 
+def test_who_gives_up_waiting_where_it_had_read_is_in_the_line_of_commits_there_all_the_same(stage):
+    older, reader = stage.begin("older"), stage.begin("reader")
+    stage.hold(older, "room:/Ada")
+    stage.read(reader, "room:/Ada")
+    waiting, holder = stage.ask(reader, "room:/Ada", Mode.EAGER)
+    assert holder is older
+    stage.protocol.withdraw(waiting)
+    stage.commit(older)
+    assert stage.frontier("room:/Ada") == reader.epoch
+
+
 def test_a_departure_wakes_who_watches_and_nobody_else(stage):
     first, second = stage.begin("first"), stage.begin("second")
     stage.write(first, "room:/Ada")
@@ -141,6 +152,22 @@ def test_a_departure_wakes_who_watches_and_nobody_else(stage):
     stage.commit(first)
     assert stage.protocol.take_woken() == [one]
     assert (one.fired, two.fired) == (True, False)
+
+
+def test_what_a_turn_tells_its_own_calls_wakes_whoever_else_watches_alone(stage):
+    txn = stage.begin("turn")
+    sibling, other = stage.protocol.watch(txn, sibling=True), stage.protocol.watch(txn)
+    stage.protocol.nudge(txn, siblings=False)
+    assert (sibling.fired, other.fired) == (False, True)
+    stage.protocol.nudge(txn)
+    assert sibling.fired
+
+
+def test_a_seal_wakes_who_waits_for_what_it_drops(stage):
+    txn = stage.begin("first", "room:/Ada")
+    ticket = stage.protocol.watch(txn)
+    stage.protocol.seal(txn)
+    assert (ticket.fired, txn.holds) == (True, {})
 
 
 def test_watching_the_finished_fires_at_once(stage):
@@ -415,6 +442,19 @@ def test_an_abort_waits_for_the_calls_that_still_run(stage):
     assert younger.state is State.ABORTED
 
 
+def test_an_undo_that_is_told_twice_gives_its_claim_back_once(stage):
+    txn = stage.begin("failed")
+    first, second = stage.write(txn, "room:/Ada"), stage.write(txn, "room:/Ada")
+    stage.protocol.abort(txn, Reason.FAILED)
+    stage.protocol.undone(first, clean=True)
+    before = stage.protocol.freeze()
+    stage.protocol.undone(first, clean=True)
+    assert stage.protocol.freeze() == before
+    assert list(txn.calls.values()) == [second]
+    stage.undo(txn, second)
+    assert stage.protocol.live == {}
+
+
 def test_a_running_call_that_did_not_happen_ends_the_abort_at_once(stage):
     older = stage.begin("older", "room:/Ada")
     younger = stage.begin("younger")
@@ -422,3 +462,22 @@ def test_a_running_call_that_did_not_happen_ends_the_abort_at_once(stage):
     stage.ask(older, "room:/Ada", Mode.EAGER)
     stage.protocol.acted(running, happened=False)
     assert younger.state is State.ABORTED
+
+
+def test_an_early_reader_waits_for_what_is_on_its_way_where_it_reads_and_nowhere_else(stage):
+    writer, reader = stage.begin("writer"), stage.begin("reader", guards=ALL_ON._replace(reads="early"))
+    stage.write(writer, "room:/Ada")
+    stage.ask(writer, "room:/Bee", Mode.EAGER)
+    assert stage.ask(reader, "room:/Ada", Mode.READ)[1] is None
+    assert stage.ask(reader, "room:/Bee", Mode.READ)[1] is writer
+
+
+def test_one_that_reads_early_does_not_write_over_what_is_being_released(stage):
+    older = stage.begin("older", "room:/Ada", guards=ALL_ON._replace(reads="early"))
+    writer = stage.begin("writer", guards=ALL_ON._replace(current=False))
+    stage.write(writer, "room:/Ada")
+    stage.hold(writer, "mail:/Ada")
+    stage.protocol.seal(writer)
+    assert stage.protocol.decide(writer) is None
+    assert writer.state is State.RELEASING
+    assert stage.ask(older, "room:/Ada", Mode.EAGER)[1] is writer

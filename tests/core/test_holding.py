@@ -186,6 +186,7 @@ def test_an_advance_past_a_live_hold_is_a_violation_and_nothing_moved(stage, sco
     least, holder = (1, "old") if "*" in scope else (2, "night")
     assert (refused.value.holder, refused.value.frontier, refused.value.epoch) == (holder, least, 3)
     assert f"{holder}, at {least}, may still touch it" in str(refused.value)
+    assert str(refused.value).endswith(f"or advance to {least - 1}")
     assert stage.protocol.freeze() == before
     stage.protocol.advance(Scope.parse(scope), least - 1)
 

@@ -220,6 +220,24 @@ def test_one_that_had_asked_to_write_stands_in_line_also_when_it_read_something_
     assert loser.successor.begins_again
 
 
+def test_one_that_loses_again_stands_in_line_again(stage):
+    older, again = stage.begin("older", "cell:/1"), lost(stage)
+    stage.read(again, "cell:/1")
+    stage.hold(again, "door:/again")
+    stage.protocol.abort(again, Reason.STALE, scope=Scope.parse("cell:/1"))
+    assert ahead(stage, again.successor) is older
+
+
+def test_what_runs_inside_a_call_may_wait_for_one_in_line_that_waits_elsewhere_for_nobody(stage):
+    caller = stage.begin("caller")
+    stage.hold(caller, "door:/again")
+    again = lost(stage)
+    inner = stage.begin("inner", parent=caller.id)
+    stage.hold(inner, "cell:/1")
+    stage.protocol.seal(inner)
+    assert stage.protocol.decide(inner).holder is again
+
+
 def test_one_that_is_restamped_keeps_its_stand_in_line(stage):
     again, writer = lost(stage), stage.begin("writer")
     stage.write(writer, "lamp:/1")
@@ -233,6 +251,13 @@ def test_its_first_request_ends_its_standing_in_line(stage):
     stage.begin("older", "cell:/1")
     again = lost(stage)
     stage.hold(again, "door:/1")
+    assert (again.begins_again, ahead(stage, again)) == (False, None)
+
+
+def test_one_that_is_sealed_without_a_request_stands_in_line_no_more(stage):
+    stage.begin("older", "cell:/1")
+    again = lost(stage)
+    stage.protocol.seal(again)
     assert (again.begins_again, ahead(stage, again)) == (False, None)
 
 

@@ -182,6 +182,15 @@ def test_a_plan_however_old_is_checked_exactly_and_keeps_no_log(stage, written):
     assert footprint(stage.protocol) == ({}, {}, 0, {}, 0)
 
 
+def test_for_each_who_stays_behind_so_many_commits_more_are_remembered(make_stage):
+    stage = make_stage(floors=2)
+    for number in range(3):
+        stage.begin(f"open {number}")
+    for number in range(20):
+        turn(stage, f"other {number}", writes=["room:/Bee"])
+    assert stage.protocol.versions.logged == 2 * (1 + 3)
+
+
 def test_an_unfinished_reader_keeps_what_it_may_need_and_no_more(stage):
     reader = stage.begin("reader")
     stage.read(reader, "price:/Ada")

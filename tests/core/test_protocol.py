@@ -187,6 +187,23 @@ def test_with_the_guard_of_order_off_a_held_effect_waits_for_anothers_claim_all_
     assert stage.protocol.decide(txn) is None
 
 
+def test_with_the_guard_of_order_off_a_held_effect_does_not_wait_for_its_own_claim(stage):
+    txn = stage.begin("txn", guards=ALL_ON._replace(current=False))
+    stage.write(txn, "room:/Ada")
+    stage.hold(txn, "room:/Ada")
+    stage.protocol.seal(txn)
+    assert stage.protocol.decide(txn) is None
+
+
+def test_a_held_effect_that_will_never_leave_keeps_nobody_waiting(stage):
+    older, younger = stage.begin("older"), stage.begin("younger")
+    held = stage.hold(older, "room:/Ada")
+    asked, holder = stage.ask(younger, "room:/Ada", Mode.EAGER)
+    assert holder is older
+    stage.protocol.unhold(held)
+    assert stage.protocol.admit(asked) is None
+
+
 def test_a_chosen_branch_waits_for_a_sibling_that_has_touched_nothing_yet(stage):
     choice = stage.begin("choice", role="choice")
     chosen, other = stage.begin("chosen", group=choice.id), stage.begin("other", group=choice.id)
@@ -250,6 +267,10 @@ def test_the_frontier_is_the_oldest_hold_or_the_next_epoch(stage):
     assert stage.frontier("room:/Ada") == 2
 
 
+def test_epochs_that_were_left_out_are_given_to_nobody(stage):
+    assert (stage.begin("one").epoch, stage.protocol.leap(5), stage.begin("two").epoch) == (1, 2, 7)
+
+
 # ---- seal
 
 
@@ -303,8 +324,9 @@ def test_an_unsealed_transaction_does_not_commit_and_nothing_changed(stage):
     txn = stage.begin("open")
     stage.write(txn, "room:/Ada")
     before = stage.protocol.freeze()
-    with pytest.raises(StateError, match="open is open: only a sealed transaction can commit"):
+    with pytest.raises(StateError, match="open is open: only a sealed transaction can commit") as refused:
         stage.protocol.decide(txn)
+    assert (refused.value.transaction, refused.value.state) == ("open", State.OPEN)
     assert stage.protocol.freeze() == before
 
 
