@@ -21,14 +21,13 @@ from settlemark._aging import Aging
 from settlemark._approving import Approving
 from settlemark._attempt import Attempt, Hook, OnFailure
 from settlemark._bodies import is_in_body
-from settlemark._current import current_call
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Forgotten, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
 from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._logs import about_txn
-from settlemark._nesting import Inside, Part
+from settlemark._nesting import Part
 from settlemark._parking import follow
 from settlemark._program import Deadline
 from settlemark._protocol import NOBODY, Protocol
@@ -68,19 +67,6 @@ class Driver(Aging, Approving, Rewinding):
             return part
         attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
         return Part(attempt, attempt.numbering)
-
-    def inside(self) -> int:
-        """Return the number of the transaction in whose call the caller runs, or 0."""
-        inside = self._outer()
-        return 0 if inside is None else inside.attempt.live.id
-
-    def _outer(self) -> Inside | None:
-        """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
-        call = current_call()
-        inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
-        if inside is None or inside.over or inside.attempt.txn is None:
-            return None
-        return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 
     def begin(  # noqa: PLR0913 - one keyword for each thing that may be said of a transaction
         self,
@@ -252,7 +238,7 @@ class Driver(Aging, Approving, Rewinding):
         for txn in found:
             attempt = self._attempts.get(txn)
             patience = CANCEL_SECONDS if attempt is None else min(attempt.wait, CANCEL_SECONDS)
-            yield from self._until_over(txn, began + patience)
+            yield from self._until_over(txn, began + self._time_for(txn, patience))
 
     def now(self) -> float:
         """Return the time in seconds, from any fixed point."""

@@ -14,10 +14,13 @@ from typing import Any
 from settlemark import _keys
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._current import current_call
 from settlemark._door import through
 from settlemark._effect import Declaration, Effect, declared_as
+from settlemark._entangled import callers
 from settlemark._errors import LedgerError, WaitTimeout
 from settlemark._logs import Quote, about_effect, about_txn, log_failure
+from settlemark._nesting import Inside
 from settlemark._protocol import Protocol
 from settlemark._requests import Recorded, Wait
 from settlemark._scope import Scope, escape
@@ -331,8 +334,29 @@ class Programs(Telling):
 
         self.ledger.later(tell)
 
+    def inside(self) -> int:
+        """Return the number of the transaction in whose call the caller runs, or 0."""
+        inside = self._outer()
+        return 0 if inside is None else inside.attempt.live.id
+
+    def _outer(self) -> Inside | None:
+        """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
+        call = current_call()
+        inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
+        if inside is None or inside.over or inside.attempt.txn is None:
+            return None
+        return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
+
+    def _time_for(self, txn: Txn, seconds: float) -> float:
+        """Return for how long the caller may wait for the end of a transaction: in a call of it, not at all.
+
+        It cannot end before that call has returned: the caller would wait for itself.
+        """
+        with self.local as protocol:
+            return 0.0 if any(caller is txn for caller in callers(protocol.by_id, self.inside())) else seconds
+
     def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
-        deadline = self._monotonic() + attempt.wait
+        deadline = self._monotonic() + self._time_for(txn, attempt.wait)
         while not (txn.finished or attempt.adrift):
             with self.local as protocol:
                 ticket = protocol.watch(txn)

@@ -204,7 +204,7 @@ class Recovering(Gating, Settling):
             for attempt, ticket in ending:
                 self._ending[attempt].append(ticket)
         for attempt, ticket in ending:
-            yield Wait(ticket, attempt.wait, attempt.name, "its own")
+            yield Wait(ticket, self._time_for(attempt.live, attempt.wait), attempt.name, "its own")
         with self.local:
             undoing = [(txn, a) for txn, a in self._attempts.items() if txn.state in _UNDOING and not txn.running]
         for txn, attempt in undoing:

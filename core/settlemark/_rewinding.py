@@ -254,6 +254,7 @@ class Rewinding(Resolving):
                 yield from self._until_ended(txn, deadline, wait)
 
     def _until_ended(self, txn: Txn, deadline: float, wait: float) -> Program:
+        deadline = min(deadline, self._monotonic() + self._time_for(txn, wait))
         while not txn.finished:
             with self.local as protocol:
                 ticket = protocol.watch(txn)

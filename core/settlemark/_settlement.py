@@ -603,9 +603,9 @@ class Settlement(Operators):
 
         What has not settled is undone before this returns; what is leaving stops before its next
         release. A call that does not return is waited for up to 30 seconds (`wait=`, if that is less), one of a
-        process that fell silent not at all: each is told of in the log, and its transaction ends when the call has,
-        or its quarantine is over. The fence outlives the process and is for good (with `retention=`, for a year, or
-        for as long as keys are told to stay): later work needs another run id.
+        process that fell silent, and the one that this is called in, not at all: each is told of in the log, and its
+        transaction ends when the call has, or its quarantine is over. The fence outlives the process and is for good
+        (with `retention=`, for a year, or for as long as keys are told to stay): later work needs another run id.
 
         Raises:
             UsageError: `run` is empty, or names a transaction; the message names its run.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from contextlib import suppress
 
 import pytest
 
-from settlemark import Entangled, effect
+from settlemark import Entangled, PartialCommit, Refused, StateError, WaitTimeout, _runners, effect
 
 pytestmark = pytest.mark.every_store
 
@@ -99,6 +100,77 @@ def test_when_it_is_over_its_name_is_entered_as_ever(settlement, reserve, rooms)
     settlement.run("trip-2", lambda tx: tx.call(reserve, hotel="Bee"))
 
     assert rooms == ["Ada", "Bee"]
+
+
+# ---- ending oneself
+
+
+VERBS = {
+    "cancel": lambda settlement, _tx: settlement.cancel("trip"),
+    "abort": lambda _settlement, tx: tx.abort(),
+    "rewind": lambda settlement, _tx: settlement.rewind("trip", by="ada", dry_run=False),
+    "recover": lambda settlement, _tx: settlement.recover(),
+}
+PLACES = ("a tool", "a tool within", "an undo", "a probe", "a staged release", "a release")
+
+
+class Ending:
+    """A job that ends itself in one of the functions that it has called, once."""
+
+    def __init__(self, settlement, place, verb):
+        self.settlement, self.place, self.verb = settlement, place, verb
+        self.tx, self.ended = None, []
+
+    def at(self, place):
+        if self.place == place and not self.ended:
+            self.ended.append(place)
+            with suppress(WaitTimeout, StateError):  # it has not ended yet, and says so
+                self.verb(self.settlement, self.tx)
+
+    def calls(self, place, name):
+        def work():
+            self.at(place)
+
+        work.__name__ = name
+        return work
+
+    def within(self):
+        with self.settlement.transaction("within", independent=True) as tx:
+            tx.call(effect("idempotent", scope="in:/x")(self.calls("a tool within", "inner")))
+
+    def play(self):
+        undo, probe = self.calls("an undo", "undo"), self.calls("a probe", "probe")
+        tools = [
+            effect("irreversible", scope="last:/x")(self.calls("a release", "last")),
+            effect("staged", scope="put:/x")(self.calls("a staged release", "put")),
+            effect("reversible", scope="room:/x", undo=undo)(self.calls("a tool", "book")),
+            effect("reversible", scope="outer:/x", undo=undo, name="outer")(lambda: self.within()),
+            effect("idempotent", scope="told:/x", probe=probe, keyed=False)(self.calls("no place", "told")),
+        ]
+        with self.settlement.transaction("trip") as self.tx:
+            for tool in tools:
+                self.tx.call(tool)
+            if self.place in ("an undo", "a probe"):
+                raise LookupError
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("place", PLACES)
+def test_whoever_ends_the_transaction_in_whose_call_he_runs_does_not_wait_for_himself(
+    settlement, place, verb, monkeypatch
+):
+    waits, finally_ = [], _runners._wait_finally
+
+    def spy(request):
+        waits.append(request.seconds)
+        return finally_(request)
+
+    monkeypatch.setattr(_runners, "_wait_finally", spy)
+    job = Ending(settlement, place, VERBS[verb])
+    with suppress(Refused, LookupError, PartialCommit):
+        job.play()
+    assert (job.ended, [seconds for seconds in waits if seconds > 0]) == ([place], [])
+    assert settlement.protocol.live == {}
 
 
 def test_a_call_without_an_argument_names_its_tool(settlement, reserve, rooms):
