@@ -27,7 +27,7 @@ from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
 from settlemark._show import said_values, short
-from settlemark._states import State, Tag
+from settlemark._states import FINISHED, State, Tag
 from settlemark._text import prose
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._unreadable import Unreadable
@@ -204,12 +204,11 @@ class Approving(Parking):
             answer["because"] = prose(because)
         text = _codec.encode(answer)
 
-        def record(protocol: Protocol, book: Book) -> tuple[list[Question], bool]:
+        def record(protocol: Protocol, book: Book) -> tuple[list[Question], bool, bool]:
             waiting = questions(protocol, book)
             mine = [one for one in waiting if one.key == which] or [one for one in waiting if one.transaction == which]
             if not mine:
-                self._refuse_unless_said(book, which, decision)
-                return [], False
+                return [], False, self._said_before(book, which, decision)
             if arguments is not None and len(mine) > 1:
                 raise UsageError(
                     f"{len(mine)} calls of {which} wait for a person: name the one whose arguments these are by its"
@@ -225,13 +224,13 @@ class Approving(Parking):
                 self._refuse_unrecordable(one, arguments)
                 news.append(Said(one.key, text, prose(by, 255), self._clock(), dealt=False, tool=one.tool))
             book.write([*news])
-            return mine, bool(news)
+            return mine, bool(news), False
 
         mine: list[Question]
-        mine, news = yield from self._step(record, durable=True)
+        mine, news, over = yield from self._step(record, durable=True)
         keys = tuple(one.key for one in mine) or (which,)
         if not mine:
-            return Answered(keys, decision, news=False, settled=True)
+            return Answered(keys, decision, news=False, settled=over)
         if not mine[0].parked:
             return Answered(keys, decision, news, settled=False)
         settled, waits = yield from self._take_said(mine[0].transaction)
@@ -346,8 +345,12 @@ class Approving(Parking):
                 key=one.key,
             )
 
-    def _refuse_unless_said(self, book: Book, which: str, decision: Answer) -> None:
-        """Return when what nobody waits for any more was answered like that."""
+    def _said_before(self, book: Book, which: str, decision: Answer) -> bool:
+        """Return whether what nobody waits for any more, and was answered like that, is over.
+
+        Raises:
+            UsageError: it was answered otherwise, or nobody ever waited for it.
+        """
         recorded = book.find(which) or book.load(which)
         effects = [] if recorded is None else [e for e in recorded.effects if which in (e.row.key, e.row.name)]
         told = [(effect, found) for effect in effects if (found := _answered(effect)) is not None]
@@ -359,6 +362,7 @@ class Approving(Parking):
             )
         for effect, found in told:
             _refuse_other(effect.row.key, found, effect.said_by, decision)
+        return recorded is not None and recorded.state in FINISHED
 
 
 def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:
@@ -392,7 +396,7 @@ def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
     """
     if before == now:
         return
-    who = "" if by is None else f" by {by}"
+    who = ", where it was asked" if by is None else f" by {by}"
     raise UsageError(
         f"{key} was answered already{who}: {before}; nothing was changed, since whoever waits may act on that by now",
         key=key, decision=before,

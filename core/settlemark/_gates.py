@@ -48,6 +48,8 @@ class Gate:
         would: what it would do, as a sentence.
         error: why the last answer was none; None when nobody has answered yet.
         question: a framework's number for the question, which it finds here again when it comes back to it.
+        answered: somebody elsewhere was first. A framework hands over the answer that it has for this question, so
+            that no other question gets it, or None; nobody is asked.
     """
 
     transaction: str
@@ -61,6 +63,7 @@ class Gate:
     would: str
     error: str | None = None
     question: int | None = None
+    answered: bool = False
 
     @classmethod
     def of(cls, attempt: Attempt, effect: Effect) -> Gate:

@@ -7,7 +7,9 @@ another question finds nothing to approve.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -32,22 +34,29 @@ from settlemark._gates import (
     rejection,
 )
 from settlemark._hearing import either
-from settlemark._logs import about
+from settlemark._keys import key_of
+from settlemark._logs import Quote, about
 from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._requests import Act
-from settlemark._show import said_values
+from settlemark._show import answer_of, said_values
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Mode, Txn
 from settlemark._wording import in_words
 from settlemark.ledger._contract import Book
 
 Control = tuple[type[BaseException], ...]
-Said = dict[str, Any]
-
 
 TRIES = 3
 """How often somebody is asked whose answer is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody elsewhere has answered, and who."""
+
+    answer: Mapping[str, Any]
+    by: str | None
 
 
 class Gating(Calling):
@@ -73,9 +82,13 @@ class Gating(Calling):
         if earlier is not None and is_asked(note):
             said: Said | None = yield from self._said(earlier.key)
             if said is not None:  # by somebody elsewhere, while nobody was here to hear it
-                return (yield from self._answered(attempt, txn, earlier, lambda _gate: said, let_through))
+                answer = said.answer
+                yield from self._hear_late(attempt, earlier, said, let_through)
+                return (yield from self._answered(attempt, txn, earlier, lambda _gate: answer, let_through))
         if not is_asked(note) and not (yield from self._needs_a_yes(effect)):
             return earlier
+        if earlier is None and attempt.number > 1:
+            yield from self._tell_of_no(attempt, effect)
         if ask is None:
             self._leave_to_its_end(attempt, effect)
             if earlier is not None and earlier.outcome is not Outcome.QUEUED:
@@ -109,8 +122,8 @@ class Gating(Calling):
                 break
             # Somebody elsewhere was quicker, and was told that it is done: that holds.
             yield from self._withdraw_question(attempt, likeness, None)
-            late, approval, said = approval.decision, approval_of(first), first
-            _tell_other(effect, late, approval)
+            late, approval, said = approval, approval_of(first.answer), first
+            _tell_late(effect, first, late)
             likeness = yield from self._likeness(attempt, effect, approval.arguments)
         if effect.held:
             yield from self._queue(attempt, txn, effect)
@@ -197,14 +210,15 @@ class Gating(Calling):
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
                 answer = yield Act(partial(asking, gate), {}, None)
                 said = yield from self._said(effect.key)
-                approval = approval_of(said or answer)
+                approval = approval_of(answer if said is None else said.answer)
                 likeness = yield from self._likeness(attempt, effect, approval.arguments)
                 if said is None and likeness is None:
                     said = yield from self._take_answer(attempt, effect, approval)
                     if said is not None:  # somebody elsewhere was quicker, and was told that it is done
-                        approval = approval_of(said)
+                        approval = approval_of(said.answer)
                         likeness = yield from self._likeness(attempt, effect, approval.arguments)
-                _tell_other(effect, approval_of(answer).decision, approval)
+                if said is not None and answer != said.answer:
+                    _tell_late(effect, said, approval_of(answer))
             except GeneratorExit:
                 raise
             except let_through:
@@ -228,6 +242,37 @@ class Gating(Calling):
         said: Said | None = yield from self._step(lambda _protocol, book: _said_in(book, key))
         return said
 
+    @staticmethod
+    def _hear_late(attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program:
+        """Have a framework hand over the answer that it comes back with: it belongs to this question, and to no other.
+
+        It counts for nothing, since another was first; whoever gave it is told so.
+        """
+        if effect.ask is None or not let_through:
+            return  # whoever would be asked now need not be
+        gate = Gate.of(attempt, effect)
+        gate.answered = True
+        try:
+            late = yield Act(partial(effect.ask, gate), {}, None)
+        except let_through:
+            return
+        if late is not None:
+            _tell_late(effect, said, late)
+
+    def _tell_of_no(self, attempt: Attempt, effect: Effect) -> Program:
+        """Log that a person said no to this call when its transaction was entered before: it is asked about anew.
+
+        That attempt is over, undone, and its answer is on record with it; this one acts on an answer of its own.
+        """
+        before = key_of(attempt.prefix, attempt.name, attempt.number - 1, effect.path, effect.call_id)
+        no: str | None = yield from self._step(lambda _protocol, book: _no_in(book, before))
+        if no is not None:
+            log.warning(
+                "%s was %s, and %s is entered again: it is asked about anew, as %s", before, Quote(no), attempt.name,
+                effect.key or f"attempt {attempt.number}",
+                extra=about(transaction=attempt.name, tool=effect.declaration.tool),
+            )  # fmt: skip
+
     def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program:
         """Have an answer on disk, in the step that sees that it is the first; else return what was answered before.
 
@@ -249,7 +294,12 @@ class Gating(Calling):
         """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
         if self.ledger.immediate:
             return ask  # there is no elsewhere
-        return either(ask, lambda: self.ledger.read(lambda book: _said_in(book, key)))
+
+        def heard() -> Mapping[str, Any] | None:
+            said = self.ledger.read(lambda book: _said_in(book, key))
+            return None if said is None else said.answer
+
+        return either(ask, heard)
 
     def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program:
         told = attempt.outcome(effect, self._clock())
@@ -356,19 +406,37 @@ def _no(approval: Approval) -> str:
     return REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
 
 
-def _tell_other(effect: Effect, decision: str, approval: Approval) -> None:
-    """Log that an answer came too late, when it was another than the first."""
-    if decision != approval.decision:
-        log.warning(
-            "%s was answered elsewhere before: %s; the answer that was given here changes nothing", effect.key,
-            approval.decision, extra=about(key=effect.key, tool=effect.declaration.tool),
-        )  # fmt: skip
+def _tell_late(effect: Effect, said: Said, late: object) -> None:
+    """Log that an answer came too late, and who had given the first."""
+    first, approval, told = approval_of(said.answer), None, "none"
+    try:
+        approval = late if isinstance(late, Approval) else approval_of(late)
+        told = approval.decision
+    except UsageError as error:
+        told = f"which is none: {error}"
+    log.log(
+        logging.INFO if approval == first else logging.WARNING,
+        "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing", effect.key,
+        said.by, first.decision, told, extra=about(key=effect.key, tool=effect.declaration.tool),
+    )  # fmt: skip
+
+
+def _no_in(book: Book, key: str) -> str | None:
+    """Return in words that somebody said no to an effect, who and why; None when nobody did."""
+    effect = effect_of_key(book, key)
+    if effect is None:
+        return None
+    if said_values(effect).get("decision") == "reject":
+        return answer_of(effect)
+    return effect.note if (effect.note or "").startswith(REJECTED) else None
 
 
 def _said_in(book: Book, key: str) -> Said | None:
     effect = effect_of_key(book, key)
     said = {} if effect is None else said_values(effect)
-    return {name: value for name, value in said.items() if value is not None} if "decision" in said else None
+    if effect is None or "decision" not in said:
+        return None
+    return Said({name: value for name, value in said.items() if value is not None}, effect.said_by)
 
 
 _NOT_YET = (Outcome.SUSPENDED, Outcome.QUEUED, Outcome.DROPPED)

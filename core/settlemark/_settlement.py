@@ -128,7 +128,8 @@ class Settlement(Operators):
             at once is refused.
         on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
             `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
-            decides: one that leaves the `with` block aborts.
+            decides: one that leaves the `with` block aborts. A call whose outcome is unknown is gone on from, too:
+            then its transaction commits, its scope is free, and it is named by `in_doubt()` and `residue()`.
         retries: how often a faulted call is tried, and the pauses between.
         on_residue: called with a transaction's name when it left something to mend.
         retain: how many finished transactions a memory ledger keeps.

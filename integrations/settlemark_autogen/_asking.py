@@ -45,14 +45,14 @@ class Desk:
         self._lock = threading.Lock()
 
     def __call__(self, gate: Gate) -> Any:
-        """Return the answer to a question.
+        """Return the answer to a question; None where only somebody elsewhere has answered it.
 
         Raises:
             Waits: it has none yet.
         """
         with self._lock:
             answer = self._answers.pop(gate.key, None)
-            if answer is None:
+            if answer is None and not gate.answered:
                 self._asked[gate.key] = gate
                 raise Waits(gate)
             return answer

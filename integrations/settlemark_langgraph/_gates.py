@@ -20,6 +20,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
+from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 from pydantic import ValidationError
 
@@ -33,7 +34,7 @@ _OWN = "asked a question of its own, number "
 
 
 def ask(gate: Gate, config: RunnableConfig) -> Any:
-    """Return the answer to a gate's question.
+    """Return the answer to a gate's question; None where somebody elsewhere has answered it, and nobody here.
 
     Raises:
         GraphInterrupt: it has none yet.
@@ -45,7 +46,12 @@ def ask(gate: Gate, config: RunnableConfig) -> Any:
     is_new = gate.question is None or gate.error is not None
     gate.question = given if gate.question is None or is_new else min(gate.question, given)
     takes = not is_new and begun_with_an_answer(config)
-    return _within(_numbered(config, itertools.repeat(gate.question).__next__, takes=takes), gate)
+    try:
+        return _within(_numbered(config, itertools.repeat(gate.question).__next__, takes=takes), gate)
+    except GraphInterrupt:
+        if gate.answered:
+            return None
+        raise
 
 
 def _within(config: RunnableConfig, gate: Gate) -> Any:

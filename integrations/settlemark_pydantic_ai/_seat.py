@@ -80,7 +80,7 @@ class Seat:
             raise
 
     async def ask(self, gate: Gate) -> Any:
-        """Return what a person has answered, or put the call aside.
+        """Return what a person has answered, or put the call aside; None where only somebody elsewhere has answered.
 
         Raises:
             ApprovalRequired, CallDeferred: nobody has been asked.
@@ -92,6 +92,8 @@ class Seat:
             return approve()
         if self._approved:
             return approve() if place.edited is None else edit(place.edited)
+        if gate.answered:
+            return None
         waits: Exception = place.outcome if place.fate is Fate.WAITS else ApprovalRequired(metadata=gate.shown())
         self.own = waits
         raise waits

@@ -213,3 +213,24 @@ def test_a_settlement_inside_a_tool_that_is_in_doubt_leaves_its_caller_in_doubt(
         outer.call(delegate)
     assert len(counterparty.log) == 1
     assert recorded(settlement, "outer") == [("aborted", [("delegate", "unknown", "unresolved")])]
+
+
+def test_a_call_that_is_gone_on_from_in_doubt_is_named_and_its_scope_is_free(quick):
+    @effect("idempotent", scope="account:/{account}")
+    def charge(account):
+        raise TimeoutError
+
+    @effect("idempotent", scope="account:/{account}")
+    def look_into(account):
+        return "charged"
+
+    with quick.transaction("trip", on_failure="continue") as tx:
+        with pytest.raises(Exception, match="unknown"):
+            tx.call(charge, account="ada")
+        tx.call(look_into, account="bo")
+
+    assert [t.state.value for t in quick.transactions()] == ["committed"]
+    assert [(r.tool, r.tag.value) for r in quick.residue()] == [("charge", "unresolved")]
+    assert [d.tool for d in quick.in_doubt()] == ["charge"]
+    with quick.transaction("other", wait=0) as tx:
+        assert tx.call(look_into, account="ada") == "charged"

@@ -87,7 +87,8 @@ def reject(
 ) -> None:
     """Say no to a call that waits for a person: it never runs, and whoever waits for it is told why.
 
-    What was put aside is undone. Exits with 1 when nothing waits, or it was answered otherwise.
+    What was put aside is undone; a program that enters its name again is asked about again. Exits with 1 when nothing
+    waits, or it was answered otherwise.
     """
     _answer(which, ledger, namespace, module, as_json=as_json, by=by, because=because)
 

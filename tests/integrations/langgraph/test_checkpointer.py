@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from tests.integrations.langgraph.world import THREAD, trip, turn
+from tests.integrations.langgraph.world import THREAD, graph, trip, turn
 
 from settlemark import Settlement, State, UsageError
 from settlemark_langgraph import SequencedToolNode, settled_checkpointer
@@ -149,3 +149,16 @@ def test_results_of_a_superstep_that_was_undone_since_are_withheld_and_its_tasks
         assert [(t.row.attempt, t.state) for t in settlement.transactions()] == [
             (1, State.ABORTED), (2, State.COMMITTED),
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("settle", ["call", "node", "superstep", "run"])
+def test_a_thread_that_lost_its_checkpoints_does_committed_work_again_under_new_names(world, settlement, settle):
+    for _ in range(2):
+        saver = settled_checkpointer(InMemorySaver(), settlement)
+        built = graph(SequencedToolNode(trip(world), settlement=settlement, settle=settle), checkpointer=saver)
+        built.invoke({"messages": [turn(("book", {"hotel": "Ada"}), ("mail", {"to": "a"}))]}, THREAD)
+
+    assert world.log == ["book Ada", "mail a"] * 2
+    names = [recorded.row.name for recorded in settlement.transactions()]
+    assert len(set(names)) == len(names)
+    assert settlement.residue() == []
