@@ -12,17 +12,24 @@ from math import inf
 from settlemark._aborting import Beside
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._errors import LedgerError
 from settlemark._events import Aging as AgingTold
 from settlemark._logs import about_txn
 from settlemark._parking import Parking
 from settlemark._program import log
+from settlemark._protocol import Protocol
 from settlemark._states import Reason, State
 from settlemark._txn import Txn
+from settlemark.ledger._contract import Book
 
 WARNED_AT = 0.75
 """Of its greatest age: when it is told that a transaction is near it."""
 OLD_SECONDS = 3_600.0
 """The age at which it is told that a transaction without a greatest one is still open."""
+
+
+DROPPED = "its caller dropped it without leaving its block"
+"""Why a transaction was undone to which nobody can come back."""
 
 
 class Aging(Parking):
@@ -58,6 +65,29 @@ class Aging(Parking):
         if txn.state is State.ABORTING:
             return txn not in aborted and not txn.dependents
         return not attempt.settling
+
+    def end_dropped(self, attempt: Attempt) -> Program:
+        """Undo a transaction to which nobody can come back: its caller dropped it without leaving its block."""
+        txn = attempt.txn
+        if txn is None or txn.state is not State.OPEN or self.ledger.is_elsewhere:
+            return
+
+        def is_dropped(_protocol: Protocol, _book: Book) -> bool:
+            goes_on = txn.parked or attempt.suspended or attempt.settling
+            return txn.state is State.OPEN and self._attempts.get(txn) is attempt and not goes_on
+
+        try:
+            if not (yield from self._step(is_dropped)):
+                return
+        except LedgerError as error:
+            if getattr(error, "closed", False):
+                return  # it is left as it is, by a settlement that was closed around it
+        log.warning(
+            "%s was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
+            " enter a transaction by `with` or `async with`", txn.name, extra=about_txn(txn),
+        )  # fmt: skip
+        yield from self._abandon(attempt)
+        yield from self.abort(attempt, Reason.ABANDONED, cause=DROPPED)
 
     def look_at_ages(self, beside: Beside | None = None) -> Program:
         """Tell of what is open for long, and abort what is older than it may be, as `beside` runs that."""

@@ -43,6 +43,7 @@ from settlemark._threads import executor
 from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
+_start_new_thread: Callable[..., int] = threading._start_new_thread  # type: ignore[attr-defined]  # noqa: SLF001
 
 LEAVING_SECONDS = 0.5
 """For how long one who was cancelled still waits for the store: a step that is being taken is over by then."""
@@ -117,6 +118,16 @@ def _go_on(program: Program, request: Request, do: Callable[[Request], Any]) -> 
 def run_apart(program: Program) -> None:
     """Run a program to its end in a thread, for a caller who can wait for nothing."""
     _start_apart(lambda: run_sync(program))
+
+
+def run_from_anywhere(program: Callable[..., Program], *args: object) -> None:
+    """Run a program to its end in a thread, for the collector: its caller may be anywhere, with any lock taken."""
+
+    def apart() -> None:
+        run_apart(program(*args))
+
+    with suppress(RuntimeError):
+        _start_new_thread(apart, ())  # not `threading.Thread`: this may have come in the midst of one's start
 
 
 def _start_apart(run: Callable[[], object]) -> None:

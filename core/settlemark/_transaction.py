@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -15,14 +16,13 @@ from settlemark._attempt import Attempt
 from settlemark._bodies import enter_body, leave_body
 from settlemark._current import Staged
 from settlemark._door import is_lazy_function
-from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Frozen, Outcome, declare
 from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
 from settlemark._guards import Order
 from settlemark._nesting import Part
 from settlemark._parking import Park
-from settlemark._runners import run_apart, run_async, run_sync
+from settlemark._runners import run_apart, run_async, run_from_anywhere, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
 from settlemark._shield import closed, lower_shield, raise_shield, strike
@@ -81,11 +81,20 @@ class Queued:
 class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
+    _is_to_be_left = False
+    """Whether there is a block around it, which its caller is to leave."""
+
     def __init__(self, settlement: Settlement, part: Part, park: Park = "keep") -> None:
         self._settlement = settlement
         self._part = part
         self._attempt = part.attempt
         self._park: Park = park
+
+    def __del__(self) -> None:
+        # The collector: all that could call through it, or leave its block, is gone. It may run between any two
+        # instructions, so nothing is done here.
+        if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
+            run_from_anywhere(self._settlement.driver.end_dropped, self._attempt)
 
     @property
     def name(self) -> str:
@@ -185,13 +194,11 @@ class _Face:
             args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
             run = Frozen(function, args, kwargs)
         effect = self._settlement.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
-        effect.remake = self._remade
+        # Not of this face: what is on record of its transaction must not keep it, see `__del__`.
+        effect.remake = partial(self._settlement.remade, run=self.run)
         with self._settlement.driver.local:
             self._attempt.place(effect, self._part.numbering)
         return effect
-
-    def _remade(self, effect: Effect, arguments: Mapping[str, Any]) -> Effect:
-        return self._settlement.remade(effect, arguments, run=self.run)
 
 
 def _nothing() -> None:
@@ -341,7 +348,8 @@ class TurnFace:
     def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
         self._awaited = isinstance(transaction, AsyncTransaction)
         self._because = because
-        # A turn is a part of its transaction, whichever face that has.
+        # A turn is a part of its transaction, whichever face that has, and keeps it.
+        self._of = transaction
         self._driver = transaction._settlement.driver  # noqa: SLF001
         self._attempt = transaction._attempt  # noqa: SLF001
         self._effect = transaction._effect  # noqa: SLF001
@@ -366,7 +374,7 @@ class TurnFace:
         effect.rationale = effect.rationale or self._because
         with self._driver.local:
             seat = self._turn.take(effect.declaration, *effect.scopes)
-        return PlannedCall(self._driver, self._attempt, effect, seat)
+        return PlannedCall(self, effect, seat)
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Plan a call and run it at once; awaitable in an async transaction."""
@@ -377,21 +385,24 @@ class TurnFace:
 class PlannedCall:
     """A call with its place in a turn."""
 
-    __slots__ = ("_attempt", "_driver", "effect", "seat")
+    __slots__ = ("_of", "effect", "seat")
 
-    def __init__(self, driver: Driver, attempt: Attempt, effect: Effect, seat: Seat) -> None:
-        self._driver = driver
-        self._attempt = attempt
+    def __init__(self, turn: TurnFace, effect: Effect, seat: Seat) -> None:
+        self._of = turn
         self.effect = effect
         self.seat = seat
 
+    def _program(self, let_through: tuple[type[BaseException], ...]) -> Program:
+        turn = self._of
+        return turn._driver.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001
+
     def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(run_sync(self._driver.call(self._attempt, self.effect, self.seat, let_through)))
+        return _answer(run_sync(self._program(let_through)))
 
     async def arun(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
-        return _answer(await run_async(self._driver.call(self._attempt, self.effect, self.seat, let_through)))
+        return _answer(await run_async(self._program(let_through)))
 
 
 class Opening:
@@ -419,6 +430,7 @@ class Opening:
             enter_body(self._settlement.driver, begun[0].attempt.name)
             self._shielded = up
             strike()  # from here on its end is sure to come
+            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
         except BaseException:
             self._shielded = False
             try:
@@ -435,6 +447,7 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, Transaction)
+        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
         leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             run_sync(self._leaving(self._face, error))
@@ -453,6 +466,7 @@ class Opening:
             enter_body(self._settlement.driver, begun[0].attempt.name)
             self._shielded = up
             strike()
+            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
         except GeneratorExit:
             if up:
                 lower_shield()
@@ -485,6 +499,7 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
+        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
         leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             if kind is GeneratorExit:

@@ -38,6 +38,9 @@ def leave_open(url, count):
     async def one(settlement, number):
         tx = await settlement.transaction(f"left-{number}").__aenter__()
         await tx.call(reserve, number=number)
+        left.append(tx)
+
+    left = []
 
     async def all_of_them(settlement):
         for first in range(0, count, TOGETHER):

@@ -53,7 +53,8 @@ def booked(log, *, name="book", version="1", **parts):
 def left_open(url, tool):
     """Leave a transaction open, as a process that ends does."""
     first = Settlement(url, retries=Retries(first=0, most=0))
-    first.transaction("trip").__enter__().call(tool, room="a")
+    tx = first.transaction("trip").__enter__()
+    tx.call(tool, room="a")
     first.close()
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import select
+import signal
 import threading
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
+from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 
 from settlemark import Refused, Settlement, effect
+from settlemark._aging import DROPPED
 from settlemark._doctor import examine
 from settlemark._states import Reason, State
 from settlemark._waiting import standing
 from settlemark.ledger import open_ledger
+from settlemark.testing._child import in_child
 
 PATIENCE = 60
 
@@ -145,6 +152,254 @@ def test_whatever_a_lost_task_had_begun_comes_to_its_end(settlement, someone_wai
     assert settlement.driver.stranded() == []
 
 
+# ---- a caller that is gone from a process that lives: what it dropped without leaving its block
+
+
+def entered(settlement, world):
+    """Enter a transaction by hand, and book a room."""
+    tx = settlement.transaction("trip").__enter__()
+    tx.call(world.tools.book, room="a")
+    return tx
+
+
+def by_hand(settlement, world):
+    entered(settlement, world)
+
+
+def a_stack(settlement, world):
+    stack = ExitStack()
+    stack.enter_context(settlement.transaction("trip")).call(world.tools.book, room="a")
+
+
+def a_ring(settlement, world):
+    tx = entered(settlement, world)
+    tx.me = tx
+
+
+def a_generator(settlement, world):
+    def steps():
+        with settlement.transaction("trip") as tx:
+            yield tx.call(world.tools.book, room="a")
+            raise AssertionError("nobody goes on")
+
+    next(steps())
+
+
+def a_generator_without_a_block(settlement, world):
+    def steps():
+        tx = entered(settlement, world)
+        yield tx
+        raise AssertionError("nobody goes on")
+
+    next(steps())
+
+
+def a_thread(settlement, world):
+    thread = threading.Thread(target=a_stack, args=(settlement, world))
+    thread.start()
+    thread.join(PATIENCE)
+
+
+def a_turn(settlement, world):
+    turn = entered(settlement, world).turn()
+    turn.plan(world.tools.book, room="b")
+
+
+def a_task(settlement, world):
+    async def works():
+        tx = await settlement.transaction("trip").__aenter__()
+        await tx.call(world.tools.book, room="a")
+
+    asyncio.run(works())
+
+
+def an_async_stack(settlement, world):
+    async def works():
+        stack = AsyncExitStack()
+        tx = await stack.enter_async_context(settlement.transaction("trip"))
+        await tx.call(world.tools.book, room="a")
+
+    asyncio.run(works())
+
+
+def a_loop_that_is_closed(settlement, world):
+    async def works():
+        tx = await settlement.transaction("trip").__aenter__()
+        await tx.call(world.tools.book, room="a")
+        await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(works())
+    while not world.log:
+        loop.run_until_complete(asyncio.wait([task], timeout=0.01))
+    loop.run_until_complete(asyncio.sleep(0))
+    del task
+    loop.close()
+
+
+DROPPING = [
+    by_hand, a_stack, a_ring, a_generator, a_generator_without_a_block, a_thread, a_turn, a_task,
+    an_async_stack, a_loop_that_is_closed,
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("drop", DROPPING)
+@pytest.mark.every_store
+def test_what_its_caller_dropped_is_undone_and_its_scope_is_free_while_the_process_lives(
+    settlement, world, recorded, drop
+):
+    drop(settlement, world)
+    assert waits_until(lambda: not settlement.protocol.live)
+    assert world.log == [("book", "a"), ("cancel", "a")]
+    assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
+    assert (settlement.residue(), settlement.driver.stranded()) == ([], [])
+    with settlement.transaction("trip", wait=0) as again:
+        again.call(world.tools.book, room="a")
+    assert (again.attempt, again.state) == (2, State.COMMITTED)
+
+
+def test_that_it_was_dropped_is_told_with_what_to_do(quick, world, caplog):
+    by_hand(quick, world)
+    assert waits_until(lambda: not quick.protocol.live)
+    (told,) = [r.getMessage() for r in caplog.records if "dropped" in r.getMessage()]
+    assert told == (
+        "trip was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
+        " enter a transaction by `with` or `async with`"
+    )
+    (recorded,) = quick.transactions()
+    assert recorded.reason.endswith(DROPPED)
+
+
+def the_block(settlement, world):
+    opening = settlement.transaction("trip")
+    opening.__enter__().call(world.tools.book, room="a")
+    return opening, lambda: opening.__exit__(None, None, None)
+
+
+def what_it_returned(settlement, world):
+    tx = entered(settlement, world)
+    return tx, tx.commit
+
+
+def a_call_of_a_turn(settlement, world):
+    planned = entered(settlement, world).turn().plan(world.tools.book, room="b")
+    return planned, lambda: (planned.run(), planned._of._of.commit())
+
+
+@pytest.mark.parametrize("keep", [the_block, what_it_returned, a_call_of_a_turn])
+def test_it_is_not_as_long_as_anything_is_kept_by_which_somebody_may_come_back(quick, world, monkeypatch, keep):
+    ended = []
+    monkeypatch.setattr(quick.driver, "end_dropped", ended.append)
+    kept, settle = keep(quick, world)
+    gc.collect()
+    assert ended == []
+    settle()
+    assert [found.state for found in quick.transactions()] == [State.COMMITTED]
+    del kept, settle
+    gc.collect()
+    assert [found.state for found in quick.transactions()] == [State.COMMITTED]
+    assert ("cancel", "a") not in world.log
+
+
+def test_a_part_that_is_dropped_within_a_call_of_another_leaves_that_as_it_is(quick, world):
+    @effect("reversible", scope="plan:/{of}", undo=lambda of: None)
+    def plan(of):
+        quick.transaction("part").__enter__().call(world.tools.book, room="a")
+        gc.collect()
+
+    with quick.transaction("trip") as tx:
+        tx.call(plan, of="it")
+    assert (tx.state, world.log) == (State.COMMITTED, [("book", "a")])
+
+
+def test_what_is_put_aside_stays_so_when_its_caller_is_gone(quick, world):
+    def puts_aside():
+        with quick.transaction("trip", park="keep") as tx:
+            tx.call(world.tools.book, room="a")
+            tx.park()
+
+    puts_aside()
+    gc.collect()
+    with quick.transaction("trip") as tx:
+        tx.call(world.tools.book, room="a")
+    assert (tx.attempt, tx.state, world.log) == (1, State.COMMITTED, [("book", "a")])
+
+
+def test_it_may_be_dropped_in_the_midst_of_a_step_by_whoever_holds_the_lock(quick, world):
+    """As by the collector, which runs between any two instructions."""
+    held = [entered(quick, world)]
+    quick.ledger.now(lambda _protocol, _book: held.clear())
+    assert waits_until(lambda: not quick.protocol.live)
+    assert world.log == [("book", "a"), ("cancel", "a")]
+
+
+def test_a_copy_of_the_process_that_drops_it_does_not_end_its_parents(open_settlement, tmp_path, world):
+    settlement = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}")
+    opening, settle = the_block(settlement, world)
+
+    def drops(tell):
+        nonlocal opening, settle
+        del opening, settle
+        gc.collect()
+        tell([txn.state.value for txn in settlement.protocol.live.values()])
+
+    assert in_child(drops, timeout=PATIENCE).told == [["open"]]
+    settle()
+    assert [found.state for found in settlement.transactions()] == [State.COMMITTED]
+
+
+# ---- a process that is killed, wherever it is, with another one looking on
+
+
+def standing_in(url):
+    """What another process sees of what is unfinished: who ends each, and whether that one has a lease."""
+    ledger = open_ledger(url, readonly=True)
+    try:
+        stand, _ = standing(ledger)
+    finally:
+        ledger.close()
+    return [(one.ends_it, one.lease_left is not None) for one in stand]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in ("redact", "encrypt", "history")])
+def test_what_a_killed_process_was_at_has_its_lease_and_then_whoever_takes_it_up(
+    shared_url, place, open_settlement, tmp_path
+):
+    told, tell = os.pipe()
+
+    def plays(_tell):
+        def stops():
+            os.write(tell, f"{os.getpid()}\n".encode())
+            signal.pause()
+
+        world = World(is_async=False)
+        settlement = Settlement(shared_url, observe=Watching(world), on_residue=lambda _: world.here("on_residue"))
+        world.arm(place, stops)
+        run(Scene(world, settlement, tools_of(world)).play(place, "x"), is_async=False)
+
+    ended = []
+    child = threading.Thread(target=lambda: ended.append(in_child(plays, timeout=PATIENCE)))
+    child.start()
+    assert select.select([told], [], [], PATIENCE)[0], "it never came to the place"
+    pid = int(os.read(told, 20))
+    assert set(standing_in(shared_url)) <= {("process", True)}
+    os.kill(pid, signal.SIGKILL)
+    child.join(PATIENCE)
+    assert ended[0].killed, ended[0].error
+    assert set(standing_in(shared_url)) <= {("process", True), ("nobody", True), ("sender", True)}
+
+    tools_of(World(is_async=False))
+    settlement = open_settlement(shared_url, keep_open=0, lease=0.5)
+    assert waits_until(lambda: not settlement.protocol.live), standing_in(shared_url)
+    assert standing_in(shared_url) == []
+    assert settlement.driver.stranded() == []
+    os.close(told)
+    os.close(tell)
+
+
 # ---- what has no program is seen, in this process and by any other
 
 
@@ -160,6 +415,7 @@ def moved_to(settlement, state):
     tx = settlement.transaction("trip/book").__enter__()
     tx.call(reserve, hotel="Ada")
     tx.call(send, to="bee")
+    settlement.kept = tx  # who drops it has it ended
     txn = tx._attempt.live
 
     def move(protocol, _book):
@@ -263,7 +519,8 @@ def test_doctor_says_how_many_wait_for_what_nobody_ends(shared_url):
 
 def test_who_ends_each_is_a_value_that_programs_can_read(shared_url):
     settlement = without_tender(shared_url)
-    settlement.transaction("alive").__enter__().call(reserve, hotel="a")
+    alive = settlement.transaction("alive").__enter__()
+    alive.call(reserve, hotel="a")
     parked = settlement.transaction("parked").__enter__()
     parked.call(reserve, hotel="b")
     settlement.ledger.now(lambda protocol, _book: protocol.park(parked._attempt.live, parked=True))

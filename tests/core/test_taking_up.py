@@ -310,8 +310,9 @@ def test_what_was_decided_keeps_its_place_until_it_is_carried_out(office, killed
 def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_next_look(office, after, disk_full):
     tools = office.tools()
     first = after()
-    for name, room in (("trip", "a"), ("tour", "b")):
-        first.transaction(name).__enter__().call(tools.book, room=room)
+    left = {room: first.transaction(name).__enter__() for name, room in (("trip", "a"), ("tour", "b"))}
+    for room, tx in left.items():
+        tx.call(tools.book, room=room)
     first.close()
     settlement = after()
     before = [stand(settlement, name) for name in ("trip", "tour")]
@@ -472,7 +473,8 @@ def test_a_second_try_is_intended_on_record_before_it_acts(office, killed, after
 def test_a_settlement_that_was_dropped_unclosed_leaves_what_it_had_open_to_the_next_at_once(office, after):
     tools = office.tools()
     dropped = Settlement(office.url)
-    dropped.transaction("trip").__enter__().call(tools.book, room="a")
+    dropped.kept = dropped.transaction("trip").__enter__()  # it goes with it, and not before it
+    dropped.kept.call(tools.book, room="a")
     settlement = after(wait=0)
     with pytest.raises(WaitTimeout, match="trip is in use by another caller"), settlement.transaction("trip"):
         raise AssertionError("not reached")

@@ -34,12 +34,14 @@ def wounding(settlement, world):
     def close():
         world.act("close")
 
+    younger = []
+
     def wound():
         opening = settlement.transaction("older", may_touch=["room:/**"])
         older = opening.__enter__()
         for name, room in (("x", "a"), ("y", "b")):
-            younger = settlement.transaction(name).__enter__()
-            younger.call(book, room=room)
+            younger.append(settlement.transaction(name).__enter__())
+            younger[-1].call(book, room=room)
         try:
             older.call(close)
         except BaseException as error:

@@ -60,11 +60,18 @@ class Failing:
 def play(settlement, tools):
     """Do a bit of everything."""
     run, call = settlement.run, lambda tx, tool, **given: tx.call(getattr(tools, tool), **given)
+    left = []
+
+    def leave():
+        left.append(settlement.transaction("left").__enter__())
+        call(left[0], "book", room="d")
+        settlement.cancel("left")
+
     acts = [
         lambda: run("kept", lambda tx: (call(tx, "book", room="a"), call(tx, "send", to="ada"))),
         lambda: run("fails", lambda tx: (call(tx, "book", room="b"), call(tx, "put", cell="c", value=1), 1 / 0)),
         lambda: run("charges", lambda tx: (call(tx, "look", room="a"), call(tx, "charge", account="x", amount=1))),
-        lambda: (call(settlement.transaction("left").__enter__(), "book", room="d"), settlement.cancel("left")),
+        leave,
         lambda: run("kept", lambda tx: call(tx, "book", room="a")),
     ]
     for act in acts:

@@ -151,7 +151,8 @@ def waits_behind_work_that_began_later(settlement, known):
     hold = settlement.hold("cell:/a", name="night").__enter__()
     younger = settlement.transaction("younger").__enter__()
     younger.call(known["put"], cell="a")
-    hold.transaction("work").__enter__().call(known["add"], cell="b")
+    work = hold.transaction("work").__enter__()
+    work.call(known["add"], cell="b")
     Beside(younger.commit).start()
     assert waits.wait(PATIENCE)
     die()
@@ -474,7 +475,8 @@ def hanging(monkeypatch):
 
 def test_a_start_waits_for_no_probe_and_other_resources_are_free(file, hanging):
     def leave(settlement, known):
-        settlement.transaction("trip").__enter__().call(known["add"], cell="a")
+        tx = settlement.transaction("trip").__enter__()
+        tx.call(known["add"], cell="a")
 
     killed(file, leave, after=1)
     asked, answer = hanging("trip")
@@ -496,8 +498,9 @@ def test_a_start_waits_for_no_probe_and_other_resources_are_free(file, hanging):
 
 def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file, hanging):
     def leave(settlement, known):
-        settlement.transaction("first").__enter__().call(known["charge_refundable"], cell="a")
-        settlement.transaction("second").__enter__().call(known["add"], cell="b")
+        first, second = (settlement.transaction(name).__enter__() for name in ("first", "second"))
+        first.call(known["charge_refundable"], cell="a")
+        second.call(known["add"], cell="b")
 
     killed(file, leave, after=2)
     asked, answer = hanging("first")
@@ -514,7 +517,8 @@ def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file, hanging):
 
 def test_what_nobody_can_tell_is_named_at_the_start_and_its_resource_is_free(case):
     def leave(settlement, known):
-        settlement.transaction("trip").__enter__().call(known["hire"], cell="a")
+        tx = settlement.transaction("trip").__enter__()
+        tx.call(known["hire"], cell="a")
 
     killed(case, leave, after=1)
     told, named = [], threading.Event()

@@ -80,7 +80,8 @@ def marked(tell, case):
         tx.call(known["add"], cell="c")
         tx.call(known["put"], cell="d")
         raise ZeroDivisionError
-    settlement.transaction("open").__enter__().call(known["add"], cell="e")
+    left_open = settlement.transaction("open").__enter__()
+    left_open.call(known["add"], cell="e")
     with settlement.transaction("releasing") as tx:
         for to in "fgh":
             tx.call(known["wire"], cell=to)

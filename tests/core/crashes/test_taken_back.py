@@ -84,7 +84,8 @@ def test_a_beginning_that_is_refused_leaves_nothing_behind(file, still, store, u
 
 def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):
     first, _ = file.open()
-    first.transaction("trip").__enter__().call(tools(_)["add"], cell="a")
+    tx = first.transaction("trip").__enter__()
+    tx.call(tools(_)["add"], cell="a")
     first.close()
     settlement, desk = file.open()
     with settlement, closing(desk):
