@@ -483,7 +483,8 @@ def test_doctor_says_who_is_asked_about_what_was_put_aside_and_how_to_answer(sha
     ((severity, found, advice),) = found_by_doctor(shared_url)
     assert severity == "note"
     assert found.startswith("trip/sign is put aside")
-    assert advice.startswith(f"settlemark approve {asked.key} --by NAME")
+    assert advice.startswith("settlemark approve KEY --by NAME")
+    assert advice.endswith(f"its KEY is {asked.key}")
     settlement.close()
     assert [(severity, advice)] == [(one[0], one[2]) for one in found_by_doctor(shared_url)]  # as well without it
 
