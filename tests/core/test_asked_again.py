@@ -79,7 +79,8 @@ def again(request, url, open_settlement):
                 plan(tx)
                 tx.park("keep")
             return settlement
-        plan(settlement.transaction("trip", approver=person).__enter__())
+        tx = settlement.transaction("trip", approver=person).__enter__()
+        plan(tx)
         settlement.close()
         return open_settlement(url)
 

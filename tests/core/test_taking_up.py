@@ -341,8 +341,9 @@ def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(of
     monkeypatch.setattr(_recovering, "_LANES", lanes)
     tools, first = office.tools(), after()
     names = [f"trip-{n}" for n in range(5)]
-    for name in names:
-        first.transaction(name).__enter__().call(tools.fly, to=name)
+    left = {name: first.transaction(name).__enter__() for name in names}
+    for name, tx in left.items():
+        tx.call(tools.fly, to=name)
     first.close()
     settlement = after()
     report = settlement.recover(keep_open=0)
@@ -356,8 +357,9 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
 ):
     monkeypatch.setattr(_recovering, "_MANY", 2)
     tools, first = office.tools(), after()
-    for name, room in (("trip", "a"), ("tour", "b")):
-        first.transaction(name).__enter__().call(tools.book, room=room)
+    left = {room: first.transaction(name).__enter__() for name, room in (("trip", "a"), ("tour", "b"))}
+    for room, tx in left.items():
+        tx.call(tools.book, room=room)
     first.close()
     settlement = after()
     unretry = settlement.protocol.unretry
@@ -378,8 +380,9 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
 
 def test_one_that_is_taken_up_leaves_the_others_to_who_asks_for_them(office, after):
     tools, first = office.tools(), after()
-    for name, room in (("trip", "a"), ("tour", "b")):
-        first.transaction(name).__enter__().call(tools.book, room=room)
+    left = {room: first.transaction(name).__enter__() for name, room in (("trip", "a"), ("tour", "b"))}
+    for room, tx in left.items():
+        tx.call(tools.book, room=room)
     first.close()
     settlement = after()
     report = run_sync(settlement.driver.take_up("tour", keep_open=0))

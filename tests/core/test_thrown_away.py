@@ -56,12 +56,18 @@ class Ends:
 
 
 def enter(settlement, name="trip", **options):
-    return settlement.transaction(name, **options).__enter__()
+    return kept(settlement, settlement.transaction(name, **options)).__enter__()
+
+
+def kept(settlement, opening):
+    """Keep what was entered for as long as its settlement: who drops it has it ended."""
+    settlement.__dict__.setdefault("kept", []).append(opening)
+    return opening
 
 
 def play_to_its_end(settlement, name, plan):
     """Play a plan as a `with` block does whose body raises nothing."""
-    opening = settlement.transaction(name)
+    opening = kept(settlement, settlement.transaction(name))
     plan(opening.__enter__())
     opening.__exit__(None, None, None)
 

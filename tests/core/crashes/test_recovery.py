@@ -127,7 +127,8 @@ def test_what_was_sealed_before_its_hooks_were_asked_commits_in_no_process_that_
 
     def read(settlement, known):
         waits = Play(Program("", ()), settlement, None).watch_waiting()
-        settlement.transaction("older").__enter__().call(known["put"], cell="a")
+        older = settlement.transaction("older").__enter__()
+        older.call(known["put"], cell="a")
         younger = settlement.transaction("younger").__enter__()
         younger.read("price:/a", live=lambda: 1)
         younger.call(known["put"], cell="a")
