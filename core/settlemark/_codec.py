@@ -192,7 +192,7 @@ def _copy_of_a_class(value: Any) -> Any:
         made: Any = copy.deepcopy(value)
     except RecursionError:
         raise
-    except Exception:  # whatever a class of somebody's own raises
+    except BaseException:  # whatever a class of somebody's own raises
         made = value
     return made if made is not value and _kind(made) is _kind(value) else _as_recorded(value)
 
@@ -230,7 +230,7 @@ def encode_result(value: Any) -> str:
     """
     try:
         return encode(value)
-    except Exception:  # whatever a value of somebody's own class raises when it is looked at
+    except BaseException:  # whatever a value of somebody's own class raises when it is looked at, a SystemExit too
         return _encode_halves(value) or json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
 
 
@@ -239,7 +239,7 @@ def _encode_halves(value: Any) -> str | None:
     try:
         _check(value, "$", halves=True)
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)
-    except Exception:  # as above
+    except BaseException:  # as above
         return None
     return None if len(text) > _MOST_BYTES else text
 
@@ -247,7 +247,7 @@ def _encode_halves(value: Any) -> str | None:
 def _picture(value: Any) -> str:
     try:
         return prose(repr(value), 10_000)
-    except Exception as error:
+    except BaseException as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
 

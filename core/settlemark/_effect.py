@@ -374,7 +374,7 @@ class Effect:
         self.kept = None
         try:
             self.kept = (_codec.snapshot(self.plain_result()),)
-        except Exception:  # what cannot be told is told of when it is recorded
+        except BaseException:  # what cannot be told is told of when it is recorded
             return
 
     def plain_result(self) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import PayloadError, _codec
+from settlemark import PayloadError, State, _codec, effect
 from settlemark._codec import check, decode, encode, encode_result, fingerprint
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -123,9 +123,30 @@ def test_a_result_json_cannot_hold_is_kept_as_its_picture():
     assert json.loads(encode_result([{"x": math.nan}])) == {"$repr": "[{'x': nan}]"}
 
 
-@pytest.mark.parametrize("value", [looped(), Unprintable(), 10**5000, [Unprintable()]], ids="abcd")
+class Exits(dict):
+    """Every look at it ends the program."""
+
+    def _exits(self, *_args):
+        raise SystemExit(3)
+
+    __repr__ = __deepcopy__ = items = _exits
+
+
+@pytest.mark.parametrize(
+    "value", [looped(), Unprintable(), 10**5000, [Unprintable()], Exits(), [Exits()]], ids="abcdef"
+)
 def test_recording_a_result_never_fails_and_gives_storable_text(value):
     assert "$repr" in json.loads(encode_result(value).encode())
+
+
+@pytest.mark.parametrize("kind", ["read", "reversible", "idempotent", "irreversible"])
+def test_a_result_that_ends_the_program_of_whoever_looks_at_it_ends_no_transaction_halfway(settlement, kind):
+    undo = {"undo": lambda: None} if kind == "reversible" else {}
+    tool = effect(kind, scope="room:/a", name="tool", **undo)(lambda: Exits())
+    with settlement.transaction("trip") as tx:
+        tx.call(tool)
+    assert [found.state for found in settlement.transactions()] == ([] if kind == "read" else [State.COMMITTED])
+    assert (settlement.protocol.live, settlement.residue()) == ({}, [])
 
 
 @pytest.mark.parametrize(
