@@ -381,3 +381,10 @@ async def test_what_was_recorded_without_its_secrets_is_known_again_by_them(offi
             turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, issued))
             assert (await office.play(turn))[0].startswith(told)
     assert office.log == [("post", "bank", "hello")]
+
+
+async def test_a_single_call_repeats_nothing_that_the_model_was_told_of(office, settlement):
+    await office.play(AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL, ids=["a"])))
+    work = AgentRun(settlement, "trip").work()
+    assert await office.answer(work.single(*office.calls(settlement, MAIL, ids=["b"]), answered={"a"}), 0) == "mail ada"
+    assert office.log == [("mail", "ada"), ("mail", "ada")]

@@ -131,3 +131,12 @@ async def test_works_that_begin_beside_each_other_share_one_transaction(office, 
         await run_async(job.end())
         assert states(settlement) == [("trip/*/1", "committed")]
     assert office.log == [("book", "1"), ("mail", "ada")]
+
+
+async def test_of_what_was_undone_and_told_nothing_is_kept(office, settlement):
+    work = AgentRun(settlement, "trip", settle="part").work("clerk")
+    await office.play(work.turn(office.calls(settlement, BOOK)))
+    office.fails.add(("post", "bank"))
+    await office.play(work.turn(office.calls(settlement, ("post", {"to": "bank"}))))
+    assert [call.tool for call, _ in work.corrections()] == ["book"]
+    assert work._turns == []

@@ -634,3 +634,24 @@ def test_what_settles_nothing_is_refused_as_a_settlement():
 def test_an_id_that_names_no_job_is_refused(settlement, run):
     with pytest.raises(UsageError, match=r"run=.*: give your id for the job, a text, or leave it out"):
         AgentRun(settlement, run)
+
+
+async def test_a_single_call_that_is_said_not_to_come_while_it_is_given_its_place_holds_nothing(office):
+    with office.settlement(wait=0.5) as settlement:
+        work = AgentRun(settlement, "trip", may_touch="room:/**").work()
+        first, second = (work.single(call) for call in office.calls(settlement, BOOK, BOOK))
+        begin = work.open
+
+        def open_(plan):
+            first.absent(0)
+            return (yield from begin(plan))
+
+        work.open = open_
+        assert await asyncio.wait_for(office.answer(second, 0), 20) == "book 1"
+        assert (first.settled, settlement.protocol.live, office.log) == (True, {}, [("book", "1")])
+
+
+def test_a_first_turn_that_the_framework_leaves_behind_at_once_is_over(office, settlement, job):
+    work = job.work()
+    run_sync(work.turn(office.calls(settlement, BOOK)).finish())
+    assert (work.unfinished, settlement.transactions()) == (None, [])
