@@ -244,7 +244,7 @@ def test_one_elsewhere_is_undecided_for_as_long_as_it_has_not_moved_nor_stood_st
 
 
 def test_where_there_is_no_quarantine_one_elsewhere_sends_no_more_and_one_of_this_host_may(clock):
-    for quarantine, elsewhere in ((0.0, False), (300.0, True)):
+    for quarantine, elsewhere in ((0.0, False), (0.5, True)):
         watch = Watch(clock.monotonic, quarantine=quarantine)
         assert (watch.may_send(ELSEWHERE), watch.may_send(_workers.worker_name())) == (elsewhere, True)
 

@@ -450,3 +450,12 @@ def test_where_all_is_encrypted_only_the_kind_of_a_cause_is_told():
 def test_a_ledger_that_redacts_without_a_salt_of_its_own_makes_no_fingerprint():
     with pytest.raises(InternalError, match="has no salt"):
         Payloads(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
+
+
+def test_what_is_packed_already_is_sealed_no_second_time_and_brings_its_contents():
+    payloads = Payloads(encryption=Encryption(lambda _tenant: [KEY], tenant="acme"), salt=SALT, limit=16)
+    packed = payloads.packed('"ada"', effect_key=EFFECT, tool="pay", field="note")
+    blobs = []
+    assert payloads.pack(packed, effect_key=EFFECT, tool="pay", field="note", blobs=blobs) == str(packed)
+    assert (tuple(blobs), len(blobs)) == (packed.blobs, 1)
+    assert payloads.packed(None, effect_key=EFFECT, tool="pay", field="note") is None

@@ -66,14 +66,11 @@ def withhold(url: str, error: BaseException) -> None:
             continue
         seen.add(id(one))
         one.args = tuple(_cleaned(url, part) for part in one.args)
-        for name, value in list(vars(one).items()):
+        for name, value in list(vars(one).items()):  # its notes among them
             cleaned = _cleaned(url, value)
             if cleaned is not value:
                 with suppress(AttributeError, TypeError):
                     setattr(one, name, cleaned)
-        notes = getattr(one, "__notes__", None)
-        if notes:
-            one.__notes__ = [without_secrets(url, str(note)) for note in notes]
         behind += [one.__cause__, one.__context__, getattr(one, "orig", None)]
         if isinstance(one, BaseExceptionGroup):
             behind += cast("BaseExceptionGroup[BaseException]", one).exceptions
