@@ -138,7 +138,7 @@ class Refused(SettlemarkError):
     Attributes: `transaction`, `epoch`, and what the subclass adds.
     """
 
-    always = ("transaction", "epoch")
+    always: ClassVar[tuple[str, ...]] = ("transaction", "epoch")
 
 
 class Stale(Refused):
@@ -189,7 +189,7 @@ class WaitTimeout(Refused):
     Attributes: `holder` (a transaction's name), `scope`, `waited` (seconds).
     """
 
-    always = (*Refused.always, "holder", "scope", "waited")
+    always: ClassVar[tuple[str, ...]] = (*Refused.always, "holder", "scope", "waited")
 
 
 class InDoubt(SettlemarkError):

@@ -267,8 +267,9 @@ class AgentTurn:
             yield from before.finish()
             self._before = None
         opened = self._opened
-        for seat in () if opened is None else opened.seats.values():
-            yield from opened.batch.finish(seat)
+        if opened is not None:
+            for seat in opened.seats.values():
+                yield from opened.batch.finish(seat)
 
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation left unsettled; nothing of it acts any more."""
