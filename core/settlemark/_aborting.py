@@ -7,10 +7,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from settlemark._acting import NOBODY_KNOWS, ORPHANED, TO_UNDO, Program, is_to_be_undone, no_undo, undo
+from settlemark._acting import NOBODY_KNOWS, Program, no_undo, undo
 from settlemark._asking import Asking, effect_of_key, told_of
 from settlemark._attempt import Attempt
 from settlemark._current import CurrentCall
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import LeaseLost, LedgerError
 from settlemark._freshness import Freshening
@@ -238,12 +239,13 @@ class Aborting(Asking, Freshening):
         return self._undo_one(attempt, effect, back)
 
     def _undo_one(
-        self, attempt: Attempt, effect: Effect, back: Callable[[Protocol, bool], None], *, because: str | None = None
-    ) -> Program:
+        self, attempt: Attempt, effect: Effect, back: Callable[[Protocol, bool], None], *,
+        because: Disposition | None = None,
+    ) -> Program:  # fmt: skip
         """Take an effect back, unless that was done, and note what came of it; what interrupts that is raised then.
 
         Return False, and nothing is noted, while another worker is at it, or one that fell silent may be. `back` has
-        the protocol know whether nothing of it stays; `because` stands before what else is noted.
+        the protocol know whether nothing of it stays; `because` is what it stands as, whatever else is noted.
         """
         acted = effect.executed and effect.tag is None
         clean: bool | None = effect.tag is Tag.CLEAN
@@ -259,12 +261,13 @@ class Aborting(Asking, Freshening):
                     return False  # another worker goes on with it
                 except BaseException as error:
                     interrupted = error
-                    effect.tag, effect.note = Tag.UNRESOLVED, f"its undo was interrupted: {in_words(error)}"
+                    why = f"its undo was interrupted: {in_words(error)}"
+                    effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=why)
             if clean is None:
                 return False
             stays_clean = clean
-            if because is not None:
-                effect.note = because if effect.note in (None, because) else f"{because}; {effect.note}"
+            if because is not None and effect.disposition is not because:
+                effect.disposed = effect.disposed._replace(disposition=because, note=effect.disposed.told)
             yield from self._tell_undone(
                 attempt, effect, lambda protocol: back(protocol, stays_clean), acted=acted, unsure=unsure
             )
@@ -317,7 +320,7 @@ class Aborting(Asking, Freshening):
             return True
         if effect.held:
             effect.tag = Tag.LEAKED
-            effect.note = "it had left, or may have, before the abort: ask the counterparty"
+            effect.disposed = Disposed(note="it had left, or may have, before the abort: ask the counterparty")
             return False
         current = attempt.current(effect)
         if effect.sender is not None:
@@ -386,16 +389,18 @@ class Aborting(Asking, Freshening):
             return change
         effect.outcome = known.outcome
         if known.outcome is Outcome.FAILED:
-            effect.tag, effect.note = Tag.CLEAN, known.note
+            effect.tag, effect.disposed = Tag.CLEAN, known.disposed
         elif effect.held:
-            effect.tag, effect.note = Tag.LEAKED, f"it had left before the abort ({known.note})"
+            effect.tag, effect.disposed = Tag.LEAKED, Disposed(note=f"it had left before the abort ({known.disposed})")
         else:
             undoable = effect.declaration.undo is not None or effect.missing is not None
-            noted = known.note if is_to_be_undone(known.note) else f"{TO_UNDO} ({known.note})"
-            why = noted if undoable else f"it happened, and {no_undo(effect)} ({known.note})"
-            effect.tag, effect.note = Tag.UNRESOLVED, why
-        return change._replace(
-            outcome=effect.outcome, result=known.result, error=None, tag=effect.tag, note=effect.note
+            effect.tag, effect.disposed = Tag.UNRESOLVED, known.disposed
+            if not undoable:
+                effect.disposed = Disposed(note=f"it happened, and {no_undo(effect)} ({known.disposed})")
+            elif known.disposition is not Disposition.TO_UNDO:
+                effect.disposed = Disposed(Disposition.TO_UNDO, f"({known.disposed})")
+        return OutcomeChange.of(
+            change.key, effect.outcome, known.result, None, effect.tag, effect.disposed, change.at, change.tool
         )
 
     def _unknown(self, attempt: Attempt, book: Book) -> list[Change]:
@@ -408,10 +413,10 @@ class Aborting(Asking, Freshening):
         for effect in found:
             known = told_of(book, effect.key)
             if known is None:
-                named = (effect.note or "").startswith(ORPHANED)
-                effect.tag, effect.note = Tag.UNRESOLVED, effect.note if named else NOBODY_KNOWS
+                orphan = effect.disposition is Disposition.ORPHANED
+                effect.tag, effect.disposed = Tag.UNRESOLVED, effect.disposed if orphan else NOBODY_KNOWS
             else:
-                effect.outcome, effect.tag, effect.note = known.outcome, known.tag, known.note
+                effect.outcome, effect.tag, effect.disposed = known.outcome, known.tag, known.disposed
         return [attempt.outcome(e, self._clock()) for e in found if e.outcome is Outcome.UNKNOWN]
 
 
@@ -420,10 +425,10 @@ def _undone_by_sender(book: Book, effect: Effect) -> OutcomeChange | None:
     found = effect_of_key(book, effect.key)
     if found is None or found.outcome is not Outcome.UNDONE:
         return None
-    effect.outcome, effect.tag, effect.note = found.outcome, found.tag or Tag.CLEAN, found.note
+    effect.outcome, effect.tag, effect.disposed = found.outcome, found.tag or Tag.CLEAN, found.disposed
     at = found.settled_at or 0.0
-    return OutcomeChange(
-        effect.key, found.outcome, found.result, found.error, effect.tag, found.note, at, found.row.tool
+    return OutcomeChange.of(
+        effect.key, found.outcome, found.result, found.error, effect.tag, found.disposed, at, found.row.tool
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from settlemark._current import CurrentCall
+from settlemark._disposition import Disposed
 from settlemark._door import Unfinished
 from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Frozen, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
@@ -25,11 +26,7 @@ _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "Tim
 
 CUT_OFF = "its process ended before the answer was recorded"
 SILENT = "its worker fell silent before the answer was recorded, and may still be sending it"
-TO_UNDO = "it happened after its transaction was undone, and is to be undone"
-"""How the note of such an effect begins, until that is done."""
-ORPHANED = "decided before and not asked for again"
-"""How the note of an effect begins that no plan asks for any more: it was taken back, as far as it could be."""
-NOBODY_KNOWS = "nobody can tell whether it happened: ask the counterparty"
+NOBODY_KNOWS = Disposed(note="nobody can tell whether it happened: ask the counterparty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +228,6 @@ def _ask_first(
     return doubt
 
 
-def is_to_be_undone(note: str | None) -> bool:
-    """Whether a note says that its effect happened after all, and will be undone: nobody is to rely on it."""
-    return (note or "").startswith(TO_UNDO)
-
-
 def in_doubt(effect: Effect) -> InDoubt:
     """Return the error that says an outcome is unknown and must not be repeated blindly."""
     declaration = effect.declaration
@@ -299,7 +291,7 @@ def undo(
 
     `came` is called when one in doubt turns out to have happened, before it is undone.
 
-    `effect.outcome`, `tag` and `note` say what became of it. Never raises for the world's faults, but what `ours`
+    `effect.outcome`, `tag` and `disposed` say what became of it. Never raises for the world's faults, but what `ours`
     raises before a try: then the undo is another worker's.
     """
     declaration = effect.declaration
@@ -315,12 +307,12 @@ def undo(
                 yield from came()
     if effect.outcome is Outcome.UNKNOWN:
         effect.tag = Tag.UNRESOLVED
-        effect.note = NOBODY_KNOWS
+        effect.disposed = NOBODY_KNOWS
         return False
     handler = declaration.undo
     if handler is None or "undo" in effect.withheld:
         joined = ": " if "undo" in effect.withheld else ", and "
-        effect.tag, effect.note = Tag.UNRESOLVED, f"it happened{joined}{no_undo(effect)}"
+        effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"it happened{joined}{no_undo(effect)}")
         return False
     failures = 0
     while True:
@@ -336,13 +328,13 @@ def undo(
                 yield Sleep(retries.pause(failures), final=True)
                 continue
             effect.tag = Tag.UNRESOLVED
-            effect.note = f"its undo failed {failures} times: {in_words(error)}"
+            effect.disposed = Disposed(note=f"its undo failed {failures} times: {in_words(error)}")
             return False
         effect.outcome = Outcome.UNDONE
         if declaration.cost is None:
             effect.tag = Tag.CLEAN
             return True
-        effect.tag, effect.note = Tag.UNRESOLVED, f"undone, but a cost stays: {declaration.cost}"
+        effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"undone, but a cost stays: {declaration.cost}")
         return False
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from settlemark import _codec
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
+from settlemark._disposition import Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, Refused, UsageError
-from settlemark._gates import APPROVED, EDITED, REJECTED, is_asked
 from settlemark._logs import about
 from settlemark._parking import Parking, Unfit, gated_in, is_parked
 from settlemark._plain import joined
@@ -30,7 +30,6 @@ from settlemark._show import said_values, short
 from settlemark._states import FINISHED, State, Tag
 from settlemark._text import prose
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
-from settlemark.ledger._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from settlemark._aborting import Beside
@@ -107,7 +106,7 @@ def questions(protocol: Protocol, book: Book) -> list[Question]:
         found += [
             _question(recorded, effect, parked=False)
             for effect in recorded.effects
-            if is_asked(effect.note) or isinstance(effect.note, Unreadable)
+            if effect.disposition is Disposition.ASKED
         ]
     asked = {(one.transaction, one.attempt) for one in found}
     for txn in [txn for txn in protocol.live.values() if is_parked(txn)]:
@@ -382,10 +381,14 @@ def _answered(effect: RecordedEffect) -> str | None:
     said = said_values(effect).get("decision")
     if said is not None:
         return str(said)
-    note = effect.note or ""
-    if note.startswith(REJECTED):
-        return "reject"
-    return "edit" if note.startswith(EDITED) else "approve" if note.startswith(APPROVED) else None
+    return None if effect.disposition is None else _ANSWERS.get(effect.disposition)
+
+
+_ANSWERS: dict[Disposition, Answer] = {
+    Disposition.APPROVED: "approve",
+    Disposition.REJECTED: "reject",
+    Disposition.EDITED: "edit",
+}
 
 
 def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
-from settlemark._acting import ORPHANED, Retries, is_to_be_undone
+from settlemark._acting import Retries
 from settlemark._current import CurrentCall, Staged
+from settlemark._disposition import NOTHING, Disposition
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
@@ -301,7 +302,8 @@ class Attempt:
         """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
         for recorded in sorted(earlier, key=lambda one: one.row.attempt):  # no clock tells which came last
             for effect in recorded.effects:
-                if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not is_to_be_undone(effect.note):
+                to_undo = effect.disposition is Disposition.TO_UNDO  # nobody is to rely on it
+                if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not to_undo:
                     self.stays[effect.row.decision] = effect
 
     def stayed(self, effect: Effect) -> RecordedEffect | None:
@@ -486,7 +488,7 @@ class Attempt:
                 None if fits(effect.path) else text_of(effect.path),
             )
         )
-        if effect.note is not None:
+        if effect.disposed != NOTHING:
             changes.append(self.outcome(effect, at))
         return changes
 
@@ -536,13 +538,14 @@ class Attempt:
             text = effect.unread[1]
         if text is not None and text.startswith('{"$repr"'):
             _tell_once(effect.declaration.tool, type(result).__name__)
-        told, note = effect.error, effect.note
+        told, disposed = effect.error, effect.disposed
         payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
         if not payloads.plain:
             text = payloads.packed(text, effect_key=key, tool=tool, field="result")
             told = payloads.packed(self._prose(told, key), effect_key=key, tool=tool, field="error")
-            note = payloads.packed(self._prose(note, key), effect_key=key, tool=tool, field="note")
-        return OutcomeChange(key, effect.outcome, text, told, effect.tag, note, at, tool)
+            note = payloads.packed(self._prose(disposed.note, key), effect_key=key, tool=tool, field="note")
+            disposed = disposed._replace(note=note)
+        return OutcomeChange.of(key, effect.outcome, text, told, effect.tag, disposed, at, tool)
 
     def _prose(self, text: str | None, key: str) -> str | None:
         """Return a text as it passes the gate before it is packed; its secrets go first, so that none is cut in two."""
@@ -576,7 +579,7 @@ def _may_stand(effect: Effect) -> bool:
 
 def _was_taken_back(recorded: RecordedEffect) -> bool:
     """Whether a recorded effect is none of what committed: no plan asked for it."""
-    return recorded.outcome in _NOTHING and (recorded.note or "").startswith(ORPHANED)
+    return recorded.outcome in _NOTHING and recorded.disposition is Disposition.ORPHANED
 
 
 def _is_under(path: Path, base: Path, effect: Effect) -> bool:

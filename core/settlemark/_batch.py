@@ -18,10 +18,11 @@ from typing import Any
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
 from settlemark._attempt import Attempt
+from settlemark._disposition import ANSWERED_NO, Disposition
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
 from settlemark._failing import Skipped
-from settlemark._gates import APPROVED, EDITED, Approver, is_answered_no, is_asked
+from settlemark._gates import Approver, is_asked
 from settlemark._guards import Order
 from settlemark._index import Position
 from settlemark._nesting import Part
@@ -253,7 +254,7 @@ class Batch:
         """Return the transaction that an effect belongs to: where a turn was split at a gate, it has several."""
         for attempt in self._before:
             found = attempt.recorded.get(effect.path)
-            if found is not None and not is_elsewhere(found.note):
+            if found is not None and not is_elsewhere(found):
                 return attempt
         return self.attempt
 
@@ -269,10 +270,9 @@ class Batch:
             return None
         last = call.effects[-1]
         known = self.attempt.effects.get(last.path, last)
-        note = known.note or ""
-        if not note.startswith(EDITED):
+        if known.disposition is not Disposition.EDITED:
             return known
-        return next((e for e in self.attempt.effects.values() if e.key == note.removeprefix(EDITED)), known)
+        return next((e for e in self.attempt.effects.values() if e.key == known.disposed.link), known)
 
     def result(self, effect: Effect) -> Any:
         """Return what a held effect returned when it left, or raise why it did not leave."""
@@ -293,7 +293,7 @@ class Batch:
         if seat is not None and self.attempt.txn is not None and self._turn.stopped(seat):
             # Whether it had been queued by then is a matter of timing, and of no account to the model.
             return self._driver.why_stopped(self.attempt, seat)
-        note = None if (effect.note or "").startswith(APPROVED) else effect.note
+        note = None if effect.disposition is Disposition.APPROVED else effect.disposed.told
         tool, reason = effect.declaration.tool, effect.error or note or self.because()
         return Refused(
             f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"
@@ -437,7 +437,7 @@ class Batch:
         """Return the effect that a person was asked about, when the turn waits for nothing else and has more to it."""
         effects = self.attempt.in_order()
         paused = [e for e in effects if e.outcome is Outcome.SUSPENDED]
-        if len(paused) != 1 or not is_asked(paused[0].note):
+        if len(paused) != 1 or not is_asked(paused[0]):
             return None
         holds = any(call.hold is not None for call in paused[0].calls)
         return paused[0] if holds or any(e.executed or e.outcome is Outcome.QUEUED for e in effects) else None
@@ -487,7 +487,8 @@ class Batch:
         if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
             return None
         return became(
-            call.tool, effect.outcome, because=self.because(), held=effect.held, tag=effect.tag, note=effect.note
+            call.tool, effect.outcome, because=self.because(), held=effect.held, tag=effect.tag,
+            note=effect.disposed.told,
         )  # fmt: skip
 
 
@@ -506,7 +507,7 @@ def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | 
 
 def _given_up(effect: Effect) -> bool:
     """Whether an effect was dropped, and not because a person said no or gave it other arguments."""
-    return effect.outcome is Outcome.DROPPED and not is_answered_no(effect.note)
+    return effect.outcome is Outcome.DROPPED and effect.disposition not in ANSWERED_NO
 
 
 _NEVER = (Outcome.FAILED, Outcome.DROPPED, Outcome.UNKNOWN, Outcome.UNDONE)

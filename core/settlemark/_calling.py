@@ -7,14 +7,15 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._aborting import Aborting
-from settlemark._acting import ORPHANED, TO_UNDO, Program, in_doubt, perform
+from settlemark._acting import Program, in_doubt, perform
 from settlemark._asking import effect_of_key, unless_told
 from settlemark._attempt import Attempt
+from settlemark._disposition import NOTHING, Disposition, words
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import LeaseLost, LedgerError, Refused, SettlemarkError, UsageError, WaitTimeout, WouldBlock
-from settlemark._failing import SKIPPED, Skipped, until_answered
-from settlemark._gates import REJECTED, because_in, is_asked, rejection
+from settlemark._failing import Skipped, until_answered
+from settlemark._gates import because_in, is_asked, rejection
 from settlemark._leaving import Leaves
 from settlemark._program import Deadline, scope_of
 from settlemark._protocol import Protocol
@@ -144,7 +145,7 @@ class Calling(Aborting):
             yield from self._refuse_orphan(attempt, earlier)
         if earlier is None:
             yield from self._checked(attempt, effect)
-        if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier.note)):
+        if effect.declaration.approve is not None or (earlier is not None and is_asked(earlier)):
             effect.held = effect.held or attempt.must_hold(effect)
             earlier = yield from self._gate(attempt, txn, effect, earlier, let_through)
         if earlier is not None and earlier.held:
@@ -179,11 +180,12 @@ class Calling(Aborting):
         Raises:
             Stale: it was, or may be by now, and its key is used up: all of its transaction is undone.
         """
-        if not (effect.note or "").startswith((ORPHANED, TO_UNDO)):
+        if effect.disposition not in (Disposition.ORPHANED, Disposition.TO_UNDO):
             return
         if _is_untouched(effect) and (yield from self._stands_again(attempt, effect)):
             return
-        how = f"is not as {effect.declaration.tool} left it: that was {ORPHANED}, taken back, and is asked for now"
+        before = f"{words(Disposition.ORPHANED)}, taken back"
+        how = f"is not as {effect.declaration.tool} left it: that was {before}, and is asked for now"
         yield from self.refuse(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
 
     def _stands_again(self, attempt: Attempt, effect: Effect) -> Program:
@@ -193,7 +195,7 @@ class Calling(Aborting):
             known = effect_of_key(book, effect.key)
             if known is not None and known.outcome is not effect.outcome:
                 return False  # somebody has told of it, and it was judged as what nobody asks for
-            effect.tag = effect.note = None
+            effect.tag, effect.disposed = None, NOTHING
             attempt.put(book, [attempt.outcome(effect, self._clock())])
             return True
 
@@ -235,7 +237,7 @@ class Calling(Aborting):
             if effect.outcome is Outcome.CONFIRMED:
                 attempt.keep(effect.path)  # with all that it called within
                 return effect.result
-            if effect.note == SKIPPED:
+            if effect.disposition is Disposition.SKIPPED:
                 raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
         effect.held = effect.held or attempt.must_hold(effect)
         if not effect.held:
@@ -271,14 +273,14 @@ class Calling(Aborting):
         value = _codec.decode(recorded.result)
         effect.result = effect.unpack(value) if effect.unpack is not None and value is not None else value
         effect.outcome, effect.held, effect.error = recorded.outcome, recorded.row.held, recorded.error
-        if (recorded.note or "").startswith(REJECTED):
+        if recorded.disposition is Disposition.REJECTED:
             raise rejection(recorded.row.tool, recorded.row.key, recorded.row.name, because_in(recorded.note))
         if effect.held or effect.outcome is Outcome.CONFIRMED:
             return effect if effect.held else effect.result
         if effect.outcome is Outcome.UNKNOWN:
             raise in_doubt(effect)
         failed = _failed_before(recorded.row.tool, recorded.error, recorded.row.name)
-        raise Skipped(failed) if recorded.note == SKIPPED else failed
+        raise Skipped(failed) if recorded.disposition is Disposition.SKIPPED else failed
 
     def _take_turn(self, attempt: Attempt, seat: Seat) -> Program:
         # A sibling holds nothing against this call, it is only slow: it gets longer than a rival.
@@ -555,7 +557,7 @@ class Calling(Aborting):
 
 def _is_untouched(effect: Effect) -> bool:
     """Whether nothing was done about an effect that no plan asked for, but to name it."""
-    if not (effect.note or "").startswith(ORPHANED):
+    if effect.disposition is not Disposition.ORPHANED:
         return False
     if effect.outcome is Outcome.FAILED:
         return True

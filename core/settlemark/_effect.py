@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from settlemark import _codec
+from settlemark._disposition import NOTHING, Disposed, Disposition
 from settlemark._door import is_lazy_function, through
 from settlemark._errors import DeclarationError, ScopeError
 from settlemark._fields import field_path
@@ -333,7 +334,7 @@ class Effect:
     stored: bool = False
     error: str | None = None
     tag: Tag | None = None
-    note: str | None = None
+    disposed: Disposed = NOTHING
     at: float = 0.0
     missing: str | None = None
     fingerprint: str = ""
@@ -357,6 +358,11 @@ class Effect:
     def executed(self) -> bool:
         """Whether it has, or may have, happened at the counterparty."""
         return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
+
+    @property
+    def disposition(self) -> Disposition | None:
+        """What is decided about it, where its outcome does not tell."""
+        return self.disposed.disposition
 
     def for_handlers(self) -> Mapping[str, Any]:
         """Return the arguments as the tool got them, when they differ from the recorded ones; nobody else has these."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from settlemark._acting import Program
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._requests import Act
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from settlemark._attempt import Attempt
 
 Verdict = Literal["retry", "skip", "abort"]
-SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def until_answered(
             if verdict == "abort" or attempt.live.state is not before:
                 raise
             if verdict == "skip":
-                effect.note = SKIPPED
+                effect.disposed = Disposed(Disposition.SKIPPED)
                 raise Skipped(error) from error
         yield from ours()  # people take their time
 
 
-__all__ = ["SKIPPED", "Ask", "Failure", "Skipped", "Verdict", "until_answered"]
+__all__ = ["Ask", "Failure", "Skipped", "Verdict", "until_answered"]

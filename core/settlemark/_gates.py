@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from settlemark import _codec
+from settlemark._disposition import Disposition
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._errors import Rejected, UsageError
+from settlemark.ledger._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from settlemark._attempt import Attempt
@@ -21,10 +23,6 @@ Approver = Callable[["Gate"], Any]
 """Returns what `approval_of` reads, or something to await that does."""
 
 KIND = "settlemark.gate"
-EDITED = "approved with other arguments as "
-APPROVED = "approved by a person"
-REJECTED = "rejected by a person"
-_ASKED = "waits for a person, question "
 _FIELDS = frozenset({"decision", "arguments", "because"})
 _HOW = (
     'answer "approve" (or True), "reject" (or False), or {"decision": "approve" | "reject" | "edit", "arguments": {…},'
@@ -72,7 +70,7 @@ class Gate:
         return cls(
             attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
             effect.rationale, effect.key, _would(declaration, arguments, effect.scope_text, held=effect.held),
-            question=question_in(effect.note),
+            question=effect.disposed.question if is_asked(effect) else None,
         )  # fmt: skip
 
     def shown(self) -> dict[str, Any]:
@@ -159,28 +157,14 @@ def approval_of(answer: object) -> Approval:
     return Approval(decision, cast("Mapping[str, Any] | None", arguments), said)
 
 
-def asked(number: int | None) -> str:
-    """Return the note of an effect that waits for an answer, with its framework's number for the question.
-
-    >>> question_in(asked(2)), question_in(asked(None)), is_asked(asked(None)), is_asked(APPROVED)
-    (2, None, True, False)
-    """
-    return f"{_ASKED}{'-' if number is None else number}"
-
-
-def is_asked(note: str | None) -> bool:
-    """Whether a note says that its effect waits for an answer."""
-    return note is not None and note.startswith(_ASKED)
-
-
-def is_answered_no(note: str | None) -> bool:
-    """Whether a note says that a person said no to its effect, or gave it other arguments: so it never runs."""
-    return note is not None and note.startswith((REJECTED, EDITED))
+def is_asked(effect: Effect) -> bool:
+    """Whether an effect waits for a person's answer."""
+    return effect.disposition is Disposition.ASKED
 
 
 def because_in(note: str | None) -> str | None:
-    """Return why a person said no, from the note of what was rejected."""
-    return (note or "").removeprefix(REJECTED).removeprefix(": ") or None
+    """Return why a person said no, for people, from the note of what was rejected; None where nobody can tell."""
+    return None if isinstance(note, Unreadable) else note or None
 
 
 def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rejected:
@@ -190,17 +174,6 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
         f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
         transaction=transaction, tool=tool, key=key, because=because,
     )  # fmt: skip
-
-
-def is_gates(note: str | None) -> bool:
-    """Whether a note says what a person was asked, or answered."""
-    return is_asked(note) or is_answered_no(note) or (note is not None and note.startswith(APPROVED))
-
-
-def question_in(note: str | None) -> int | None:
-    """Return the number in such a note."""
-    number = (note or "").removeprefix(_ASKED)
-    return int(number) if is_asked(note) and number.isdecimal() else None
 
 
 def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:
@@ -222,6 +195,6 @@ def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *
 
 
 __all__ = [
-    "APPROVED", "EDITED", "KIND", "REJECTED", "Approval", "Approver", "Gate", "approval_of", "approve", "asked",
-    "because_in", "edit", "is_answered_no", "is_asked", "is_gates", "question_in", "reject", "rejection",
+    "KIND", "Approval", "Approver", "Gate", "approval_of", "approve", "because_in", "edit", "is_asked", "reject",
+    "rejection",
 ]  # fmt: skip

@@ -18,21 +18,10 @@ from settlemark._acting import Program
 from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
 from settlemark._calling import Calling, give_back, returned
+from settlemark._disposition import NOTHING, Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Handler, Outcome
 from settlemark._errors import UsageError
-from settlemark._gates import (
-    APPROVED,
-    EDITED,
-    REJECTED,
-    Approval,
-    Approver,
-    Gate,
-    approval_of,
-    asked,
-    because_in,
-    is_asked,
-    rejection,
-)
+from settlemark._gates import Approval, Approver, Gate, approval_of, because_in, rejection
 from settlemark._hearing import either
 from settlemark._keys import key_of
 from settlemark._logs import Quote, about
@@ -71,21 +60,22 @@ class Gating(Calling):
             Rejected: a person said no. Stale: what it was read from has changed since the question; all is undone.
             UsageError: there is nobody to ask, the answer is none, or `approve=` failed; nothing was run.
         """
-        ask, note = effect.ask or attempt.approver, "" if earlier is None else earlier.note or ""
+        ask, known = effect.ask or attempt.approver, NOTHING if earlier is None else earlier.disposed
+        waits = known.disposition is Disposition.ASKED
         if earlier is not None:
-            if note.startswith(REJECTED):
-                raise rejection(earlier.declaration.tool, earlier.key, attempt.name, because_in(note))
-            if note.startswith(EDITED):
-                return self._its_likeness(attempt, effect, note.removeprefix(EDITED))
-            if not is_asked(note) and (note.startswith(APPROVED) or earlier.outcome not in _NOT_YET):
+            if known.disposition is Disposition.REJECTED:
+                raise rejection(earlier.declaration.tool, earlier.key, attempt.name, because_in(known.note))
+            if known.disposition is Disposition.EDITED:
+                return self._its_likeness(attempt, effect, known.link)
+            if not waits and (known.disposition is Disposition.APPROVED or earlier.outcome not in _NOT_YET):
                 return earlier
-        if earlier is not None and is_asked(note):
+        if earlier is not None and waits:
             said: Said | None = yield from self._said(earlier.key)
             if said is not None:  # by somebody elsewhere, while nobody was here to hear it
                 answer = said.answer
                 yield from self._hear_late(attempt, earlier, said, let_through)
                 return (yield from self._answered(attempt, txn, earlier, lambda _gate: answer, let_through))
-        if not is_asked(note) and not (yield from self._needs_a_yes(effect)):
+        if not waits and not (yield from self._needs_a_yes(effect)):
             return earlier
         if earlier is None and attempt.number > 1:
             yield from self._tell_of_no(attempt, effect)
@@ -95,8 +85,8 @@ class Gating(Calling):
                 yield from self._queue(attempt, txn, earlier)
             return earlier
         asking = earlier or effect
-        if not is_asked(note):
-            yield from self._put(attempt, txn, asking, asked(None))
+        if not waits:
+            yield from self._put(attempt, txn, asking, _ASKED)
         return (yield from self._answered(attempt, txn, asking, ask, let_through))
 
     def _answered(self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control) -> Program:
@@ -112,16 +102,17 @@ class Gating(Calling):
                 raise rejection(effect.declaration.tool, effect.key, attempt.name, approval.because)
             yield from self._look_again(attempt, txn)
             if likeness is None:
-                effect.note = APPROVED
+                effect.disposed = _APPROVED
                 break
             # In this order a crash leaves the question, never an approval without what it is for.
-            yield from self._put(attempt, txn, likeness, f"{APPROVED}, in place of {effect.key}")
-            first = yield from self._withdraw_question(attempt, effect, f"{EDITED}{likeness.key}", answer=said)
+            yield from self._put(attempt, txn, likeness, Disposed(Disposition.APPROVED, link=effect.key))
+            edited = Disposed(Disposition.EDITED, link=likeness.key)
+            first = yield from self._withdraw_question(attempt, effect, edited, answer=said)
             if first is None:
                 effect = likeness
                 break
             # Somebody elsewhere was quicker, and was told that it is done: that holds.
-            yield from self._withdraw_question(attempt, likeness, None)
+            yield from self._withdraw_question(attempt, likeness, NOTHING)
             late, approval, said = approval, approval_of(first.answer), first
             _tell_late(effect, first, late)
             likeness = yield from self._likeness(attempt, effect, approval.arguments)
@@ -181,10 +172,10 @@ class Gating(Calling):
 
     # ---- the question
 
-    def _put(self, attempt: Attempt, txn: Txn, effect: Effect, note: str) -> Program:
+    def _put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program:
         """Have it on disk that an effect has not acted yet, and why, with the scopes it is to act on held."""
         recorded = effect.path in attempt.effects
-        effect.outcome, effect.tag, effect.note = Outcome.SUSPENDED, None, note
+        effect.outcome, effect.tag, effect.disposed = Outcome.SUSPENDED, None, disposed
         if not any(call.hold is not None for call in effect.calls):
             effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
         if recorded:
@@ -222,16 +213,16 @@ class Gating(Calling):
             except GeneratorExit:
                 raise
             except let_through:
-                effect.note = asked(gate.question)
+                effect.disposed = Disposed(Disposition.ASKED, question=gate.question)
                 yield from self._record_outcome(attempt, effect)
                 raise
             except UsageError as error:
                 if effect.ask is None or tries == 1:
-                    yield from self._withdraw_question(attempt, effect, None)
+                    yield from self._withdraw_question(attempt, effect, NOTHING)
                     raise
                 gate.error = str(error)
             except BaseException:
-                yield from self._withdraw_question(attempt, effect, None)
+                yield from self._withdraw_question(attempt, effect, NOTHING)
                 raise
             else:
                 return approval, likeness, said
@@ -278,9 +269,9 @@ class Gating(Calling):
 
         From here on whoever answers elsewhere is told that this was.
         """
-        before, effect.note = effect.note, APPROVED if approval.decision == "approve" else _no(approval)
+        before, effect.disposed = effect.disposed, _APPROVED if approval.decision == "approve" else _no(approval)
         told = attempt.outcome(effect, self._clock())
-        effect.note = before
+        effect.disposed = before
 
         def take(_protocol: Protocol, book: Book) -> Said | None:
             said = _said_in(book, effect.key)
@@ -306,15 +297,15 @@ class Gating(Calling):
         yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
     def _withdraw_question(
-        self, attempt: Attempt, effect: Effect, note: str | None, *, answer: Said | Literal[False] | None = False
+        self, attempt: Attempt, effect: Effect, disposed: Disposed, *, answer: Said | Literal[False] | None = False
     ) -> Program:
         """Have it on disk that what was asked about never runs, and why; what it held is free.
 
         With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
         was said before, and the question stays as it is.
         """
-        calls, before = effect.calls, (effect.outcome, effect.tag, effect.note)
-        effect.outcome, effect.tag, effect.note = Outcome.DROPPED, Tag.CLEAN, note
+        calls, before = effect.calls, (effect.outcome, effect.tag, effect.disposed)
+        effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
         told = attempt.outcome(effect, self._clock())
 
         def withdraw(protocol: Protocol, book: Book) -> Said | None:
@@ -328,7 +319,7 @@ class Gating(Calling):
 
         first: Said | None = yield from self._step(withdraw, durable=True)
         if first is not None:
-            effect.outcome, effect.tag, effect.note = before
+            effect.outcome, effect.tag, effect.disposed = before
             return first
         effect.calls = [call for call in calls if call.hold is not None]
         yield from self._tidy()
@@ -390,7 +381,7 @@ class Gating(Calling):
         return made
 
     @staticmethod
-    def _its_likeness(attempt: Attempt, effect: Effect, key: str) -> Effect:
+    def _its_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effect:
         """Return the recorded likeness of a call that was approved with other arguments, able to run here."""
         likeness = next(found for found in attempt.effects.values() if found.key == key)
         attempt.keep(likeness.path)
@@ -402,8 +393,11 @@ class Gating(Calling):
         return likeness
 
 
-def _no(approval: Approval) -> str:
-    return REJECTED if approval.because is None else f"{REJECTED}: {approval.because}"
+_ASKED, _APPROVED = Disposed(Disposition.ASKED), Disposed(Disposition.APPROVED)
+
+
+def _no(approval: Approval) -> Disposed:
+    return Disposed(Disposition.REJECTED, approval.because)
 
 
 def _tell_late(effect: Effect, said: Said, late: object) -> None:
@@ -428,7 +422,7 @@ def _no_in(book: Book, key: str) -> str | None:
         return None
     if said_values(effect).get("decision") == "reject":
         return answer_of(effect)
-    return effect.note if (effect.note or "").startswith(REJECTED) else None
+    return str(effect.disposed) if effect.disposition is Disposition.REJECTED else None
 
 
 def _said_in(book: Book, key: str) -> Said | None:

@@ -9,10 +9,11 @@ they are taken back. What is held never leaves, what acted is undone, what canno
 from __future__ import annotations
 
 from settlemark._aborting import Aborting
-from settlemark._acting import ORPHANED, Program, in_doubt
+from settlemark._acting import Program, in_doubt
 from settlemark._asking import told_of
 from settlemark._attempt import Attempt
 from settlemark._calling import give_back, returned
+from settlemark._disposition import Disposed, Disposition, words
 from settlemark._effect import Effect, Outcome
 from settlemark._nesting import Path
 from settlemark._protocol import Protocol
@@ -62,7 +63,7 @@ class Orphaning(Aborting):
         if why is None:
             return
         orphan, what = why
-        how = f"is as {orphan.declaration.tool} left it, which was {ORPHANED}, and {what}"
+        how = f"is as {orphan.declaration.tool} left it, which was {words(Disposition.ORPHANED)}, and {what}"
         yield from self.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
 
     def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
@@ -73,7 +74,7 @@ class Orphaning(Aborting):
                 effect.outcome = Outcome.DROPPED
             if not effect.executed:
                 effect.tag = Tag.CLEAN
-            effect.note = ORPHANED
+            effect.disposed = Disposed(Disposition.ORPHANED)
             told.append(attempt.outcome(effect, self._clock()))
 
         def strike_out(protocol: Protocol, book: Book) -> None:
@@ -97,7 +98,10 @@ class Orphaning(Aborting):
 
         yield from self._step(begin)
         known = yield from self._undo_one(
-            attempt, effect, lambda protocol, clean: returned(protocol, calls, happened=not clean), because=ORPHANED
+            attempt,
+            effect,
+            lambda protocol, clean: returned(protocol, calls, happened=not clean),
+            because=Disposition.ORPHANED,
         )
         if not known and txn.id == DETACHED:
             raise self._protocol.refusal(txn)

@@ -14,13 +14,12 @@ from settlemark import _codec
 from settlemark._aborting import Beside
 from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._errors import DeclarationError, UsageError
-from settlemark._gates import EDITED
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovering
 from settlemark._recovery import named
-from settlemark._splitting import WAITS
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Mode, Txn
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
@@ -243,7 +242,8 @@ class Parking(Recovering):
     def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
         """Hold an effect in the place of another, of which it is known that it never leaves."""
         yield from self._hold(attempt, attempt.live, edited)
-        gate.outcome, gate.tag, gate.note = Outcome.DROPPED, Tag.CLEAN, f"{EDITED}{edited.key}"
+        gate.outcome, gate.tag = Outcome.DROPPED, Tag.CLEAN
+        gate.disposed = Disposed(Disposition.EDITED, link=edited.key)
         told = attempt.outcome(gate, self._clock())
 
         def replaced(protocol: Protocol, book: Book) -> None:
@@ -282,10 +282,9 @@ def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
     parts: dict[str, Iterator[RecordedEffect]] = {}
     effects: list[RecordedEffect] = []
     for effect in recorded.effects:
-        note = effect.note or ""
-        found = by_key.get(note.removeprefix(EDITED)) if note.startswith(EDITED) else None
-        if note.startswith(WAITS):
-            name = note.removeprefix(WAITS)
+        name = effect.link or ""
+        found = by_key.get(name) if effect.disposition is Disposition.EDITED else None
+        if effect.disposition is Disposition.SPLIT_OFF:
             if name not in parts:
                 part = book.load(name)
                 parts[name] = iter(()) if part is None else iter(follow(book, part).effects)

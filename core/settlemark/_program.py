@@ -391,7 +391,7 @@ class Programs(Telling):
         if not left:
             return
         for effect in left if self.warns else ():
-            note = prose(attempt.payloads.scrub(effect.note or "", [effect.key]), CAUSE)
+            note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)
             log.warning(
                 "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
                 extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),

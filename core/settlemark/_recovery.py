@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from settlemark import _codec
@@ -47,7 +48,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         stored=True,
         error=recorded.error if not cut_off else CUT_OFF if recorded.sender is None else SILENT,
         tag=recorded.tag,
-        note=recorded.note,
+        disposed=recorded.disposed,
         at=row.at,
         missing=named(row) if declaration is None and row.handlers != "{}" else None,
         fingerprint=row.fingerprint,
@@ -57,6 +58,13 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
     )
     effect.leaves = row.leaves  # as it was then, whatever the tool is declared now
     return effect
+
+
+def afresh(recorded: RecordedEffect) -> RecordedEffect:
+    """Return an effect as it is before anything is decided about it."""
+    return replace(
+        recorded, tag=None, note=None, disposition=None, link=None, question=None, contradicted=False
+    )  # fmt: skip
 
 
 def is_sealed(row: EffectRow) -> bool:

@@ -11,28 +11,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from settlemark import _verdicts
 from settlemark._aborting import Beside
-from settlemark._acting import CUT_OFF, TO_UNDO, Program, Retries, undo
+from settlemark._acting import CUT_OFF, Program, Retries, undo
 from settlemark._asking import effect_of_key
 from settlemark._attempt import Attempt
 from settlemark._calling import returned
 from settlemark._current import CurrentCall
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import UNKNOWN, Declaration, Effect, Outcome
 from settlemark._errors import Refused, UsageError, WouldBlock
 from settlemark._logs import Quote, about, about_effect
 from settlemark._program import log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered, Recovering
-from settlemark._recovery import named, revive
+from settlemark._recovery import afresh, named, revive
 from settlemark._states import Reason, State, Tag
 from settlemark._text import CAUSE, prose
 from settlemark._txn import Mode, Txn
-from settlemark._verdicts import TO_REWIND, Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
+from settlemark._verdicts import Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
 from settlemark._wording import by_reader
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._recoverable import Role, cannot_run
@@ -141,7 +142,9 @@ class Resolving(Recovering):
     def _tell(change: OutcomeChange) -> None:
         level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
         data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
-        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(prose(change.note or "", CAUSE)), extra=data)
+        log.log(
+            level, "%s is %s: %s", change.key, change.outcome, Quote(prose(str(change.disposed), CAUSE)), extra=data
+        )
 
     def _recorded_as(self, book: Book, key: str) -> Found:
         recorded = book.find(key)
@@ -284,7 +287,7 @@ class Resolving(Recovering):
                 on_failure="abort", retries=self.retries,
             )  # fmt: skip
             self._seat(book, txn, attempt)
-            mirror = revive(replace(late, tag=None, note=None), declared)
+            mirror = revive(afresh(late), declared)
             mirror.call_id, mirror.sender = key, None
             attempt.place(mirror)
             mirror.key = attempt.key(mirror.path, None)
@@ -315,12 +318,12 @@ class Resolving(Recovering):
             return (yield from super()._take_back(attempt, effect))
         key = effect.call_id
         found: Found | None = yield from self._step(lambda _protocol, book: _to_undo(book, key))
-        effect.tag, effect.note = Tag.CLEAN, f"see {key}"
+        effect.tag, effect.disposed = Tag.CLEAN, Disposed(note=f"see {key}")
         if found is None:
             return False  # somebody has done so
         before = found[1]
         row = before.row
-        late = revive(replace(before, tag=None, note=None), effect.declaration)
+        late = revive(afresh(before), effect.declaration)
         current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
         undoing = undo(late, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
         if self.observer is not None:
@@ -329,9 +332,11 @@ class Resolving(Recovering):
         effect.outcome = late.outcome
         gone = late.outcome is not Outcome.UNDONE
         done = "undone on request" if is_to_rewind(*found) else "undone after its transaction was"
-        became = late.note or ("gone when it was to be undone" if gone else done)
-        note = f"{became}{(before.note or '').removeprefix(TO_UNDO).removeprefix(TO_REWIND)}"
-        told = OutcomeChange(key, late.outcome, before.result, before.error, late.tag, note, self._clock(), row.tool)
+        became = late.disposed.told or ("gone when it was to be undone" if gone else done)
+        disposed = Disposed(note=f"{became} {before.note}" if before.note else became)  # with who had told of it
+        told = OutcomeChange.of(
+            key, late.outcome, before.result, before.error, late.tag, disposed, self._clock(), row.tool
+        )
 
         def tell(_protocol: Protocol, book: Book) -> None:
             book.write([told])
@@ -342,7 +347,8 @@ class Resolving(Recovering):
 
     def _tell_residue(self, attempt: Attempt) -> None:
         super()._tell_residue(attempt)
-        if any(e.outcome is Outcome.UNKNOWN or (e.note or "").startswith(TO_UNDO) for e in attempt.effects.values()):
+        effects = attempt.effects.values()
+        if any(e.outcome is Outcome.UNKNOWN or e.disposition is Disposition.TO_UNDO for e in effects):
             self._doubt()
 
     # ---- what an operator sees
@@ -384,8 +390,8 @@ class Resolving(Recovering):
             remedy = lacking or f"its counterparty is asked again by itself; if you know more: {_saying(effect)}"
         else:
             remedy = f"ask its counterparty by the key, then {_saying(effect)}"
-        why = effect.note if late else effect.error or CUT_OFF
-        return self._as_doubt(effect, why or "", remedy)
+        why = str(effect.disposed) if late else effect.error or CUT_OFF
+        return self._as_doubt(effect, why, remedy)
 
     @staticmethod
     def _as_doubt(effect: RecordedEffect, why: str, remedy: str) -> Doubt:

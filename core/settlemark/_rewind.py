@@ -164,7 +164,7 @@ class Touched:
     def now(self, effect: RecordedEffect) -> Touched:
         """Return it as it is by now."""
         left = effect.tag not in (None, Tag.CLEAN)
-        return replace(self, effect=effect, why=effect.note or self.why if left else "")
+        return replace(self, effect=effect, why=effect.disposed.told or self.why if left else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def happened(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
 def _left_before(recorded: RecordedTransaction, effect: RecordedEffect) -> str | None:
     """Return why an effect stays that an abort, or a release, is past undoing."""
     if recorded.state is State.ABORTED:
-        return f"it was left when its transaction was undone: {effect.note or 'nobody said why'}"
+        return f"it was left when its transaction was undone: {effect.disposed.told or 'nobody said why'}"
     if effect.outcome is Outcome.QUEUED:
         return "it is leaving"
     return None

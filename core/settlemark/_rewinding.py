@@ -16,20 +16,21 @@ from typing import Literal
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._calling import returned
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, UsageError, WaitTimeout, Wounded
 from settlemark._logs import about
 from settlemark._program import Deadline, log
 from settlemark._protocol import Protocol
 from settlemark._recovering import Recovered
-from settlemark._recovery import named, revive
+from settlemark._recovery import afresh, named, revive
 from settlemark._requests import Wait
 from settlemark._resolving import REWIND, Resolving
 from settlemark._rewind import Affected, Rewind, Sorted, Touched, happened, sort
-from settlemark._splitting import WAITS
+from settlemark._splitting import parts_of
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
-from settlemark._verdicts import TO_REWIND, Word, is_rewound
+from settlemark._verdicts import Word, is_rewound
 from settlemark._wording import in_words
 from settlemark.ledger._contract import (
     Book,
@@ -171,8 +172,7 @@ class Rewinding(Resolving):
             if run not in runs:
                 runs[run] = book.of_run(run)
             attempts[name] = [_as_it_is(recorded) for recorded in runs[run] if recorded.row.name == name]
-            notes = [effect.note or "" for effect in last.effects]
-            todo.extend({note.removeprefix(WAITS) for note in notes if note.startswith(WAITS)})
+            todo.extend(parts_of(last))
         every = [recorded for found in attempts.values() for recorded in found]
         acted = (r.epoch for r in every if any(happened(r, effect) for effect in r.effects))
         least = min(acted, default=None)
@@ -310,7 +310,7 @@ class Rewinding(Resolving):
     def _mirror(self, attempt: Attempt, touched: Touched) -> Effect:
         """Return the effect as a transaction holds it that is to undo it: as if it had acted there, at once."""
         effect = touched.effect
-        mirror = revive(replace(effect, tag=None, note=None), self._declaration(effect.row.tool, effect.row.version))
+        mirror = revive(afresh(effect), self._declaration(effect.row.tool, effect.row.version))
         mirror.held = False
         mirror.call_id = effect.row.key
         attempt.place(mirror)
@@ -388,13 +388,13 @@ class Rewinding(Resolving):
     def _record(self, request: Request, look: _Look, protocol: Protocol, book: Book) -> None:
         """Write what is to be undone and what stays, and have every name refused from here on."""
         at = self._clock()
-        todo = f"{TO_REWIND} ({request.word})"
+        todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
         changes: list[Change] = [_outcome(touched, Tag.UNRESOLVED, todo, at) for touched in look.sorted.undo]
         for touched in (*look.sorted.residue, *look.sorted.conflicts):
             if touched.effect.tag in (None, Tag.CLEAN):  # else it is named, and why
                 tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
                 note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
-                changes.append(_outcome(touched, tag, note, at))
+                changes.append(_outcome(touched, tag, Disposed(note=note), at))
         reason = f"{Reason.REWOUND}: {request.word}"
         for attempts in look.attempts.values():
             last = max(attempts, key=lambda recorded: recorded.row.attempt)
@@ -449,10 +449,10 @@ def _as_it_is(recorded: RecordedTransaction) -> RecordedTransaction:
     return replace(recorded, effects=[replace(effect) for effect in recorded.effects])
 
 
-def _outcome(touched: Touched, tag: Tag, note: str, at: float) -> OutcomeChange:
+def _outcome(touched: Touched, tag: Tag, disposed: Disposed, at: float) -> OutcomeChange:
     effect = touched.effect
-    return OutcomeChange(
-        effect.row.key, effect.outcome, effect.result, effect.error, tag, note, at, effect.row.tool
+    return OutcomeChange.of(
+        effect.row.key, effect.outcome, effect.result, effect.error, tag, disposed, at, effect.row.tool
     )  # fmt: skip
 
 

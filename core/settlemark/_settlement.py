@@ -837,7 +837,7 @@ class Settlement(Operators):
                 effect.row.scope,
                 effect.row.key,
                 effect.tag or Tag.UNRESOLVED,
-                effect.note or "",
+                str(effect.disposed),
                 _codec.decode(effect.row.arguments),
                 _codec.decode(effect.result),
                 effect.said_by if effect.dealt_at is not None else None,

@@ -11,6 +11,7 @@ from settlemark import _codec
 from settlemark._acting import Program, in_doubt, perform, refuse_withheld
 from settlemark._asking import unless_told
 from settlemark._attempt import Attempt, Hook
+from settlemark._disposition import Disposed
 from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError, StateError, WaitTimeout
 from settlemark._failing import Skipped, until_answered
@@ -314,10 +315,11 @@ class Settling(Orphaning, Splitting):
         tool = effect.declaration.tool
         if effect.outcome is Outcome.UNKNOWN:
             self.ledger.later(partial(_left, effect.calls))
-            effect.tag, effect.note = Tag.UNRESOLVED, "nobody can tell whether it left: ask the counterparty"
+            effect.tag = Tag.UNRESOLVED
+            effect.disposed = Disposed(note="nobody can tell whether it left: ask the counterparty")
         elif _has_left(attempt):
             effect.tag = Tag.PARTIAL_COMMIT
-            effect.note = f"failed for good after another had left: {effect.error}"
+            effect.disposed = Disposed(note=f"failed for good after another had left: {effect.error}")
         yield from self._stop(attempt, txn, f"{tool}: {message_of(error)}", because=f"{tool}, before it, failed")
         if not is_a(error, Exception):
             raise error
@@ -337,7 +339,7 @@ class Settling(Orphaning, Splitting):
         for effect in held:
             if effect.outcome is Outcome.QUEUED:
                 effect.outcome, effect.tag = Outcome.DROPPED, Tag.PARTIAL_COMMIT
-                effect.note = f"not run: {because or cause}"
+                effect.disposed = Disposed(note=f"not run: {because or cause}")
         # All of them: what has left may be what could not be recorded.
         yield from self._finish(attempt, txn, held)
 

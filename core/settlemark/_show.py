@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from settlemark import _codec
+from settlemark._disposition import AT_A_GATE
 from settlemark._effect import Outcome
-from settlemark._gates import is_gates
 from settlemark._plain import joined, plain
 from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._verdicts import is_rewound
@@ -226,10 +226,11 @@ def became(effect: RecordedEffect) -> str:
     """Return in plain words what became of an effect, with its residue where it left any."""
     words = _outcome(effect)
     if effect.tag in (None, Tag.CLEAN):
-        said = answer_of(effect) or (_one_line(effect.note or "") if is_gates(effect.note) else "")
+        said = answer_of(effect) or (_one_line(str(effect.disposed)) if effect.disposition in AT_A_GATE else "")
         return f"{words} ({said})" if said else words
     dealt = "" if effect.dealt_at is None else f"; {dealt_with(effect)}"
-    return f"{words} [{effect.tag}{f': {_one_line(effect.note)}' if effect.note else ''}{dealt}]"
+    told = _one_line(str(effect.disposed))
+    return f"{words} [{effect.tag}{f': {told}' if told else ''}{dealt}]"
 
 
 def dealt_with(effect: RecordedEffect) -> str:
@@ -312,7 +313,9 @@ def effect_values(effect: RecordedEffect) -> dict[str, Any]:
         "key": row.key, "call_id": row.call_id, "rationale": row.rationale,
         "arguments": _codec.decode(row.arguments), "outcome": effect.outcome.value,
         "result": _codec.decode(effect.result), "error": effect.error,
-        "tag": None if effect.tag is None else effect.tag.value, "note": effect.note,
+        "tag": None if effect.tag is None else effect.tag.value, "note": effect.disposed.told,
+        "disposition": None if effect.disposition is None else effect.disposition.value, "link": effect.link,
+        "question": effect.question, "contradicted": effect.contradicted,
         "intended_at": row.at, "settled_at": effect.settled_at, "said": said_values(effect) or None,
         "said_by": effect.said_by, "said_at": effect.said_at, "dealt_at": effect.dealt_at,
     }  # fmt: skip
@@ -358,7 +361,7 @@ def residue_table(transactions: Sequence[RecordedTransaction], nothing: str = NO
     table = new_table("Left to mend", "transaction", "tool", "scope", "residue", "what happened", "key")
     for recorded, effect in left:
         tag = "" if effect.tag is None else effect.tag.value
-        add_row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, effect.note or "", effect.row.key)
+        add_row(table, _name(recorded), effect.row.tool, effect.row.scope, tag, str(effect.disposed), effect.row.key)
     return table
 
 

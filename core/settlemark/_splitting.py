@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._calling import give_back
+from settlemark._disposition import ELSEWHERE, Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Outcome
 from settlemark._freshness import Freshening, LiveRead
 from settlemark._nesting import Path
@@ -19,10 +20,7 @@ from settlemark._protocol import NOBODY, Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Txn
-from settlemark.ledger._contract import Book, RecordedTransaction
-
-WAITS = "waits for an answer as "
-BEHIND = "called again behind what "
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +98,7 @@ class Splitting(Freshening):
             part = splinter.attempt
             part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
-            attempt.put(book, [attempt.outcome(_gone(e, part.name, BEHIND), at) for e in splinter.behind])
+            attempt.put(book, [attempt.outcome(_gone(e, part.name, Disposition.BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:
                 part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self.ledger.time()))
                 part.written = True
@@ -121,7 +119,7 @@ class Splitting(Freshening):
                     )  # fmt: skip
                     part.add(effect)
                 for effect in splinter.behind:
-                    attempt.effects[effect.path] = _gone(effect, part.name, BEHIND)
+                    attempt.effects[effect.path] = _gone(effect, part.name, Disposition.BEHIND)
                     effect.outcome = Outcome.DROPPED
                 if part.live.owner == NOBODY and part.live.state is State.OPEN:
                     part.suspended = True
@@ -135,8 +133,8 @@ class Splitting(Freshening):
 
     def _withdraw_splinters(self, attempt: Attempt) -> Program:
         """Drop what was split off from a transaction that was undone after all."""
-        notes = [effect.note or "" for effect in attempt.in_order()]
-        names = {note.removeprefix(WAITS) for note in notes if note.startswith(WAITS)}
+        disposed = [effect.disposed for effect in attempt.in_order()]
+        names = {each.link or "" for each in disposed if each.disposition is Disposition.SPLIT_OFF}
 
         def withdraw(protocol: Protocol, _book: Book) -> None:
             for name in names:
@@ -155,20 +153,24 @@ def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, sp
     return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks))
 
 
-def _gone(effect: Effect, name: str, how: str = "") -> Effect:
+def _gone(effect: Effect, name: str, how: Disposition = Disposition.SPLIT_OFF) -> Effect:
     """Return what stays of an effect where it was split off from."""
-    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, note=f"{how}{WAITS}{name}", calls=[])
+    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, disposed=Disposed(how, link=name), calls=[])
+
+
+def parts_of(recorded: RecordedTransaction) -> set[str]:
+    """Return the names of what was split off from a transaction."""
+    return {effect.link or "" for effect in recorded.effects if effect.disposition is Disposition.SPLIT_OFF}
 
 
 def rest_of(recorded: RecordedTransaction) -> str | None:
     """Return the name of what was split off from a transaction at a gate, with all that was behind it, or None."""
-    notes = (effect.note or "" for effect in recorded.effects)
-    return next((note.removeprefix(WAITS) for note in notes if note.startswith(WAITS)), None)
+    return next((each.link for each in recorded.effects if each.disposition is Disposition.SPLIT_OFF), None)
 
 
-def is_elsewhere(note: str | None) -> bool:
-    """Whether a note says that its effect went on in another transaction."""
-    return (note or "").startswith((WAITS, BEHIND))
+def is_elsewhere(effect: RecordedEffect) -> bool:
+    """Whether an effect went on in another transaction."""
+    return effect.disposition in ELSEWHERE
 
 
-__all__ = ["WAITS", "Splinter", "Splitting", "is_elsewhere", "rest_of"]
+__all__ = ["Splinter", "Splitting", "is_elsewhere", "parts_of", "rest_of"]

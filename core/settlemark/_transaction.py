@@ -518,7 +518,7 @@ class Opening:
             yield from driver.abort(attempt, Reason.FAILED, cause=in_words(error))
             for effect in attempt.in_order():
                 if effect.tag not in (None, Tag.CLEAN):
-                    left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.note}"
+                    left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.disposed}"
                     with suppress(Exception):  # its class may have notes of its own kind
                         BaseException.add_note(error, left)
         elif attempt.replay is not None or (

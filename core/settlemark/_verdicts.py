@@ -1,7 +1,7 @@
 """What a word on an effect means for its record: a counterparty's answer, a webhook's, an operator's.
 
-Pure: a recorded effect and what is said of it go in, the change to write comes out. Whoever said it, when
-and why stands in the effect's note, which is where an operator reads it.
+Pure: a recorded effect and what is said of it go in, the change to write comes out: what is decided by it, and a note
+for operators, of whoever said it, when and why.
 
 A word ends a doubt, and corrects a call that was only seen to fail. It never overwrites another's word: of two
 that contradict each other the first stays, the second is named beside it, and an operator's verdict decides.
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
 from settlemark import _codec
-from settlemark._acting import ORPHANED, TO_UNDO
+from settlemark._disposition import NOTHING, Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._states import FINISHED, Reason, State, Tag
@@ -26,13 +26,6 @@ from settlemark.ledger._unreadable import Unreadable
 Verdict = Literal["confirmed", "absent", "give_up", "dealt_with"]
 
 BACK = "its own worker, which had fallen silent"
-HAPPENED = "told that it happened"
-ABSENT = "told that it did not happen"
-BY_HAND = "seen to by hand"
-TO_REWIND = "it is to be undone on request"
-"""How the note of an effect begins that a rewind has yet to undo."""
-GIVEN_UP = "given up"
-CONTRADICTED = "told otherwise"
 
 _MAY_HAVE = (Outcome.UNKNOWN, Outcome.INTENDED)
 _NEVER_SENT = (Outcome.QUEUED, Outcome.SUSPENDED)
@@ -66,12 +59,12 @@ class Word:
 
 def _was_told_absent(effect: RecordedEffect) -> bool:
     """Whether somebody has said that an effect did not happen: a call that failed is nobody's word."""
-    return effect.outcome is Outcome.FAILED and (effect.note or "").startswith((ABSENT, BY_HAND))
+    return effect.outcome is Outcome.FAILED and effect.disposition in (Disposition.ABSENT, Disposition.BY_HAND)
 
 
 def is_given_up(effect: RecordedEffect) -> bool:
     """Whether an operator has given up on finding out."""
-    return (effect.note or "").startswith(GIVEN_UP)
+    return effect.disposition is Disposition.GIVEN_UP
 
 
 def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
@@ -79,7 +72,7 @@ def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
     return (
         effect.outcome is Outcome.CONFIRMED
         and effect.tag is Tag.UNRESOLVED
-        and (effect.note or "").startswith(TO_UNDO)
+        and effect.disposition is Disposition.TO_UNDO
         and recorded.state in (*FINISHED, State.ABORTING)  # a committed one does without what no plan asked for
     )
 
@@ -88,7 +81,7 @@ def is_to_rewind(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
     """Whether somebody went back before an effect, and the rewind has yet to undo it."""
     return (
         effect.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
-        and (effect.note or "").startswith(TO_REWIND)
+        and effect.disposition is Disposition.TO_REWIND
         and is_rewound(recorded)
     )
 
@@ -150,7 +143,8 @@ def resolve(
     judged = _Judged(recorded, effect, word, undoable)
     if verdict == "absent":
         outcome = Outcome.UNDONE if effect.outcome is Outcome.CONFIRMED else effect.outcome
-        return judged.change(outcome, Tag.CLEAN, f"{BY_HAND} ({word})", result=effect.result, error=effect.error)
+        by_hand = Disposed(Disposition.BY_HAND, f"({word})")
+        return judged.change(outcome, Tag.CLEAN, by_hand, result=effect.result, error=effect.error)
     return judged.affirmed()
 
 
@@ -174,8 +168,8 @@ def first_hand(
         case Outcome.CONFIRMED if found.outcome in (*_MAY_HAVE, Outcome.QUEUED):
             return judged.happened(leaving=found.outcome is Outcome.QUEUED)
         case Outcome.UNDONE if found.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN):
-            note = f"undone ({word})" if effect.note is None else effect.note
-            return judged.change(Outcome.UNDONE, effect.tag, note, result=found.result, error=found.error)
+            disposed = Disposed(note=f"undone ({word})") if effect.disposed == NOTHING else effect.disposed
+            return judged.change(Outcome.UNDONE, effect.tag, disposed, result=found.result, error=found.error)
         case Outcome.FAILED | Outcome.DROPPED if found.outcome in _MAY_HAVE:
             return _Judged(recorded, found, replace(word, found=None), judged.undoable).absent(leaving=False)
         case _:
@@ -237,8 +231,9 @@ def _give_up(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) 
             key=effect.row.key,
         )
     return _Judged(recorded, effect, word, undoable=False).change(
-        effect.outcome, effect.tag, f"{GIVEN_UP} by {word}", result=effect.result, error=effect.error
-    )
+        effect.outcome, effect.tag, Disposed(Disposition.GIVEN_UP, f"by {word}"), result=effect.result,
+        error=effect.error,
+    )  # fmt: skip
 
 
 def _without(value: Any, paths: set[str], path: str = "") -> Any:
@@ -264,14 +259,15 @@ class _Judged:
         self.undoable = undoable
         # Its part of an abort may be over before the whole is.
         partly = recorded.state is State.ABORTING and effect.tag is not None
-        orphan = (effect.note or "").startswith(ORPHANED)
+        orphan = effect.disposition is Disposition.ORPHANED
         self.undone = recorded.state is State.ABORTED or partly or orphan or is_rewound(recorded)
 
     def change(
-        self, outcome: Outcome, tag: Tag | None, note: str, *, result: str | None = None, error: str | None = None
-    ) -> OutcomeChange:
+        self, outcome: Outcome, tag: Tag | None, disposed: Disposed, *, result: str | None = None,
+        error: str | None = None,
+    ) -> OutcomeChange:  # fmt: skip
         row = self.effect.row
-        return OutcomeChange(row.key, outcome, result, error, tag, note, self.word.at, row.tool)
+        return OutcomeChange.of(row.key, outcome, result, error, tag, disposed, self.word.at, row.tool)
 
     def happened(self, *, leaving: bool) -> OutcomeChange | None:
         effect, text = self.effect, self._text()
@@ -284,8 +280,8 @@ class _Judged:
             if text is None or effect.result == text or self._agrees(text):
                 return None
             if effect.result is None:
-                note = effect.note or f"{HAPPENED} ({self.word})"
-                return self.change(effect.outcome, effect.tag, note, result=text, error=effect.error)
+                disposed = self._told_so if effect.disposed == NOTHING else effect.disposed
+                return self.change(effect.outcome, effect.tag, disposed, result=text, error=effect.error)
         return self._contradicted("that it happened" if text is None else f"that it happened, with {text}")
 
     def happened_after_all(self) -> OutcomeChange:
@@ -296,8 +292,11 @@ class _Judged:
         """Return what to record when it was sent again, and the first sending has come, too."""
         effect = self.effect
         said = f"it happened twice: sent again when nobody could find it, then told that it had happened ({self.word})"
-        note = f"{effect.note}; {said}" if effect.note else f"{said}; take one of them back by hand"
-        return self.change(effect.outcome, Tag.UNRESOLVED, note, result=effect.result, error=effect.error)
+        disposed = effect.disposed
+        note = f"{said}; take one of them back by hand" if disposed == NOTHING else _joined(disposed, said)
+        return self.change(
+            effect.outcome, Tag.UNRESOLVED, disposed._replace(note=note), result=effect.result, error=effect.error
+        )
 
     def absent(self, *, leaving: bool) -> OutcomeChange | None:
         effect = self.effect
@@ -305,13 +304,13 @@ class _Judged:
             return self._contradicted("that it did not happen")
         if effect.outcome not in _MAY_HAVE or leaving:
             return None
-        note = f"{ABSENT} ({self.word})"
+        told = Disposed(Disposition.ABSENT, f"({self.word})")
         if self.undone:
-            return self.change(Outcome.FAILED, Tag.CLEAN, note, error=effect.error)
+            return self.change(Outcome.FAILED, Tag.CLEAN, told, error=effect.error)
         if effect.row.held and self.recorded.state is State.COMMITTED and self._others_happened():
-            note = f"{note}: it never left, and the rest of its transaction stands"
-            return self.change(Outcome.FAILED, Tag.PARTIAL_COMMIT, note, error=effect.error)
-        return self.change(Outcome.FAILED, None, note, error=effect.error)
+            told = told._replace(note=f"{told.note}: it never left, and the rest of its transaction stands")
+            return self.change(Outcome.FAILED, Tag.PARTIAL_COMMIT, told, error=effect.error)
+        return self.change(Outcome.FAILED, None, told, error=effect.error)
 
     def affirmed(self) -> OutcomeChange:
         effect = self.effect
@@ -321,7 +320,7 @@ class _Judged:
         if effect.outcome is not Outcome.UNDONE and self.undone:
             return self._late(text)
         done = Outcome.UNDONE if effect.outcome is Outcome.UNDONE else Outcome.CONFIRMED
-        return self.change(done, Tag.CLEAN, f"{HAPPENED} ({self.word})", result=text)
+        return self.change(done, Tag.CLEAN, self._told_so, result=text)
 
     def _agrees(self, text: str) -> bool:
         """Whether the result is the recorded one, as far as that can still be read."""
@@ -339,33 +338,41 @@ class _Judged:
     def _others_happened(self) -> bool:
         return any(e.outcome is Outcome.CONFIRMED for e in self.recorded.effects if e is not self.effect)
 
+    @property
+    def _told_so(self) -> Disposed:
+        return Disposed(Disposition.HAPPENED, f"({self.word})")
+
     def _on_time(self, text: str | None) -> OutcomeChange:
-        return self.change(Outcome.CONFIRMED, None, f"{HAPPENED} ({self.word})", result=text)
+        return self.change(Outcome.CONFIRMED, None, self._told_so, result=text)
 
     def _after_all(self, text: str | None) -> OutcomeChange:
-        note = f"it happened after all, although its call had failed ({self.word})"
+        note = Disposed(note=f"it happened after all, although its call had failed ({self.word})")
         return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, note, result=text, error=self.effect.error)
 
     def _late(self, text: str | None) -> OutcomeChange:
         row = self.effect.row
         if row.held:
-            return self.change(
-                Outcome.CONFIRMED, Tag.LEAKED, f"it had left before the abort ({self.word})", result=text
-            )
+            left = Disposed(note=f"it had left before the abort ({self.word})")
+            return self.change(Outcome.CONFIRMED, Tag.LEAKED, left, result=text)
         if self.undoable:
-            return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, f"{TO_UNDO} ({self.word})", result=text)
+            to_undo = Disposed(Disposition.TO_UNDO, f"({self.word})")
+            return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, to_undo, result=text)
         note = f"it happened after its transaction was undone, and {row.kind} effects of {row.tool} have no undo"
-        return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, f"{note} ({self.word})", result=text)
+        return self.change(Outcome.CONFIRMED, Tag.UNRESOLVED, Disposed(note=f"{note} ({self.word})"), result=text)
 
     def _contradicted(self, what: str) -> OutcomeChange | None:
         effect = self.effect
-        before = effect.note or ""
-        if CONTRADICTED in before:
+        if effect.contradicted:
             return None
-        said = f"{CONTRADICTED}: {what} ({self.word}); what was recorded first stays: ask the counterparty"
-        note = f"{before}; {said}" if before else said
+        said = f"told otherwise: {what} ({self.word}); what was recorded first stays: ask the counterparty"
+        disposed = effect.disposed._replace(note=_joined(effect.disposed, said), contradicted=True)
         tag = Tag.UNRESOLVED if effect.tag in (None, Tag.CLEAN) else effect.tag
-        return self.change(effect.outcome, tag, note, result=effect.result, error=effect.error)
+        return self.change(effect.outcome, tag, disposed, result=effect.result, error=effect.error)
+
+
+def _joined(disposed: Disposed, said: str) -> str:
+    """Return the note of how an effect stands with something more said of it."""
+    return f"{disposed.note}; {said}" if disposed.note else said
 
 
 __all__ = [

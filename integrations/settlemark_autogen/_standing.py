@@ -11,9 +11,9 @@ from autogen_core import FunctionCall
 from settlemark import PayloadError, Settlement, _codec
 from settlemark._acting import Program
 from settlemark._asking import effect_of_key
+from settlemark._disposition import Disposition
 from settlemark._effect import Outcome
 from settlemark._protocol import Protocol
-from settlemark._splitting import WAITS
 from settlemark._states import State
 from settlemark.agents import Names
 from settlemark.ledger._contract import Book, RecordedEffect
@@ -80,9 +80,9 @@ def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program:
 
 def _now(book: Book, effect: RecordedEffect | None) -> RecordedEffect | None:
     """Return what is asked about where it is now: it may have been split off from its turn."""
-    if effect is None or not (effect.note or "").startswith(WAITS):
+    if effect is None or effect.disposition is not Disposition.SPLIT_OFF:
         return effect
-    part = book.load((effect.note or "").removeprefix(WAITS))
+    part = book.load(effect.link or "")
     same = (effect.row.call_id, effect.row.tool)
     moved = [] if part is None else [e for e in part.effects if (e.row.call_id, e.row.tool) == same]
     return _now(book, moved[0]) if moved else None

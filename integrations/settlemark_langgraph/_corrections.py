@@ -82,10 +82,10 @@ def _answer(effect: RecordedEffect, recorded: RecordedTransaction, message: Tool
     if recorded.state is State.COMMITTED and not row.held and effect.outcome in (Outcome.INTENDED, Outcome.UNKNOWN):
         return message  # whoever answered did know
     if recorded.state is State.COMMITTED:
-        because = effect.note or effect.error or "it failed"  # of others it left, or was undone by an operator
+        because = effect.disposed.told or effect.error or "it failed"  # of others it left, or was undone by an operator
     if effect.outcome is Outcome.CONFIRMED and effect.tag is None:
         return answer_from(_codec.decode(effect.result), call) if row.held else message
-    text = became(row.tool, effect.outcome, because=because, held=row.held, tag=effect.tag, note=effect.note)
+    text = became(row.tool, effect.outcome, because=because, held=row.held, tag=effect.tag, note=effect.disposed.told)
     return message if text is None else told(call, text)
 
 

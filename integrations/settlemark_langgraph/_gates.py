@@ -30,7 +30,7 @@ from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._superstep import begun_with_an_answer
 
 _SCRATCHPAD = "__pregel_scratchpad"
-_OWN = "asked a question of its own, number "
+OWN_QUESTION = "asked a question of its own"
 
 
 def ask(gate: Gate, config: RunnableConfig) -> Any:
@@ -59,18 +59,16 @@ def _within(config: RunnableConfig, gate: Gate) -> Any:
         return context.run(interrupt, gate.shown())
 
 
-def own_questions(config: RunnableConfig, note: str | None) -> tuple[RunnableConfig, str | None]:
-    """Return the config in which a tool asks questions of its own, and the note by which it asks the same ones again.
+def own_questions(config: RunnableConfig, known: int | None) -> tuple[RunnableConfig, int | None]:
+    """Return the config in which a tool asks questions of its own, and the number of its first, by which it comes back.
 
-    `note` is the one that it was suspended with, if it was.
+    `known` is the number that it was suspended with, if it was.
     """
     pad = _scratchpad(config)
     if pad is None:
         return config, None
-    before, _, known = (note or "").partition(_OWN)
-    number = min(int(known), len(pad.resume)) if known.isdecimal() else len(pad.resume)
-    before = before if known or not before else f"{before}; "  # that it was approved stays on record
-    return _numbered(config, itertools.count(number).__next__, takes=True), f"{before}{_OWN}{number}"
+    number = len(pad.resume) if known is None else min(known, len(pad.resume))
+    return _numbered(config, itertools.count(number).__next__, takes=True), number
 
 
 def is_unasked(config: RunnableConfig) -> bool:
@@ -132,4 +130,4 @@ def _not_taken(tool: BaseTool, arguments: Mapping[str, Any], why: str) -> UsageE
     return UsageError(f"{tool.name} does not take {dict(arguments)!r}: {why}; nothing was run", tool=tool.name)
 
 
-__all__ = ["ask", "edited", "is_unasked", "own_questions"]
+__all__ = ["OWN_QUESTION", "ask", "edited", "is_unasked", "own_questions"]

@@ -28,7 +28,7 @@ from settlemark._runners import in_event_loop, run_async, run_sync, to_its_end
 from settlemark.agents import TOLD, words
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
-from settlemark_langgraph._gates import ask, edited, is_unasked, own_questions
+from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, is_unasked, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
 
 _ATTRIBUTE = "_settlemark_seat"
@@ -179,7 +179,7 @@ class Visit:
         return {
             "transaction": attempt.name, "tool": effect.declaration.tool, "scope": effect.scope_text,
             "key": effect.key, "call_id": seated.call["id"], "outcome": effect.outcome.value,
-            "tag": None if effect.tag is None else effect.tag.value, "note": effect.note,
+            "tag": None if effect.tag is None else effect.tag.value, "note": effect.disposed.told,
         }  # fmt: skip
 
     def raise_what_escaped(self) -> None:
@@ -341,17 +341,17 @@ class SettledTool:
         # A release that failed is tried again; one that asked a human is not to ask twice.
         if isinstance(self._seated.control, GraphInterrupt):
             raise self._seated.control
-        effect, note = self._seated.effect, None
+        effect, asks = self._seated.effect, None
         if effect is not None and effect.key and self._settles:
-            config, note = own_questions(config, effect.note)
+            config, asks = own_questions(config, effect.disposed.question)
         try:
             yield config, []
         except GraphInterrupt as control:
             self._seated.asks = True
             if self._seated.place.seat.held:
                 self._seated.control = control
-            elif effect is not None and note is not None:
-                effect.note = note
+            elif effect is not None and asks is not None:
+                effect.disposed = effect.disposed._replace(note=OWN_QUESTION, question=asks)
             raise
         except GraphBubbleUp as control:
             # A command for a parent graph: the call is done, and says where to go on.

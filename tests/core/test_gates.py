@@ -319,7 +319,7 @@ def test_the_record_names_both_decisions(settlement, gated):
     with settlement.transaction("trip", approver=Person(edit({"room": "b"}))) as tx:
         tx.call(gated.book, room="a")
     (trip,) = settlement.transactions()
-    assert [(e.row.key, e.row.arguments, e.note) for e in trip.effects] == [
+    assert [(e.row.key, e.row.arguments, e.disposed.told) for e in trip.effects] == [
         ("trip#1/0", '{"room":"a"}', "approved with other arguments as trip#1/0.0"),
         ("trip#1/0.0", '{"room":"b"}', "approved by a person, in place of trip#1/0"),
     ]

@@ -369,7 +369,7 @@ def test_all_that_is_taken_back_is_on_record_before_the_first_of_it_is_undone(ag
     now = [settlement]
     with settlement.transaction("job") as tx:
         tx.call(desk.tools["reversible"], at="a")
-    notes = [e.note for one in settlement.transactions() for e in one.effects]
+    notes = [e.disposed.told for one in settlement.transactions() for e in one.effects]
     assert [[row[2] for row in rows] for rows in seen] == [
         ["confirmed", "confirmed", "confirmed", "dropped"],
         ["confirmed", "confirmed", "undone", "dropped"],

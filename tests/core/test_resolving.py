@@ -118,7 +118,7 @@ def told(settlement, key="trip#1/0"):
 
 def note(settlement, key="trip#1/0"):
     recorded = settlement.ledger.read(lambda book: book.find(key))
-    return next(e for e in recorded.effects if e.row.key == key).note
+    return next(e for e in recorded.effects if e.row.key == key).disposed.told
 
 
 # ---- within the call

@@ -321,6 +321,7 @@ def test_the_values_hold_every_field_with_payloads_decoded():
             "position": 0, "tool": "reserve", "class": "reversible", "scope": "room:/Ada", "held": False,
             "key": "trip-42#1/0", "call_id": None, "rationale": None, "arguments": {}, "outcome": "confirmed",
             "result": None, "error": None, "tag": None, "note": None, "intended_at": 1.0, "settled_at": 2.0,
+            "disposition": None, "link": None, "question": None, "contradicted": False,
             "said": None, "said_by": None, "said_at": None, "dealt_at": None,
         }],
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -31,7 +33,10 @@ def told(recorded, effect, change):
     """The record after a change."""
     if change is None:
         return recorded, effect
-    after = RecordedEffect(effect.row, change.outcome, change.result, change.error, change.tag, change.note)
+    after = replace(
+        effect, outcome=change.outcome, result=change.result, error=change.error, tag=change.tag,
+        **change.disposed._asdict(),
+    )  # fmt: skip
     siblings = [e for e in recorded.effects if e is not effect]
     return RecordedTransaction(recorded.row, recorded.state, 1, effects=[after, *siblings]), after
 

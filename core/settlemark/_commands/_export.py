@@ -53,8 +53,8 @@ def export(
     Lines of decisions have: line="decision", transaction, attempt, run, state, reason, epoch, ordinal, owner,
     opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines of effects, behind their
     decision's in issuance order, have: line="effect", transaction, attempt, run, position, key, tool, class, scope,
-    held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at. Times are seconds
-    since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
+    held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at, disposition (what
+    is decided about it), link (what that points to), question, contradicted. Times are seconds since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
 
     The oldest come first, and it is read in batches: what changes meanwhile may be told either way. No more of the
     store is read than is printed, and no more than two batches are in memory. To go on from an earlier export, give
@@ -165,13 +165,14 @@ def _decision(recorded: RecordedTransaction) -> dict[str, Any]:
 def _effect(run: str, row: Any) -> dict[str, Any]:
     (
         name, attempt, position, key, tool, kind, scopes, held, call_id, fingerprint, version, outcome, tag, intended,
-        settled,
+        settled, disposition, link, question, contradicted,
     ) = row  # fmt: skip
     return {
         "line": "effect", "transaction": name, "attempt": attempt, "run": run, "position": position, "key": key,
         "tool": tool, "class": kind, "scope": " ".join(_codec.decode(scopes)), "held": bool(held), "call_id": call_id,
         "fingerprint": fingerprint, "version": version, "outcome": outcome, "tag": tag, "intended_at": intended,
-        "settled_at": settled,
+        "settled_at": settled, "disposition": disposition, "link": link, "question": question,
+        "contradicted": bool(contradicted),
     }  # fmt: skip
 
 

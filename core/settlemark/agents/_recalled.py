@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from settlemark import _codec
-from settlemark._acting import Program, in_doubt, is_to_be_undone
+from settlemark._acting import Program, in_doubt
+from settlemark._disposition import Disposition
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._errors import InDoubt, Refused, SettlemarkError
-from settlemark._gates import REJECTED, because_in, rejection
+from settlemark._gates import because_in, rejection
 from settlemark._nesting import Part
 from settlemark._parking import follow
 from settlemark._protocol import Protocol
@@ -256,8 +257,8 @@ def _names(call: Call, decision: Decision) -> bool:
 
 def _stands(effect: RecordedEffect) -> bool:
     if effect.outcome is Outcome.DROPPED:
-        return (effect.note or "").startswith(REJECTED)
-    return effect.outcome in _STANDS and not is_to_be_undone(effect.note)
+        return effect.disposition is Disposition.REJECTED
+    return effect.outcome in _STANDS and effect.disposition is not Disposition.TO_UNDO
 
 
 def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from settlemark._codec import decode
+from settlemark._disposition import Disposition
 from settlemark._effect import Outcome
-from settlemark._failing import SKIPPED
 from settlemark._leaving import Held, leaving_order
 from settlemark._scope import Scope
 from settlemark._states import State
@@ -43,7 +43,7 @@ def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
 
 def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
     acted = [effect for effect in transaction.effects if effect.outcome is Outcome.CONFIRMED]
-    timed = [effect for effect in acted if effect.note is None]
+    timed = [effect for effect in acted if _is_timed(effect)]
     # Outcomes may be recorded together, at one moment: then what is held is behind what ran at once.
     left = sorted(timed, key=lambda effect: (effect.settled_at or 0.0, effect.row.held, effect.row.position))
     held = sorted((e for e in transaction.effects if _was_to_leave(e)), key=lambda effect: effect.row.position)
@@ -65,8 +65,13 @@ def _is_turned(effect: RecordedEffect) -> bool:
     return effect.row.call_id is not None
 
 
+def _is_timed(effect: RecordedEffect) -> bool:
+    """Whether an effect acted when its outcome was recorded: nobody has told of it later."""
+    return effect.disposition in (None, Disposition.APPROVED) and effect.tag is None
+
+
 def _was_to_leave(effect: RecordedEffect) -> bool:
-    return effect.row.held and (effect.outcome is not Outcome.DROPPED or effect.note == SKIPPED)
+    return effect.row.held and (effect.outcome is not Outcome.DROPPED or effect.disposition is Disposition.SKIPPED)
 
 
 def _held(effect: RecordedEffect) -> Held:

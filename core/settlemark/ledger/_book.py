@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from settlemark._disposition import Disposition
 from settlemark._effect import EffectClass, Outcome
 from settlemark._errors import LedgerError
 from settlemark._states import FINISHED, State, Tag
@@ -276,7 +277,7 @@ class SqlBook:
         (
             _, key, name, attempt, position, tool, kind, scopes, held, call_id, arguments, fingerprint, rationale,
             handlers, version, intended, outcome, result, error, tag, note, settled, window, leaves, path, sender,
-            said, said_by, said_at, dealt_at, _,
+            said, said_by, said_at, dealt_at, _, disposition, link, question, contradicted,
         ) = row  # fmt: skip
 
         def read(text: str | None, field: Field) -> str | None:
@@ -289,7 +290,8 @@ class SqlBook:
         )  # fmt: skip
         told = read(result, "result"), read(error, "error"), Tag(tag) if tag else None, read(note, "note")
         heard = sender, read(said, "said"), said_by, said_at, dealt_at
-        return RecordedEffect(intent, intent.outcome, *told, settled, *heard)
+        decided = Disposition(disposition) if disposition else None, link, question, bool(contradicted)
+        return RecordedEffect(intent, intent.outcome, *told, settled, *heard, *decided)
 
     # ---- what is old
 
@@ -428,6 +430,10 @@ _UPDATE_EFFECT = Statement(
         error=sa.bindparam("b_error"),
         tag=sa.bindparam("b_tag"),
         note=sa.bindparam("b_note"),
+        disposition=sa.bindparam("b_disposition"),
+        link=sa.bindparam("b_link"),
+        question=sa.bindparam("b_question"),
+        contradicted=sa.bindparam("b_contradicted"),
         settled_at_seconds=sa.bindparam("b_at"),
         dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it anew
         run=sa.case((sa.bindparam("b_left") == sa.literal_column("1"), _run_of_it), else_=t.effects.c.run),
@@ -535,6 +541,7 @@ def _effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
         "result": None, "error": None, "tag": None, "note": None, "settled_at_seconds": None,
         "window_seconds": row.window, "leaves": int(row.leaves), "path": row.path, "sender": None,
         "said": None, "said_by": None, "said_at_seconds": None, "dealt_at_seconds": None, "run": None,
+        "disposition": None, "link": None, "question": None, "contradicted": False,
     }  # fmt: skip
 
 
@@ -543,6 +550,8 @@ def _outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
         "b_namespace": namespace, "b_key": change.key, "b_outcome": change.outcome.value, "b_result": change.result,
         "b_error": change.error, "b_tag": change.tag and change.tag.value, "b_note": change.note, "b_at": change.at,
         "b_left": int(change.tag not in (None, Tag.CLEAN)),
+        "b_disposition": change.disposition and change.disposition.value, "b_link": change.link,
+        "b_question": change.question, "b_contradicted": change.contradicted,
     }  # fmt: skip
 
 

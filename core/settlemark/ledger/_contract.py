@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from settlemark import _codec
+from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import EffectClass, Outcome
 from settlemark._keys import parsed, path_in
 from settlemark._nesting import Path
@@ -114,7 +115,10 @@ class EffectRow(NamedTuple):
 
 
 class OutcomeChange(NamedTuple):
-    """What became of an effect; its tool is named for the rules of `redact=`."""
+    """What became of an effect; its tool is named for the rules of `redact=`.
+
+    What is decided about it stands in the last fields, and `note` says the rest to people: see `Disposed`.
+    """
 
     key: str
     outcome: Outcome
@@ -124,6 +128,24 @@ class OutcomeChange(NamedTuple):
     note: str | None
     at: float
     tool: str = ""
+    disposition: Disposition | None = None
+    link: str | None = None
+    question: int | None = None
+    contradicted: bool = False
+
+    @classmethod
+    def of(
+        cls, key: str, outcome: Outcome, result: str | None, error: str | None, tag: Tag | None, disposed: Disposed,
+        at: float, tool: str = "",
+    ) -> OutcomeChange:  # fmt: skip
+        """Return the change that has an effect stand so."""
+        disposition, note, link, question, contradicted = disposed
+        return cls(key, outcome, result, error, tag, note, at, tool, disposition, link, question, contradicted)
+
+    @property
+    def disposed(self) -> Disposed:
+        """How it stands."""
+        return Disposed(self.disposition, self.note, self.link, self.question, self.contradicted)
 
 
 class Said(NamedTuple):
@@ -177,6 +199,15 @@ class RecordedEffect:
     said_by: str | None = None
     said_at: float | None = None
     dealt_at: float | None = None
+    disposition: Disposition | None = None
+    link: str | None = None
+    question: int | None = None
+    contradicted: bool = False
+
+    @property
+    def disposed(self) -> Disposed:
+        """How it stands; `note` alone is the rest of what people are told."""
+        return Disposed(self.disposition, self.note, self.link, self.question, self.contradicted)
 
 
 @dataclass(slots=True)

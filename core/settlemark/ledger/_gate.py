@@ -40,6 +40,10 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
 def _gated(change: Change, plainly: bool) -> Change:
     if isinstance(change, OutcomeChange):
         _named("key", change.key, KEY)
+        if change.link is not None:
+            _named("link", change.link, KEY)
+        if change.question is not None:
+            _counted(change.question, _INTEGER)
         if plainly:
             return _plain(change)
         _timed(change.at)

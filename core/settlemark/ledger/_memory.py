@@ -337,6 +337,8 @@ class MemoryLedger:
         self._otherwise.append(partial(_as_before, effect, _OF_EFFECT, _effect_is(effect)))
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
+        effect.disposition, effect.link = change.disposition, change.link
+        effect.question, effect.contradicted = change.question, change.contradicted
         effect.dealt_at = None  # news of it: somebody has to look at it anew
 
     def _hear(self, change: Said) -> None:

@@ -135,6 +135,11 @@ effects = Table(
     Column("said_at_seconds", Float),
     Column("dealt_at_seconds", Float),  # NULL while what it left is somebody's to look at
     Column("run", String(512)),  # NULL while it has left nothing: by this what a run left is listed
+    # What is decided about it, where its outcome does not tell: see `Disposition`. A note is for people alone.
+    Column("disposition", String(16)),
+    Column("link", String(1024)),  # the key of another effect, or the name of another transaction, that it points to
+    Column("question", Integer),  # a framework's number: of the question about it, or of the first that its tool asks
+    Column("contradicted", Boolean, nullable=False, server_default=text("false")),
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],

@@ -6,8 +6,8 @@ import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from settlemark._disposition import Disposition
 from settlemark._effect import Outcome
-from settlemark._failing import SKIPPED
 from settlemark._image import image
 from settlemark._states import State
 from settlemark.testing._cells import CELLS, FINAL, READS, REFUSED, SIBLING, UNWRITTEN, Value, touches, writes
@@ -128,7 +128,11 @@ def _judge_last(run: Run, wrong: set[str]) -> None:
     for attempt in run.attempts:
         number, lap = run.number_of(attempt.name)
         ended = acts[number, attempt.number + 10 * lap]
-        failed = (e for e in attempt.effects.values() if e.outcome is Outcome.FAILED and e.note != SKIPPED)
+        failed = (
+            e
+            for e in attempt.effects.values()
+            if e.outcome is Outcome.FAILED and e.disposition is not Disposition.SKIPPED
+        )
         ended += [effect.arguments["step"] for effect in failed]
         issued = _issued(run, number)
         finals = [step for step in ended if issued.get(step, READS)[0] in FINAL]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from settlemark._acting import ORPHANED
 from settlemark._attempt import Attempt
 from settlemark._current import current_call
+from settlemark._disposition import Disposition
 from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Handler
 from settlemark._protocol import Protocol
@@ -123,8 +123,8 @@ class Operations:
             return True
         recorded = self.ledgers[0].read(lambda book: book.load(attempt.name))
         found = [e for e in attempt.effects.values() if e.executed and e.arguments.get("step") == value[2]]
-        notes = {e.row.key: e.note for e in recorded.effects} if recorded is not None else {}
-        return all(notes.get(e.key) == ORPHANED for e in found)
+        known = {e.row.key: e.disposition for e in recorded.effects} if recorded is not None else {}
+        return all(known.get(e.key) is Disposition.ORPHANED for e in found)
 
     def _who(self, step: int, laps: int, own: Value) -> Value:
         """Return who acts: what was split off acts under a name of its own."""

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from settlemark._acting import Retries
 from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._disposition import Disposition
 from settlemark._effect import Effect
 from settlemark._errors import (
     Cancelled,
@@ -23,7 +24,7 @@ from settlemark._errors import (
     UsageError,
     Wounded,
 )
-from settlemark._failing import SKIPPED, Ask, Failure, Verdict
+from settlemark._failing import Ask, Failure, Verdict
 from settlemark._guards import Guards
 from settlemark._nesting import Part
 from settlemark._scope import Scope
@@ -269,7 +270,7 @@ class Tasks(Operations):
 
     @staticmethod
     def _leave_out(task: Task, attempt: Attempt) -> None:
-        skipped = {e.arguments["step"] for e in attempt.effects.values() if e.note == SKIPPED}
+        skipped = {e.arguments["step"] for e in attempt.effects.values() if e.disposition is Disposition.SKIPPED}
         task.program = _without(task.program, skipped)
 
     def _inside(self, task: Task, outer: Attempt) -> Doing:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from settlemark._acting import ORPHANED
+from settlemark._disposition import Disposed, Disposition
 from settlemark._driver import Driver
 from settlemark._effect import Outcome
 from settlemark._failing import Failure
@@ -352,7 +352,7 @@ class TakesBackUnsaid(Driver):
     def _strike_out(self, attempt, txn, orphans):
         for effect in orphans:
             if effect.executed:
-                effect.note = ORPHANED
+                effect.disposed = Disposed(Disposition.ORPHANED)
         yield from super()._strike_out(attempt, txn, [effect for effect in orphans if not effect.executed])
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from settlemark import Settlement, effect
+from settlemark._disposition import Disposition
 from settlemark.history import analyze, of_ledger, read
 
 
@@ -87,7 +88,7 @@ def test_what_somebody_said_of_an_outcome_later_says_nothing_of_the_order():
         one_turn(settlement)
         (kept,) = map(issued_by_a_model, settlement.transactions())
     first, *rest = kept.effects
-    late = replace(first, note="ada has seen it", settled_at=kept.settled_at + 60)
+    late = replace(first, disposition=Disposition.HAPPENED, note="(ada has seen it)", settled_at=kept.settled_at + 60)
     (record,) = of_ledger([replace(kept, effects=[late, *rest])])
     in_order = [("cell:/x", "put"), ("cell:/y", "put"), ("page:/home", "publish")]
     assert (record.io, record.co) == (in_order, in_order)

@@ -15,6 +15,7 @@ import pytest
 from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
 
 from settlemark import LedgerError, Outcome, Tag, _doctor
+from settlemark._disposition import Disposed, Disposition
 from settlemark._doctor import _server, _work
 from settlemark._image import image
 from settlemark._scope import Scope
@@ -84,6 +85,15 @@ def an_outcome_is_told_of_one_effect_and_of_no_other_and_is_news_to_whoever_had_
         Outcome.UNKNOWN, '{"id":7}', "lost", Tag.UNRESOLVED, "ask", 4.0, None,
     )  # fmt: skip
     assert (second.outcome, second.result, second.settled_at) == (Outcome.INTENDED, None, None)
+
+
+def what_is_decided_of_an_effect_is_of_no_other_and_lasts_until_the_next_news_of_it(twins: Twins) -> None:
+    twins.write(opened(), intent(), intent(position=1))
+    decided = Disposed(Disposition.EDITED, "why", "trip#1/1", 2, contradicted=True)
+    twins.ours.write(told()._replace(**decided._asdict()))
+    assert [effect.disposed for effect in loaded(twins.ours).effects] == [decided, Disposed()]
+    twins.ours.write(told())
+    assert loaded(twins.ours).effects[0].disposed == Disposed()
 
 
 def what_a_person_says_is_said_of_one_effect_and_of_no_other(twins: Twins) -> None:
@@ -408,12 +418,14 @@ def payloads_go_of_what_settled_before_and_nothing_is_left_of_or_in_doubt(twins:
 
 def every_payload_of_an_old_effect_goes_and_what_was_never_there_is_not_made_up(twins: Twins) -> None:
     twins.write(opened("full"), intent("full", window=1.0, rationale="why"), opened("bare"), intent("bare", window=1.0))
-    twins.write(told("full#1/0", error="lost", note="ask"), told("bare#1/0", result=None))
+    decided = Disposed(Disposition.REJECTED, "too dear", "full#1/1", 3, contradicted=True)
+    twins.write(told("full#1/0", error="lost")._replace(**decided._asdict()), told("bare#1/0", result=None))
     twins.write(Said("full#1/0", '"yes"', "ada", 2.0, dealt=False), ended("full"), ended("bare"))
     sweep(twins.ours, now=3.5, before=10.0)
     (full,), (bare,) = loaded(twins.ours, "full").effects, loaded(twins.ours, "bare").effects
     for text in (full.row.arguments, full.row.rationale, full.result, full.error, full.note, full.said):
         assert "pruned" in text
+    assert full.disposed == decided._replace(note=full.note)
     assert (bare.row.rationale, bare.result, bare.error, bare.note, bare.said) == (None, None, None, None, None)
 
 

@@ -384,7 +384,9 @@ def test_other_arguments_run_once_on_their_own_scope_and_are_on_record_with_thos
     assert answers(said) == [("success", "rent done"), ("success", "pay done")]
     (trip,) = settlement.transactions()
     name = trip.row.name
-    assert [(e.row.arguments, e.row.scope, e.outcome.value, e.note) for e in trip.effects if e.row.tool == "rent"] == [
+    assert [
+        (e.row.arguments, e.row.scope, e.outcome.value, e.disposed.told) for e in trip.effects if e.row.tool == "rent"
+    ] == [
         ('{"plate":"X"}', "car:/X", "dropped", f"approved with other arguments as {name}#1/0.0:call-0"),
         ('{"plate":"Y"}', "car:/Y", "confirmed", f"approved by a person, in place of {name}#1/0:call-0"),
     ]

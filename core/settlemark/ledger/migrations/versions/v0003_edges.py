@@ -24,6 +24,8 @@ def upgrade() -> None:
     for column in (
         sa.Column("said", sa.Text), sa.Column("said_by", sa.String(255)), sa.Column("said_at_seconds", sa.Float),
         sa.Column("dealt_at_seconds", sa.Float), sa.Column("run", sa.String(512)),
+        sa.Column("disposition", sa.String(16)), sa.Column("link", sa.String(1024)), sa.Column("question", sa.Integer),
+        sa.Column("contradicted", sa.Boolean, nullable=False, server_default=sa.text("false")),
     ):  # fmt: skip
         op.add_column("settlemark_effect", column)
     for name, kind in (("sealed_at_seconds", sa.Float), ("decided_at_seconds", sa.Float), ("waits", sa.Text)):

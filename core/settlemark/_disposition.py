@@ -1,0 +1,126 @@
+"""How an effect stands, where its outcome alone does not tell: as data, and in the words that people are told.
+
+A note is a payload: it is redacted, encrypted and pruned. So nothing is decided by it. What is decided stands beside
+it: the disposition, the key or the name that it points to, the number of a framework's question, and whether somebody
+has contradicted it. The note is the rest of the sentence: why, or who said so.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Disposition(StrEnum):
+    """What is decided about an effect, or was; each takes the place of the one before.
+
+    At a gate: `asked` waits for a person's answer, which makes it `approved`, `rejected` or `edited` (approved with
+    other arguments, as the effect of the key that it points to). What is `split_off` goes on as the transaction that
+    it points to, and what is `behind` it is called again there. `skipped` has failed, and its transaction goes on
+    without it. `orphaned` is what no plan asks for any more: it is taken back, as far as it can be. `to_undo` has
+    happened after its transaction was undone, and `to_rewind` is one that somebody went back before: both are yet to
+    be undone. Somebody has said that it `happened` or is `absent`, has seen to it `by_hand`, or has `given_up`.
+    """
+
+    ASKED = "asked"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EDITED = "edited"
+    SPLIT_OFF = "split_off"
+    BEHIND = "behind"
+    SKIPPED = "skipped"
+    ORPHANED = "orphaned"
+    TO_UNDO = "to_undo"
+    TO_REWIND = "to_rewind"
+    HAPPENED = "happened"
+    ABSENT = "absent"
+    BY_HAND = "by_hand"
+    GIVEN_UP = "given_up"
+
+
+AT_A_GATE = frozenset({Disposition.ASKED, Disposition.APPROVED, Disposition.REJECTED, Disposition.EDITED})
+"""What a person was asked, or has answered."""
+ANSWERED_NO = frozenset({Disposition.REJECTED, Disposition.EDITED})
+"""A person said no, or gave other arguments: it never runs."""
+ELSEWHERE = frozenset({Disposition.SPLIT_OFF, Disposition.BEHIND})
+"""It goes on in another transaction."""
+
+_WORDS = {
+    Disposition.ASKED: "waits for a person, question {question}",
+    Disposition.APPROVED: "approved by a person",
+    Disposition.REJECTED: "rejected by a person",
+    Disposition.EDITED: "approved with other arguments as {link}",
+    Disposition.SPLIT_OFF: "waits for an answer as {link}",
+    Disposition.BEHIND: "called again behind what waits for an answer as {link}",
+    Disposition.SKIPPED: "skipped",
+    Disposition.ORPHANED: "decided before and not asked for again",
+    Disposition.TO_UNDO: "it happened after its transaction was undone, and is to be undone",
+    Disposition.TO_REWIND: "it is to be undone on request",
+    Disposition.HAPPENED: "told that it happened",
+    Disposition.ABSENT: "told that it did not happen",
+    Disposition.BY_HAND: "seen to by hand",
+    Disposition.GIVEN_UP: "given up",
+}
+_BEFORE_A_NOTE = {
+    Disposition.REJECTED: ": ",
+    Disposition.TO_UNDO: " ",
+    Disposition.TO_REWIND: " ",
+    Disposition.HAPPENED: " ",
+    Disposition.ABSENT: " ",
+    Disposition.BY_HAND: " ",
+    Disposition.GIVEN_UP: " ",
+}
+"""What joins the rest of the sentence to these words; to others a semicolon does."""
+
+
+class Disposed(NamedTuple):
+    """How an effect stands: replaced as a whole, so that nothing of what was before stays beside it.
+
+    `link` is the key of another effect, or the name of another transaction. `question` is a framework's number: of
+    the question about the call, or of the first that its tool asks itself.
+    """
+
+    disposition: Disposition | None = None
+    note: str | None = None
+    link: str | None = None
+    question: int | None = None
+    contradicted: bool = False
+
+    def __str__(self) -> str:
+        """Say it to people; nothing where there is nothing to say.
+
+        >>> str(Disposed(Disposition.REJECTED, "too expensive"))
+        'rejected by a person: too expensive'
+        >>> str(Disposed(Disposition.TO_UNDO, "(ada: they called)")), str(Disposed(note="its undo failed"))
+        ('it happened after its transaction was undone, and is to be undone (ada: they called)', 'its undo failed')
+        """
+        if self.disposition is None:
+            return self.note or ""
+        said = words(self.disposition, link=self.link, question=self.question)
+        if not self.note:
+            return said
+        return f"{said}{_BEFORE_A_NOTE.get(self.disposition, '; ')}{self.note}"
+
+    @property
+    def told(self) -> str | None:
+        """What people are told; None where there is nothing to say."""
+        return str(self) or None
+
+
+NOTHING = Disposed()
+"""Its outcome tells all."""
+
+
+def words(disposition: Disposition, *, link: str | None = None, question: int | None = None) -> str:
+    """Return what people are told of a disposition, before why it is so.
+
+    >>> words(Disposition.ORPHANED)
+    'decided before and not asked for again'
+    >>> words(Disposition.APPROVED, link="trip#1/0")
+    'approved by a person, in place of trip#1/0'
+    """
+    said = _WORDS[disposition].format(link=link, question="-" if question is None else question)
+    return f"{said}, in place of {link}" if disposition is Disposition.APPROVED and link is not None else said
+
+
+__all__ = ["ANSWERED_NO", "AT_A_GATE", "ELSEWHERE", "NOTHING", "Disposed", "Disposition", "words"]

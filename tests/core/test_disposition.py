@@ -1,0 +1,360 @@
+"""State is data, prose is for people: whatever becomes of the words of a record, it is acted on as before."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from settlemark import InDoubt, Outcome, Rejected, Settlement, StateError, Tag, effect, new_key
+from settlemark._disposition import NOTHING, Disposed, Disposition, words
+from settlemark._gates import because_in, edit, reject
+from settlemark._runners import run_sync
+from settlemark.ledger._payloads import PRUNED, PRUNED_WHY
+from settlemark.ledger._unreadable import Outdated, Sealed
+
+DAY = 86_400.0
+
+
+class Boom(Exception):
+    """A failure of the caller's own."""
+
+
+class Office:
+    """Tools with a log, whoever acts, and a store in which they settle."""
+
+    def __init__(self, settle, lose, clock):
+        self.log = []
+        self.clock = clock
+        self.settle = settle
+        self.lose_words = lose
+        self.answers = []
+        self.late = []
+
+    def tool(self, name, kind="reversible", **parts):
+        undo = {"undo": lambda to: self.log.append(f"un{name} {to}")} if kind == "reversible" else {}
+
+        @effect(kind, name=name, **{"scope": f"{name}:/{{to}}", **undo, **parts})
+        def act(to):
+            self.log.append(f"{name} {to}")
+            if self.late:
+                raise self.late.pop()
+            return f"{name} done"
+
+        return act
+
+    def person(self, gate):
+        return self.answers.pop(0)
+
+
+# ---- the words of a record are lost
+
+
+ENVELOPE = '{"$sealed":1,"key":"9f3c21aa0b4d","nonce":"AAAAAAAAAAAAAAAA","data":"AAAA"}'
+IN_MEMORY = {
+    "redacted": "[redacted]",
+    "sealed": Sealed.of("note", "under the key 9f3c21aa0b4d: give encrypt= to read it"),
+    "pruned": Outdated.of("note", PRUNED_WHY),
+}
+STORED = {"redacted": "[redacted]", "sealed": ENVELOPE, "pruned": PRUNED}
+
+
+def lose_words(settlement, url, how):
+    """Have every note of a store be what redaction, a key that is gone, or its age leaves of it."""
+    if url == "memory:":
+        for recorded in settlement.transactions():
+            for found in recorded.effects:
+                if found.note is not None:
+                    found.note = IN_MEMORY[how]
+        return
+    settlement.ledger.read(lambda _book: None)  # all that was given before is there
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        lost = sa.text("UPDATE settlemark_effect SET note = :lost WHERE note IS NOT NULL")
+        connection.execute(lost, {"lost": STORED[how]})
+
+
+@pytest.fixture(params=["kept", *STORED])
+def office(request, url, open_here, clock):
+    """Tools, and a settlement over each store: of another process, when the words of the record are lost."""
+    opened = []
+
+    def settle(**options):
+        if not opened or (url != "memory:" and options.pop("anew", False)):
+            opened.append(open_here(url, **options))
+        return opened[-1]
+
+    def lose():
+        if request.param != "kept":
+            lose_words(settle(), url, request.param)
+        if url != "memory:":
+            settle().close()
+        settle(anew=True)
+
+    return Office(settle, lose, clock)
+
+
+def a_call_that_was_rejected_is_not_taken_for_one_that_was_dropped(office):
+    send = office.tool("send", "irreversible", approve=True)
+    office.answers = [reject("no such person")]
+    for again in (False, True):
+        with office.settle().transaction("trip", approver=office.person) as tx, pytest.raises(Rejected):
+            tx.call(send, to="ada")
+        if not again:
+            office.lose_words()
+    assert office.log == []
+
+
+def a_call_that_was_approved_with_other_arguments_replays_what_they_led_to(office):
+    book = office.tool("book", approve=True)
+    office.answers = [edit({"to": "bee"})]
+    for _ in range(2):
+        with office.settle().transaction("trip", approver=office.person) as tx:
+            assert tx.call(book, to="ada") == "book done"
+        office.lose_words()
+    assert office.log == ["book bee"]
+
+
+def a_call_that_was_skipped_is_skipped_again(office):
+    book = office.tool("book")
+    office.late = [Boom("no rooms")]
+    for _ in range(2):
+        with office.settle().transaction("trip", on_failure="ask", ask=lambda _failure: "skip") as tx:
+            assert tx.call(book, to="ada") is None
+        office.lose_words()
+    assert office.log == ["book ada"]
+
+
+def what_no_plan_asked_for_again_is_none_of_what_has_committed(office):
+    book, rent = office.tool("book"), office.tool("rent")
+    with office.settle().transaction("trip") as tx:
+        tx.call(book, to="ada")
+        tx.call(rent, to="ada")
+        tx.park()
+    with office.settle().transaction("trip") as tx:
+        tx.call(book, to="ada")
+    office.lose_words()
+    with office.settle().transaction("trip") as tx:
+        assert tx.call(book, to="ada") == "book done"
+        with pytest.raises(StateError, match="replays its results"):
+            tx.call(rent, to="ada")
+    assert office.log == ["book ada", "rent ada", "unrent ada"]
+
+
+def what_was_split_off_is_known_by_its_name_and_gone_back_over_with_its_whole(office):
+    book, send = office.tool("book"), office.tool("send", "irreversible")
+    with office.settle().transaction("trip") as tx:
+        tx.call(book, to="ada")
+        tx.call(send, to="ada")
+        tx.park("split")
+    (part,) = office.settle().parked()
+    office.settle().answer(part.transaction, approve=True)
+    office.lose_words()
+    with office.settle().transaction("trip") as tx:
+        tx.call(book, to="ada")
+        assert tx.call(send, to="ada").outcome == "confirmed"
+    found = office.settle().rewind(["trip"], by="ada")
+    assert sorted(found.transactions) == ["trip", part.transaction]
+
+
+def in_doubt(office, tool, **said):
+    office.late = [TimeoutError()]
+    with suppress(Boom), office.settle().transaction("trip", **said) as tx:
+        with pytest.raises(InDoubt) as doubt:
+            tx.call(tool, to="ada")
+        raise Boom
+    return doubt.value.key
+
+
+def what_came_too_late_is_still_to_be_undone(office):
+    key = in_doubt(office, office.tool("book"))
+    settlement = office.settle()
+    settlement._wait = 0
+    with settlement.transaction("other") as other:
+        other.call(office.tool("take", scope="book:/{to}"), to="ada")
+        assert settlement.confirm(key, "late") is Outcome.CONFIRMED
+        assert office.log == ["book ada", "take ada"]
+    office.lose_words()
+    settlement = office.settle()
+    for _ in range(2):
+        run_sync(settlement.driver.ask_again())
+        office.clock.advance(1.0)
+    assert office.log == ["book ada", "take ada", "unbook ada"]
+    assert settlement.residue() == []
+
+
+def what_somebody_called_absent_is_not_undone_when_another_says_that_it_happened(office):
+    key = in_doubt(office, office.tool("book"))
+    office.settle().resolve(key, "absent", by="ada", note="called them")
+    office.lose_words()
+    assert office.settle().confirm(key, "late") is Outcome.FAILED
+    assert (office.log, [left.tag for left in office.settle().residue()]) == (["book ada"], [Tag.UNRESOLVED])
+
+
+def what_was_given_up_is_nobodys_doubt_any_more(office):
+    key = in_doubt(office, office.tool("book"))
+    office.settle().resolve(key, "give_up", by="ada", note="they are bankrupt")
+    office.lose_words()
+    assert office.settle().in_doubt() == []
+
+
+def what_was_contradicted_is_contradicted_once(office):
+    key = in_doubt(office, office.tool("book"))
+    office.settle().resolve(key, "absent", by="ada")
+    office.settle().confirm(key, "late")
+    office.lose_words()
+    before = records(office.settle())
+    office.settle().confirm(key, "later still")
+    assert records(office.settle()) == before
+
+
+def records(settlement):
+    return [(e.outcome, e.tag, e.note, e.settled_at) for one in settlement.transactions() for e in one.effects]
+
+
+PLACES = [
+    a_call_that_was_rejected_is_not_taken_for_one_that_was_dropped,
+    a_call_that_was_approved_with_other_arguments_replays_what_they_led_to,
+    a_call_that_was_skipped_is_skipped_again,
+    what_no_plan_asked_for_again_is_none_of_what_has_committed,
+    what_was_split_off_is_known_by_its_name_and_gone_back_over_with_its_whole,
+    what_came_too_late_is_still_to_be_undone,
+    what_somebody_called_absent_is_not_undone_when_another_says_that_it_happened,
+    what_was_given_up_is_nobodys_doubt_any_more,
+    what_was_contradicted_is_contradicted_once,
+]
+
+
+@pytest.mark.every_store
+@pytest.mark.own_time
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__.replace("_", " "))
+def test_whatever_becomes_of_the_words_of_a_record(office, place):
+    place(office)
+
+
+# ---- as they are lost
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("to", ["person", "by a person", "rejected by a person"])
+def test_a_rejection_of_a_call_with_a_secret_that_is_one_of_our_words_is_one_in_a_replay(url, open_settlement, to):
+    send = effect("irreversible", scope="mail:/all", name="send", approve=True)(lambda to: None)
+    settlement = open_settlement(url, approver=lambda _gate: reject("no such person"), redact=["to"])
+    for _ in range(2):
+        with settlement.transaction("trip") as tx, pytest.raises(Rejected):
+            tx.call(send, to=to)
+
+
+@pytest.mark.every_store
+def test_a_rejection_is_one_in_a_replay_after_its_words_were_pruned(url, open_settlement, clock):
+    send = effect("irreversible", scope="mail:/{to}", name="send", approve=True)(lambda to: None)
+    settlement = open_settlement(url, approver=lambda _gate: reject("too late"), clock=clock)
+    with settlement.transaction("trip") as tx, pytest.raises(Rejected) as first:
+        tx.call(send, to="ada")
+    clock.advance(10 * DAY)
+    assert settlement.prune(1).payloads == 1
+    with settlement.transaction("trip") as tx, pytest.raises(Rejected) as again:
+        tx.call(send, to="ada")
+    assert (first.value.because, again.value.because) == ("too late", None)
+
+
+@pytest.mark.every_store
+def test_a_rejection_is_one_in_a_replay_where_its_words_cannot_be_read(shared_url, open_settlement):
+    pytest.importorskip("cryptography")
+    send = effect("irreversible", scope="mail:/{to}", name="send", approve=True)(lambda to: None)
+    said = {"approver": lambda _gate: reject("too late")}
+    with Settlement(shared_url, encrypt=new_key(), **said) as settlement, settlement.transaction("trip") as tx:
+        with pytest.raises(Rejected):
+            tx.call(send, to="ada")
+    (trip,) = open_settlement(shared_url).transactions()
+    (found,) = trip.effects
+    assert (found.outcome, found.disposition, because_in(found.note)) == (Outcome.DROPPED, Disposition.REJECTED, None)
+
+
+# ---- the words
+
+
+TEXTS = st.none() | st.text(min_size=1)
+
+
+@given(st.builds(Disposed, st.none() | st.sampled_from(Disposition), TEXTS, TEXTS, st.none() | st.integers(0)))
+def test_what_people_are_told_has_the_words_of_the_disposition_and_ends_with_the_note(disposed):
+    told = str(disposed)
+    assert told.endswith(disposed.note or "")
+    assert disposed.disposition is None or told.startswith(
+        words(disposed.disposition, link=disposed.link, question=disposed.question)
+    )
+    assert (told == "") is (disposed.disposition is None and disposed.note is None)
+
+
+def test_each_disposition_has_words_of_its_own():
+    assert len({words(each) for each in Disposition}) == len(Disposition)
+    assert NOTHING.told is None
+
+
+# ---- nothing is decided by words
+
+
+HERE = Path(__file__).parents[2]
+ROOMS = ("core/settlemark", "integrations", "adapters")
+FROZEN = ("ledger/migrations", "settlemark/lint")
+"""What reads an older release, which had no more than words; and what reads programs."""
+PROSE = {"note", "notes"}
+PARSES = {
+    "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit", "find",
+    "rfind", "index", "match", "fullmatch", "search",
+}  # fmt: skip
+
+
+def is_prose(node):
+    """Whether a node is a text for people, or one made of it."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+    made = isinstance(node, ast.BoolOp | ast.JoinedStr) and any(map(is_prose, ast.iter_child_nodes(node)))
+    return name in PROSE or made
+
+
+def is_parsed(node):
+    """Whether a node takes a text for people apart, or compares it."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARSES:
+        return any(map(is_prose, [node.func.value, *node.args]))
+    if isinstance(node, ast.Compare):
+        for left, how, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            if isinstance(how, ast.In | ast.NotIn) and is_prose(right):
+                return True
+            if isinstance(how, ast.Eq | ast.NotEq) and (is_prose(left) or is_prose(right)):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("line", "parses"),
+    [
+        ('(effect.note or "").startswith(WAITS)', True),
+        ('note.removeprefix("x")', True),
+        ("re.match(pattern, note)", True),
+        ('"told otherwise" in effect.note', True),
+        ("effect.note == SKIPPED", True),
+        ("effect.note is None", False),
+        ("effect.disposition is Disposition.SKIPPED", False),
+        ('f"{effect.note}; {said}"', False),
+    ],
+)
+def test_what_takes_prose_apart_is_seen(line, parses):
+    assert any(map(is_parsed, ast.walk(ast.parse(line)))) is parses
+
+
+def test_no_program_decides_by_prose():
+    found = [
+        f"{path.relative_to(HERE)}:{node.lineno}"
+        for room in ROOMS
+        for path in sorted((HERE / room).rglob("*.py"))
+        if not any(frozen in str(path) for frozen in FROZEN)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if is_parsed(node)
+    ]
+    assert found == []
