@@ -497,16 +497,14 @@ class Attempt:
         epoch, ordinal = self.live.position
         return TransactionRow(self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, at)
 
-    def state_change(self, at: float, *, waiting: str | None = None) -> StateChange:
-        """Return the change that records its present state, and for whom it waits."""
+    def state_change(self, at: float, *, waiting: tuple[str, str] | None = None) -> StateChange:
+        """Return the change that records its present state, and for whom it waits, and on what."""
         txn = self.live
-        reason = txn.reason.value if txn.reason is not None else waiting
-        said = txn.detail.get("cause") or txn.detail.get("verdict")
-        if txn.reason is not None and said:
-            reason = f"{reason}: {said}"
+        cause = None if txn.reason is None else txn.detail.get("cause") or txn.detail.get("verdict")
+        holder, scope = (None, None) if waiting is None or txn.reason is not None else waiting
         return StateChange(
-            self.name, self.number, txn.state, txn.epoch, reason, at, self.sealed_at, self.decided_at,
-            tuple(self.waited.values()),
+            self.name, self.number, txn.state, txn.epoch, txn.reason, at, self.sealed_at, self.decided_at,
+            tuple(self.waited.values()), str(cause) if cause else None, waits_for=holder, waits_on=scope,
         )  # fmt: skip
 
     def waits_for(self, holder: str, scope: str, since: float) -> None:

@@ -20,8 +20,6 @@ from settlemark._states import Reason, State
 from settlemark._txn import Txn
 from settlemark.ledger._contract import Book, RecordedTransaction, StateChange, TransactionRow
 
-CHOSE = "chose "
-"""How the reason of the record of a choice begins."""
 MARK = "~"
 """Stands between the name of a choice and that of its candidate."""
 _OVER = (State.ABORTING, State.ABORTED)
@@ -107,12 +105,12 @@ class Choice:
                 f" {left or 'none'}, or None, which undoes all"
             )
         losers = [attempt for attempt in self.candidates.values() if attempt is not winner]
-        run, owner, reason = self.run, self._driver.ledger.worker, f"{CHOSE}{label or ''} of {self.name}"
+        run, owner, link = self.run, self._driver.ledger.worker, self._named(label or "")
         epoch, ordinal = self.hold.live.position
 
         def noted(book: Book, at: float) -> None:
             row = TransactionRow(record, 1, run, State.COMMITTED, epoch, ordinal, owner, at)
-            book.write([row, StateChange(record, 1, State.COMMITTED, epoch, reason, at)])
+            book.write([row, StateChange(record, 1, State.COMMITTED, epoch, Reason.CHOSEN, at, link=link)])
 
         try:
             if winner is None or winner.replay is None:
@@ -140,8 +138,8 @@ class Choice:
             return  # it has done nothing
         if found.state is State.ABORTED:
             raise Refused(
-                f"{label} was chosen, and undone before it could commit: {found.reason}; the others are undone, too, so"
-                " begin anew",
+                f"{label} was chosen, and undone before it could commit: {found.because}; the others are undone,"
+                " too, so begin anew",
                 transaction=name, epoch=found.epoch,
             )  # fmt: skip
         replay: Attempt = yield from self._driver.begin(**self._given(name))
@@ -184,7 +182,7 @@ class Choice:
             if live is not None:
                 return str(live.reason) if live.state in _OVER else None
             found = book.load(self._named(label))
-            return str(found.reason) if found is not None and found.state is State.ABORTED else None
+            return str(found.because) if found is not None and found.state is State.ABORTED else None
 
         return self._driver.look(look)
 
@@ -216,12 +214,13 @@ def chosen_in(recorded: RecordedTransaction) -> tuple[str | None, str] | None:
 
     >>> from settlemark.ledger._contract import TransactionRow
     >>> row = TransactionRow("trip/choose", 1, "trip", State.COMMITTED, 1, "", "", 0.0)
-    >>> chosen_in(RecordedTransaction(row, State.COMMITTED, 1, "chose train of trip/choice"))
+    >>> chosen_in(RecordedTransaction(row, State.COMMITTED, 1, Reason.CHOSEN, link="trip/choice~train"))
     ('train', 'trip/choice')
     """
-    run, reason = f"{recorded.row.run}/", recorded.reason or ""
-    label, of, name = reason.removeprefix(CHOSE).rpartition(f" of {run}")
-    return (label or None, run + name) if reason.startswith(CHOSE) and of else None
+    if recorded.reason is not Reason.CHOSEN or recorded.link is None:
+        return None
+    name, _, label = recorded.link.rpartition(MARK)
+    return label or None, name
 
 
-__all__ = ["CHOSE", "MARK", "Choice", "chosen_in", "is_left", "is_undone"]
+__all__ = ["MARK", "Choice", "chosen_in", "is_left", "is_undone"]

@@ -124,7 +124,7 @@ class Driver(Aging, Approving, Rewinding):
                 return again
             recorded = book.load(name) if known else None
             if recorded is not None and is_rewound(recorded):
-                raise rewound(name, recorded.epoch, (recorded.reason or "").partition(": ")[2])
+                raise rewound(name, recorded.epoch, recorded.cause or "")
             if recorded is not None and recorded.state is State.COMMITTED:
                 replay = build(None, recorded.row.attempt)
                 replay.become_replay(follow(book, recorded))

@@ -253,7 +253,7 @@ class Programs(Telling):
         attempt.told_waiting = attempt.told_waiting or attempt.written
         self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
-            self._tell_waiting(attempt, f"waiting for {holder}, which holds {blocked.scope}")
+            self._tell_waiting(attempt, (holder, scope))
         woken = False
         try:
             first, _ = self._moved(attempt, blocked, deadline, whom, again=False)
@@ -324,8 +324,8 @@ class Programs(Telling):
         finally:
             self.ledger.listen(-1)
 
-    def _tell_waiting(self, attempt: Attempt, told: str | None) -> None:
-        """Have it on record for whom a transaction waits, or with None that it waits no more."""
+    def _tell_waiting(self, attempt: Attempt, told: tuple[str, str] | None) -> None:
+        """Have it on record for whom a transaction waits, and on what, or with None that it waits no more."""
 
         def tell(_protocol: Protocol, book: Book) -> None:
             # Not behind the end of a transaction that was aborted just now.

@@ -278,7 +278,8 @@ class Recovering(Gating, Settling):
                 if effect.outcome in (Outcome.QUEUED, Outcome.INTENDED):
                     dropped = Outcome.DROPPED
                     book.write([OutcomeChange(effect.row.key, dropped, None, None, Tag.CLEAN, None, at)])
-            book.write([StateChange(row.name, row.attempt, State.ABORTED, row.epoch, f"abandoned: {CAUSE}", at)])
+            ended = StateChange(row.name, row.attempt, State.ABORTED, row.epoch, Reason.LEFT, at, cause=CAUSE)
+            book.write([ended])
 
     def _missing(self, txn: Txn, recorded: RecordedTransaction | None) -> list[str]:
         """Return the tools without which a transaction cannot be ended here."""
@@ -355,7 +356,7 @@ class Recovering(Gating, Settling):
                 return
             else:
                 yield from self._step(lambda protocol, _book: protocol.unretry(txn))
-                yield from self.abort(attempt, Reason.ABANDONED, cause=CAUSE)
+                yield from self.abort(attempt, Reason.LEFT, cause=CAUSE)
         except (Refused, PartialCommit, InDoubt):
             pass  # it ended as it could, and what is left is named
         if txn.state is State.COMMITTED:

@@ -161,7 +161,7 @@ class Resolving(Recovering):
 
     def _is_undoable(self, effect: RecordedEffect) -> bool:
         declared = self._declaration(effect.row.tool, effect.row.version)
-        return '"undo":' in effect.row.handlers or (declared is not None and declared.undo is not None)
+        return effect.row.undoable or (declared is not None and declared.undo is not None)
 
     # ---- asking again
 

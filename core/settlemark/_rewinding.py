@@ -190,7 +190,7 @@ class Rewinding(Resolving):
 
     def _is_undeclared(self, effect: RecordedEffect) -> bool:
         row = effect.row
-        return '"undo":' in row.handlers and self._declaration(row.tool, row.version) is None
+        return row.undoable and self._declaration(row.tool, row.version) is None
 
     def _objection(self, effect: RecordedEffect) -> str | None:
         """Return why an effect cannot be undone here, or None."""
@@ -395,7 +395,7 @@ class Rewinding(Resolving):
                 tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
                 note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
                 changes.append(_outcome(touched, tag, Disposed(note=note), at))
-        reason = f"{Reason.REWOUND}: {request.word}"
+        cause = str(request.word)
         for attempts in look.attempts.values():
             last = max(attempts, key=lambda recorded: recorded.row.attempt)
             if not is_rewound(last):
@@ -403,13 +403,15 @@ class Rewinding(Resolving):
                 ended = last.settled_at or at
                 if last.state is State.COMMITTED:
                     protocol.retract(row.name, row.attempt)
-                changes.append(StateChange(row.name, row.attempt, last.state, last.epoch, reason, ended))
+                changes.append(
+                    StateChange(row.name, row.attempt, last.state, last.epoch, Reason.REWOUND, ended, cause=cause)
+                )
         barred = {name: run for name, run in request.barred.items() if name not in look.attempts}
         for name, run in barred.items():
             if protocol.named.get(name) is None and book.load(name) is None:
                 epoch = protocol.next_epoch - 1
                 changes.append(TransactionRow(name, 1, run, State.ABORTED, epoch, "", self.ledger.worker, at))
-                changes.append(StateChange(name, 1, State.ABORTED, epoch, reason, at))
+                changes.append(StateChange(name, 1, State.ABORTED, epoch, Reason.REWOUND, at, cause=cause))
         book.write(changes)
 
     def _tell_what_stays(self, stays: Iterable[Touched]) -> None:

@@ -42,6 +42,8 @@ _WHY = {
     Reason.LATE: "what it holds had happened too late",
     Reason.REWOUND: "somebody went back before it",
     Reason.OVERDUE: "it was open for longer than it may be",
+    Reason.LEFT: "whoever ran it was gone",
+    Reason.CHOSEN: "a choice was made",
 }
 _BECAME = {
     Outcome.INTENDED: "begun, and its outcome is not recorded yet",
@@ -56,7 +58,6 @@ _BECAME = {
 _LONG, _TAIL = 60, 12
 SHOWN_SECONDS = 0.05
 """For how long a transaction has to have waited for people to be told."""
-_WAITING, _HOLDING = "waiting for ", ", which holds "
 
 
 def account(transactions: Sequence[RecordedTransaction]) -> str:
@@ -204,7 +205,7 @@ def _silent(recorded: RecordedTransaction) -> str:
 
 def _standing_because(recorded: RecordedTransaction) -> str:
     waiting = waits(recorded)
-    return recorded.reason or "" if waiting is None else f"{_WAITING}{waiting[0]}{_HOLDING}{waiting[1]}"
+    return recorded.because or "" if waiting is None else f"waiting for {waiting[0]}, which holds {waiting[1]}"
 
 
 def why(recorded: RecordedTransaction) -> str:
@@ -212,13 +213,11 @@ def why(recorded: RecordedTransaction) -> str:
 
     The cause somebody gave follows the kind of reason.
     """
-    kind, _, cause = (recorded.reason or "").partition(": ")
-    try:
-        told = _WHY[Reason(kind)]
-    except ValueError:
-        return recorded.reason or "nobody said why"
+    if recorded.reason is None:
+        return _one_line(recorded.cause or "") or "nobody said why"
+    told = _WHY[recorded.reason]
     # An exception without a message leaves its colon behind.
-    given = _one_line(cause).removesuffix(":")
+    given = _one_line(recorded.cause or "").removesuffix(":")
     return f"{told} ({given})" if given else told
 
 
@@ -268,11 +267,9 @@ def _outcome(effect: RecordedEffect) -> str:
 
 def waits(recorded: RecordedTransaction) -> tuple[str, str] | None:
     """Return for whom an unfinished transaction waits, and on which resource; None when it does not."""
-    reason = recorded.reason or ""
-    if recorded.state not in (State.OPEN, State.SEALED) or not reason.startswith(_WAITING):
+    if recorded.state not in (State.OPEN, State.SEALED) or recorded.waits_for is None:
         return None
-    holder, _, scope = reason.removeprefix(_WAITING).rpartition(_HOLDING)
-    return short(holder), scope
+    return short(recorded.waits_for), recorded.waits_on or ""
 
 
 def waited_for(recorded: RecordedTransaction) -> str:
@@ -298,9 +295,11 @@ def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
     row = recorded.row
     return {
         "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
-        "reason": recorded.reason, "epoch": recorded.epoch, "ordinal": row.ordinal, "owner": row.owner,
-        "opened_at": row.at, "sealed_at": recorded.sealed_at, "decided_at": recorded.decided_at,
-        "settled_at": recorded.settled_at, "waits": [waited._asdict() for waited in recorded.waits],
+        "reason": None if recorded.reason is None else recorded.reason.value, "cause": recorded.cause,
+        "link": recorded.link, "waits_for": recorded.waits_for, "waits_on": recorded.waits_on, "epoch": recorded.epoch,
+        "ordinal": row.ordinal, "owner": row.owner, "opened_at": row.at, "sealed_at": recorded.sealed_at,
+        "decided_at": recorded.decided_at, "settled_at": recorded.settled_at,
+        "waits": [waited._asdict() for waited in recorded.waits],
         "effects": [effect_values(effect) for _, effect in issued(recorded)],
     }  # fmt: skip
 

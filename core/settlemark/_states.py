@@ -54,7 +54,11 @@ FINISHED = frozenset({State.COMMITTED, State.ABORTED})
 
 
 class Reason(StrEnum):
-    """Why a transaction aborted."""
+    """Why a transaction aborted.
+
+    `LEFT`: its process had ended, and nobody came back to it. `CHOSEN` aborts nothing: it is the record of a choice,
+    which points to the candidate that was chosen.
+    """
 
     FAILED = "failed"
     STALE = "stale"
@@ -71,6 +75,8 @@ class Reason(StrEnum):
     LATE = "late"
     REWOUND = "rewound"
     OVERDUE = "overdue"
+    LEFT = "left behind"
+    CHOSEN = "chosen"
 
 
 # A transaction that lost a race is retried on fresh state; one that failed on its own is not.

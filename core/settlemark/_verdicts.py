@@ -88,8 +88,7 @@ def is_to_rewind(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
 
 def is_rewound(recorded: RecordedTransaction) -> bool:
     """Whether somebody went back before a transaction: it is over, and was undone on request."""
-    reason, _, _ = (recorded.reason or "").partition(": ")
-    return recorded.state in FINISHED and reason == Reason.REWOUND
+    return recorded.state in FINISHED and recorded.reason is Reason.REWOUND
 
 
 def is_in_doubt(effect: RecordedEffect) -> bool:

@@ -25,9 +25,9 @@ from settlemark._nesting import Part
 from settlemark._of_settlement import OfSettlement
 from settlemark._once import Once
 from settlemark._protocol import Protocol
-from settlemark._recovering import CAUSE
 from settlemark._refusals import rewound
 from settlemark._scope import Scope
+from settlemark._states import Reason
 from settlemark._verdicts import is_rewound
 from settlemark._wording import kind_of
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -206,7 +206,7 @@ class Candidates:
                 " settled, so nothing is chosen or added; fork from the checkpoint before their first node",
                 transaction=made.row.name, epoch=made.epoch,
             )  # fmt: skip
-        lost = next((one for one in ended if (one.reason or "").endswith(CAUSE)), None)
+        lost = next((one for one in ended if one.reason is Reason.LEFT), None)
         if lost is not None:
             raise Refused(
                 f"{lost.row.name} was undone when its process had ended, and this run would go on without what it did:"
@@ -243,7 +243,7 @@ class Candidates:
             return None
         chosen = chosen_in(record)
         if chosen is None or is_rewound(record):
-            raise rewound(name, record.epoch, (record.reason or "").partition(": ")[2])
+            raise rewound(name, record.epoch, record.cause or "")
         winner, choice = chosen
         yield from self._settlement.choice(choice, run=record.row.run).carry_out(winner)
         return chosen

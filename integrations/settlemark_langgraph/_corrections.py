@@ -77,8 +77,7 @@ def _corrected(message: ToolMessage, recorded: RecordedTransaction) -> ToolMessa
 
 def _answer(effect: RecordedEffect, recorded: RecordedTransaction, message: ToolMessage, call: ToolCall) -> Any:
     row = effect.row
-    reason, _, cause = (recorded.reason or "its transaction was undone").partition(": ")
-    because = cause or reason
+    because = recorded.cause or recorded.reason or "its transaction was undone"
     if recorded.state is State.COMMITTED and not row.held and effect.outcome in (Outcome.INTENDED, Outcome.UNKNOWN):
         return message  # whoever answered did know
     if recorded.state is State.COMMITTED:

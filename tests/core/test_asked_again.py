@@ -111,8 +111,8 @@ def test_who_comes_back_to_a_yes_has_the_call_done_once_and_nobody_is_asked_twic
         booked, sent = plan(tx)
     assert (booked, sent.result(), office.log) == ({"room": "a"}, "sent to x", ["book a", "send x"])
     assert (settlement.residue(), settlement.protocol.live) == ([], {})
-    notes = [found.note for one in settlement.transactions() for found in one.effects]
-    assert notes == ["approved by a person"] * 2
+    dispositions = [found.disposition for one in settlement.transactions() for found in one.effects]
+    assert dispositions == ["approved", "approved"]
 
 
 @pytest.mark.every_store

@@ -57,7 +57,7 @@ def test_the_chosen_one_commits_when_the_others_are_undone_and_the_choice_is_on_
     assert {name: found.state for name, found in recorded.items()} == {
         "trip/plan~a": State.ABORTED, "trip/plan~b": State.COMMITTED, RECORD: State.COMMITTED,
     }  # fmt: skip
-    assert recorded["trip/plan~a"].reason == "abandoned: another branch was chosen"
+    assert recorded["trip/plan~a"].because == "abandoned: another branch was chosen"
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ HERE = Path(__file__).parents[2]
 ROOMS = ("core/settlemark", "integrations", "adapters")
 FROZEN = ("ledger/migrations", "settlemark/lint")
 """What reads an older release, which had no more than words; and what reads programs."""
-PROSE = {"note", "notes"}
+PROSE = {"note", "notes", "reason", "cause", "because", "waits_for"}
 PARSES = {
     "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit", "find",
     "rfind", "index", "match", "fullmatch", "search",
@@ -324,9 +324,9 @@ def is_parsed(node):
         return any(map(is_prose, [node.func.value, *node.args]))
     if isinstance(node, ast.Compare):
         for left, how, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
-            if isinstance(how, ast.In | ast.NotIn) and is_prose(right):
-                return True
-            if isinstance(how, ast.Eq | ast.NotEq) and (is_prose(left) or is_prose(right)):
+            if isinstance(how, ast.Is | ast.IsNot):
+                continue
+            if is_prose(right) or (isinstance(how, ast.Eq | ast.NotEq) and is_prose(left)):
                 return True
     return False
 

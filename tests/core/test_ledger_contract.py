@@ -194,11 +194,13 @@ def test_outcomes_and_states_are_the_latest(ledger):
     write(ledger, opened(), intent(), intent(position=1))
     write(ledger, outcome(), outcome("trip#1/1", Outcome.FAILED, None, "Boom: no"))
     write(ledger, outcome("trip#1/1", Outcome.UNKNOWN, None, "lost", Tag.UNRESOLVED, "ask", 4.0))
-    write(ledger, ended(state=State.ABORTED, epoch=9, reason="failed: no", at=5.0))
+    told = {"cause": "no", "waits_for": "tour", "waits_on": "room:/a", "link": "trip/2"}
+    write(ledger, ended(state=State.ABORTED, epoch=9, reason=Reason.FAILED, at=5.0)._replace(**told))
     recorded = load(ledger)
     assert (recorded.state, recorded.epoch, recorded.reason, recorded.settled_at) == (
-        State.ABORTED, 9, "failed: no", 5.0,
+        State.ABORTED, 9, Reason.FAILED, 5.0,
     )  # fmt: skip
+    assert {name: getattr(recorded, name) for name in told} == told
     assert outcomes(ledger) == [
         (Outcome.CONFIRMED, '{"id":7}', None, None, None, 2.0),
         (Outcome.UNKNOWN, None, "lost", Tag.UNRESOLVED, "ask", 4.0),
@@ -349,7 +351,7 @@ def test_a_step_that_refuses_is_told_alone_and_what_it_moved_stays(ledger, error
 
     def refuse(protocol, book):
         protocol.abort(txn, Reason.STALE, scope=ROOM)
-        book.write([ended(state=State.ABORTED, reason="stale")])
+        book.write([ended(state=State.ABORTED, reason=Reason.STALE)])
         raise error
 
     answers = [

@@ -120,7 +120,7 @@ def named(affected):
 def everything(settlement):
     """All that is on record."""
     return [
-        (t.row.name, t.row.attempt, t.state, t.reason, [(e.row.key, e.outcome, e.tag, e.note) for e in t.effects])
+        (t.row.name, t.row.attempt, t.state, t.because, [(e.row.key, e.outcome, e.tag, e.note) for e in t.effects])
         for t in settlement.transactions()
     ]
 
@@ -128,7 +128,7 @@ def everything(settlement):
 def of(settlement, name):
     """The record of a transaction: state, reason, and of each effect what became of it, its tag and its note."""
     found = next(t for t in settlement.transactions() if t.row.name == name)
-    return found.state.value, found.reason, [(e.outcome.value, e.tag and e.tag.value, e.note) for e in found.effects]
+    return found.state.value, found.because, [(e.outcome.value, e.tag and e.tag.value, e.note) for e in found.effects]
 
 
 # ---- what would happen

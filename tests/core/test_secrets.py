@@ -135,11 +135,11 @@ def test_a_redacted_field_is_nowhere_in_the_store_whatever_was_told_of_it(store,
     assert decode(first.effects[0].row.arguments) == {"to": "ada", "card": {"number": GONE, "year": 30}}
     assert decode(first.effects[0].result) == {"to": "ada", "card": {"number": GONE, "year": 30}}
     assert first.effects[0].row.rationale == "she gave me [redacted]"
-    assert (second.effects[0].error, second.reason) == (
+    assert (second.effects[0].error, second.because) == (
         "Boom: [redacted] is blocked",
         "failed: Boom: [redacted] is blocked",
     )
-    assert (third.effects[0].note, third.reason) == (
+    assert (third.effects[0].note, third.because) == (
         "its undo failed 3 times: LookupError: no [redacted]", "failed: ValueError: [redacted]",
     )  # fmt: skip
     assert shop.log[0] == ("pay", "ada", SECRET)
@@ -220,7 +220,7 @@ def test_after_a_crash_a_held_call_that_lacks_its_secret_does_not_leave(file, op
     [recorded] = settlement.transactions()
     assert shop.log == []
     assert recorded.state is State.ABORTED
-    assert "send itself, which is held, needs `token`, which redact= removes" in recorded.reason
+    assert "send itself, which is held, needs `token`, which redact= removes" in recorded.because
 
 
 def test_what_redaction_costs_a_recovery_is_said_once_when_a_tool_is_first_called(open_settlement, shop, caplog):
@@ -269,7 +269,7 @@ def test_an_encrypted_payload_is_nowhere_in_the_store_and_reads_as_it_was(store,
         assert tx.call(shop.pay, "ada", card()) == {"to": "ada", "card": card()}
     [first, second] = again.transactions()
     assert first.effects[0].row.rationale == f"she gave me {SECRET}"
-    assert (second.effects[0].error, second.reason) == (f"Boom: {SECRET} is blocked", "failed: Boom")
+    assert (second.effects[0].error, second.because) == (f"Boom: {SECRET} is blocked", "failed: Boom")
 
 
 def test_a_dropped_key_erases_one_tenant_and_no_other(store, open_settlement, shop):

@@ -201,7 +201,7 @@ def after(office, open_settlement):
 def stand(settlement, name="trip"):
     """What is on record of a name: (state, reason, [(tool, outcome, tag)])."""
     return [
-        (r.state.value, r.reason, [(e.row.tool, e.outcome.value, e.tag and e.tag.value) for e in r.effects])
+        (r.state.value, r.because, [(e.row.tool, e.outcome.value, e.tag and e.tag.value) for e in r.effects])
         for r in settlement.transactions()
         if r.row.name == name
     ]
@@ -331,7 +331,7 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     assert sorted(settlement.recover(keep_open=0).undone) == ["tour", "trip"]
     assert sorted(office.log[2:]) == ["cancel a", "cancel b"]
     for name in ("trip", "tour"):
-        assert stand(settlement, name) == [("aborted", "abandoned: its process ended", [("book", "undone", "clean")])]
+        assert stand(settlement, name) == [("aborted", "left behind: its process ended", [("book", "undone", "clean")])]
     assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
 
 
@@ -415,7 +415,7 @@ def test_an_abort_whose_process_ended_before_it_could_say_so_is_on_record_as_one
         with settlement.transaction("trip") as tx:
             tx.call(tools.mail, to="y")
         assert tx.attempt == 2
-    assert stand(settlement)[0] == ("aborted", "abandoned: its process ended", [("mail", "dropped", "clean")])
+    assert stand(settlement)[0] == ("aborted", "left behind: its process ended", [("mail", "dropped", "clean")])
     assert office.log == ([] if who == "recovers" else ["mail y"])
     assert (settlement.residue(), settlement.in_doubt(), settlement.protocol.live) == ([], [], {})
 

@@ -110,7 +110,8 @@ class Caller:
     def recorded(self):
         for found in self.settlement.transactions():
             if found.row.name.startswith(self.name):
-                texts = [found.reason, *(t for e in found.effects for t in (e.row.rationale, e.error, e.note))]
+                texts = [found.cause, found.waits_for, found.waits_on]
+                texts += [t for e in found.effects for t in (e.row.rationale, e.error, e.note)]
                 self.told.found += [text for text in texts if text]
 
 
@@ -411,7 +412,7 @@ class Neighbour(threading.Thread):
 
 def as_recorded(found):
     return (
-        found.row.name, found.state.value, found.reason,
+        found.row.name, found.state.value, found.because,
         [(e.row.tool, e.outcome.value, e.result, e.error, e.tag, e.note, e.row.rationale) for e in found.effects],
     )  # fmt: skip
 

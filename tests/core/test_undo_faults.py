@@ -177,4 +177,4 @@ def test_the_words_of_a_failed_call_are_on_record_whatever_they_are_made_of(sett
         tx.call(book, room="a")
     assert tx.state is State.ABORTED
     assert recorded(settlement, "trip") == [("aborted", [("book", "failed", "clean")])]
-    assert [t.reason.encode().count(b"udcff") for t in settlement.transactions()] == [1]
+    assert [t.cause.encode().count(b"udcff") for t in settlement.transactions()] == [1]

@@ -251,11 +251,11 @@ def test_a_wait_that_is_over_is_neither_listed_nor_shown(settlement, world, tool
     thread = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})
     thread.start()
     assert waits.wait(PATIENCE)
-    assert [t.reason for t in settlement.transactions()] == [None, "waiting for holder, which holds room:/a"]
+    assert [(t.waits_for, t.waits_on) for t in settlement.transactions()] == [(None, None), ("holder", "room:/a")]
     holder.commit()
     thread.join(PATIENCE)
     assert (late.state, settlement.waiting()) == (State.OPEN, [])
-    assert [t.reason for t in settlement.transactions()] == [None, None]
+    assert [(t.waits_for, t.waits_on) for t in settlement.transactions()] == [(None, None)] * 2
     assert "waiting" not in settlement.show()
     opening.__exit__(None, None, None)
     assert world.log == [("book", "a"), ("book", "b"), ("book", "a")]

@@ -50,11 +50,12 @@ def export(
 ) -> None:
     """Print the record as JSON Lines: one line for each decision (a transaction) and for each of its effects.
 
-    Lines of decisions have: line="decision", transaction, attempt, run, state, reason, epoch, ordinal, owner,
-    opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines of effects, behind their
-    decision's in issuance order, have: line="effect", transaction, attempt, run, position, key, tool, class, scope,
-    held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at, disposition (what
-    is decided about it), link (what that points to), question, contradicted. Times are seconds since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
+    Lines of decisions have: line="decision", transaction, attempt, run, state, reason, link (what that points to),
+    epoch, ordinal, owner, opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines of
+    effects, behind their decision's in issuance order, have: line="effect", transaction, attempt, run, position, key,
+    tool, class, scope, held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at,
+    disposition (what is decided about it), link (what that points to), question, contradicted. Times are seconds since
+    1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
 
     The oldest come first, and it is read in batches: what changes meanwhile may be told either way. No more of the
     store is read than is printed, and no more than two batches are in memory. To go on from an earlier export, give
@@ -150,12 +151,11 @@ def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: 
 
 
 def _decision(recorded: RecordedTransaction) -> dict[str, Any]:
-    row, reason = recorded.row, recorded.reason
+    row = recorded.row
     return {
         "line": "decision", "transaction": row.name, "attempt": row.attempt, "run": row.run,
-        "state": recorded.state.value,
-        # Behind the kind of reason stands what somebody's exception said.
-        "reason": None if reason is None else reason.partition(": ")[0], "epoch": recorded.epoch,
+        "state": recorded.state.value, "reason": None if recorded.reason is None else recorded.reason.value,
+        "link": recorded.link, "epoch": recorded.epoch,
         "ordinal": row.ordinal, "owner": row.owner, "opened_at": row.at, "sealed_at": recorded.sealed_at,
         "decided_at": recorded.decided_at, "settled_at": recorded.settled_at,
         "waits": [waited._asdict() for waited in recorded.waits],

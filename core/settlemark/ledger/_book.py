@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from settlemark._disposition import Disposition
 from settlemark._effect import EffectClass, Outcome
 from settlemark._errors import LedgerError
-from settlemark._states import FINISHED, State, Tag
+from settlemark._states import FINISHED, Reason, State, Tag
 from settlemark._wording import in_words
 from settlemark.ledger import _tables as t
 from settlemark.ledger._age import Age, Cursor, Swept
@@ -402,6 +402,10 @@ _UPDATE_TRANSACTION = Statement(
         state=sa.bindparam("b_state"),
         epoch=sa.bindparam("b_epoch"),
         reason=sa.bindparam("b_reason"),
+        cause=sa.bindparam("b_cause"),
+        link=sa.bindparam("b_link"),
+        waits_for=sa.bindparam("b_waits_for"),
+        waits_on=sa.bindparam("b_waits_on"),
         settled_at_seconds=sa.bindparam("b_at"),
         sealed_at_seconds=sa.func.coalesce(
             sa.bindparam("b_sealed", type_=sa.Float()), t.transactions.c.sealed_at_seconds
@@ -518,7 +522,8 @@ def _transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
         "namespace": namespace, "name": row.name, "attempt": row.attempt, "run": row.run, "state": row.state.value,
         "epoch": row.epoch, "ordinal": row.ordinal, "owner": row.owner, "reason": None,
         "opened_at_seconds": row.at, "settled_at_seconds": None, "forget_at_seconds": None,
-        "sealed_at_seconds": None, "decided_at_seconds": None, "waits": None,
+        "sealed_at_seconds": None, "decided_at_seconds": None, "waits": None, "cause": None, "link": None,
+        "waits_for": None, "waits_on": None,
     }  # fmt: skip
 
 
@@ -526,7 +531,9 @@ def _state_values(namespace: str, change: StateChange) -> dict[str, Any]:
     finished = change.state in FINISHED
     return {
         "b_namespace": namespace, "b_name": change.name, "b_attempt": change.attempt, "b_state": change.state.value,
-        "b_epoch": change.epoch, "b_reason": change.reason, "b_at": change.at if finished else None,
+        "b_epoch": change.epoch, "b_reason": change.reason and change.reason.value, "b_cause": change.cause,
+        "b_link": change.link, "b_waits_for": change.waits_for, "b_waits_on": change.waits_on,
+        "b_at": change.at if finished else None,
         "b_sealed": change.sealed_at, "b_decided": change.decided_at,
         "b_waits": json.dumps(change.waits) if change.waits else None,
     }  # fmt: skip
@@ -557,11 +564,13 @@ def _outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
 
 def transaction_in(row: Row) -> RecordedTransaction:
     """Return what a row of all columns says of a transaction: without its effects."""
-    _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _, sealed, decided, waits = row
+    _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _, sealed, decided, waits, *rest = row
     begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
+    cause, link, waits_for, waits_on = rest
     return RecordedTransaction(
-        begun, begun.state, epoch, reason, settled, sealed_at=sealed, decided_at=decided, waits=_waits_in(waits)
-    )
+        begun, begun.state, epoch, Reason(reason) if reason else None, settled, sealed_at=sealed, decided_at=decided,
+        waits=_waits_in(waits), cause=cause, link=link, waits_for=waits_for, waits_on=waits_on,
+    )  # fmt: skip
 
 
 def _waits_in(text: str | None) -> tuple[Waited, ...]:

@@ -18,7 +18,7 @@ from settlemark._keys import parsed, path_in
 from settlemark._nesting import Path
 from settlemark._protocol import Protocol as Engine
 from settlemark._requests import Pending
-from settlemark._states import State, Tag
+from settlemark._states import Reason, State, Tag
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads import Payloads
@@ -60,19 +60,25 @@ class Waited(NamedTuple):
 class StateChange(NamedTuple):
     """A transaction's attempt reached another state.
 
+    `reason` says why, `cause` the rest of it to people, and `link` is the name of the transaction that it points to.
+    An unfinished one that waits has in `waits_for` and `waits_on` for whom, and on what, as people are told it.
     `sealed_at` and `decided_at` are when it was sealed and when its commit was decided, on the store's clock, and
-    `waits` for whom it waited. What is not given here stays on record as it is.
+    `waits` for whom it waited: of these three, what is not given here stays on record as it is.
     """
 
     name: str
     attempt: int
     state: State
     epoch: int
-    reason: str | None
+    reason: Reason | None
     at: float
     sealed_at: float | None = None
     decided_at: float | None = None
     waits: tuple[Waited, ...] = ()
+    cause: str | None = None
+    link: str | None = None
+    waits_for: str | None = None
+    waits_on: str | None = None
 
 
 class EffectRow(NamedTuple):
@@ -107,6 +113,11 @@ class EffectRow(NamedTuple):
     def decision(self) -> Path:
         """The name of its decision in its transaction."""
         return path_in(self.key, self.name, self.attempt) if self.path is None else parsed(self.path)
+
+    @property
+    def undoable(self) -> bool:
+        """Whether its declaration had an undo."""
+        return "undo" in _codec.decode(self.handlers)
 
     @property
     def scope(self) -> str:
@@ -217,7 +228,7 @@ class RecordedTransaction:
     row: TransactionRow
     state: State
     epoch: int
-    reason: str | None = None
+    reason: Reason | None = None
     settled_at: float | None = None
     effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
     sealed_at: float | None = None
@@ -228,6 +239,19 @@ class RecordedTransaction:
     """For whom it waited, the latest last; of many the last few."""
     listed: frozenset[str] | None = None
     """On a page of what is left: the keys of its effects that are on it; else None."""
+    cause: str | None = None
+    """What people are told besides the reason."""
+    link: str | None = None
+    """The name of another transaction, which the reason points to: of a choice the chosen candidate."""
+    waits_for: str | None = None
+    """For whom it waits now, as people are told it."""
+    waits_on: str | None = None
+    """On what it waits now."""
+
+    @property
+    def because(self) -> str | None:
+        """Why it stands as it does, for people; None where nobody has said."""
+        return ": ".join(part for part in (self.reason, self.cause) if part is not None) or None
 
 
 def age_of(recorded: RecordedTransaction) -> tuple[float, int, int]:

@@ -30,9 +30,9 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
     Raises:
         LedgerError: the name of something in one of them cannot be stored as it is; none of them is to be kept.
 
-    >>> from settlemark._states import State
-    >>> gated([StateChange("trip", 1, State.ABORTED, 1, "failed: \ud83d", 0.0)])[0].reason
-    'failed: \\ud83d'
+    >>> from settlemark._states import Reason, State
+    >>> gated([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
+    'no \\ud83d'
     """
     return [_gated(change, plainly) for change in changes]
 
@@ -52,15 +52,7 @@ def _gated(change: Change, plainly: bool) -> Change:
             change = change._replace(result=result, error=error, note=note)
         return change
     if isinstance(change, StateChange):
-        _named("name", change.name, DERIVED)
-        _counted(change.attempt, _INTEGER)
-        _counted(change.epoch, _BIG)
-        _timed(change.at)
-        for told in (change.sealed_at, change.decided_at):
-            if told is not None:
-                _timed(told)
-        reason = change.reason if change.reason is None else prose(change.reason, SHORT if plainly else CAUSE)
-        return change if reason is change.reason else change._replace(reason=reason)
+        return _state(change, SHORT if plainly else CAUSE)
     if isinstance(change, EffectRow):
         return _intent(change)
     if isinstance(change, TransactionRow):
@@ -75,6 +67,24 @@ def _gated(change: Change, plainly: bool) -> Change:
         _timed(change.at)
         return change
     return _word(change)
+
+
+def _state(change: StateChange, most: int) -> StateChange:
+    _named("name", change.name, DERIVED)
+    _counted(change.attempt, _INTEGER)
+    _counted(change.epoch, _BIG)
+    _timed(change.at)
+    for told in (change.sealed_at, change.decided_at):
+        if told is not None:
+            _timed(told)
+    if change.link is not None:
+        _named("link", change.link, KEY)
+    if change.cause is None and change.waits_for is None:
+        return change
+    cause, waits_for, waits_on = (
+        None if text is None else prose(text, most) for text in (change.cause, change.waits_for, change.waits_on)
+    )
+    return change._replace(cause=cause, waits_for=waits_for, waits_on=waits_on)
 
 
 def _word(change: Fence | Said) -> Change:

@@ -160,8 +160,9 @@ def looking(ledger: Ledger, query: Callable[[Look], T]) -> T:
 
 _EFFECTS = saying(
     "SELECT name, attempt, position, key, tool, kind, scopes, held, call_id, fingerprint, version, outcome, tag,"
-    " intended_at_seconds, settled_at_seconds, disposition, link, question, contradicted FROM settlemark_effect WHERE namespace = :namespace AND name = :name"
-    " AND attempt = :attempt AND position > :position ORDER BY position LIMIT :most"
+    " intended_at_seconds, settled_at_seconds, disposition, link, question, contradicted FROM settlemark_effect"
+    " WHERE namespace = :namespace AND name = :name AND attempt = :attempt AND position > :position ORDER BY position"
+    " LIMIT :most"
 )
 
 

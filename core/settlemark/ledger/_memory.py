@@ -355,6 +355,8 @@ class MemoryLedger:
             return
         self._otherwise.append(partial(_as_before, recorded, _OF_ATTEMPT, _attempt_is(recorded)))
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
+        recorded.cause, recorded.link = change.cause, change.link
+        recorded.waits_for, recorded.waits_on = change.waits_for, change.waits_on
         recorded.sealed_at = recorded.sealed_at if change.sealed_at is None else change.sealed_at
         recorded.decided_at = recorded.decided_at if change.decided_at is None else change.decided_at
         recorded.waits = change.waits or recorded.waits
@@ -576,9 +578,7 @@ def _no_blob(digest: str) -> NoReturn:
 
 def _strip(recorded: RecordedTransaction) -> None:
     """Take the payloads out of a record."""
-    if recorded.reason is not None:
-        recorded.reason = recorded.reason.partition(": ")[0]
-    recorded.waits = ()
+    recorded.cause, recorded.waits, recorded.waits_for, recorded.waits_on = None, (), None, None
     for effect in recorded.effects:
         row = effect.row
         because = None if row.rationale is None else Outdated.of("rationale", PRUNED_WHY)

@@ -55,7 +55,7 @@ class Sweeping:
 
     def _let_go(self, row: Row) -> bool:
         """Let go of the payloads of an attempt; return whether its keys are old enough to go with them."""
-        name, attempt, settled, reason, window, unsaid, _ = row
+        name, attempt, settled, window, unsaid, _ = row
         until = forget_at(settled, window, self._age.keys, unsaid=bool(unsaid))
         if until <= self._age.now:
             self._forget(name, attempt)
@@ -63,8 +63,7 @@ class Sweeping:
         own = self._own(name, attempt)
         self._blobs.forget(name, attempt)
         self._wire.execute(_STRIP_EFFECTS, {**own, "pruned": PRUNED})
-        kind = None if reason is None else reason.partition(": ")[0]
-        self._wire.execute(_STRIP, {**own, "reason": kind, "until": until})
+        self._wire.execute(_STRIP, {**own, "until": until})
         return False
 
     def _forget(self, name: str, attempt: int) -> None:
@@ -89,13 +88,13 @@ _IS_OVER = (
     f" AND NOT EXISTS (SELECT 1 FROM settlemark_effect AS e WHERE {_THEIRS} AND {_KEPT})"
 )
 _OLD = Statement(
-    f"SELECT t.name, t.attempt, t.settled_at_seconds, t.reason, {_WINDOW}, {_UNSAID}, {_STAYS}"  # noqa: S608
-    " FROM (SELECT t.namespace, t.name, t.attempt, t.settled_at_seconds, t.reason"
+    f"SELECT t.name, t.attempt, t.settled_at_seconds, {_WINDOW}, {_UNSAID}, {_STAYS}"  # noqa: S608
+    " FROM (SELECT t.namespace, t.name, t.attempt, t.settled_at_seconds"
     f" FROM settlemark_transaction AS t WHERE {_IS_OLD} AND t.settled_at_seconds >= :settled"
     " AND (t.settled_at_seconds, t.name, t.attempt) > (:settled, :name, :attempt)"
     " ORDER BY t.settled_at_seconds, t.name, t.attempt LIMIT :limit) AS t"
     f" LEFT JOIN settlemark_effect AS e ON {_THEIRS}"
-    " GROUP BY t.name, t.attempt, t.settled_at_seconds, t.reason"
+    " GROUP BY t.name, t.attempt, t.settled_at_seconds"
     " ORDER BY t.settled_at_seconds, t.name, t.attempt"
 )
 _OVER = Statement(
@@ -121,7 +120,8 @@ _STRIP_EFFECTS = Statement(
     f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608
 )
 _STRIP = Statement(
-    f"UPDATE settlemark_transaction SET reason = :reason, waits = NULL, forget_at_seconds = :until WHERE {_OWN}"  # noqa: S608
+    "UPDATE settlemark_transaction SET cause = NULL, waits = NULL, waits_for = NULL, waits_on = NULL,"  # noqa: S608
+    f" forget_at_seconds = :until WHERE {_OWN}"
 )
 _FORGET_EFFECTS = Statement(f"DELETE FROM settlemark_effect WHERE {_OWN}")  # noqa: S608
 _FORGET = Statement(f"DELETE FROM settlemark_transaction WHERE {_OWN}")  # noqa: S608

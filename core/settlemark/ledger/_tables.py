@@ -85,7 +85,7 @@ transactions = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("ordinal", String(512), nullable=False),
     Column("owner", String(255), nullable=False),
-    Column("reason", Text),  # NULL unless aborted, waiting, or undone on request
+    Column("reason", Text),  # NULL unless aborted, undone on request, or the record of a choice: see `Reason`
     Column("opened_at_seconds", Float, nullable=False),
     Column("settled_at_seconds", Float),  # NULL while unfinished
     Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too
@@ -93,6 +93,10 @@ transactions = Table(
     Column("sealed_at_seconds", Float),
     Column("decided_at_seconds", Float),
     Column("waits", Text),  # JSON: for whom it waited, on what, since and until when
+    Column("cause", Text),  # what people are told besides the reason
+    Column("link", String(1024)),  # the name of the transaction that the reason points to
+    Column("waits_for", Text),  # whom it waits for just now, as people are told it, and on what
+    Column("waits_on", Text),
     # What is unfinished, whose payloads are old, whose keys are: each is one range of it.
     Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
     # Pages, for people: those in one state, of one run or of all, are a range each, in the order in which it is told.

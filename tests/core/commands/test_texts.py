@@ -57,7 +57,7 @@ def test_json_of_a_command_has_the_result_as_it_was_and_the_texts_legibly(run, r
     assert kept["effects"][0]["result"] == undone["effects"][0]["result"] == {"said": BAD, BAD: 1}
     assert undone["effects"][0]["rationale"] == LEGIBLE
     assert LEGIBLE in undone["effects"][0]["note"]
-    assert LEGIBLE in undone["reason"]
+    assert LEGIBLE in undone["cause"]
     (left,) = run_json("residue", url)
     assert left["result"] == {"said": BAD, BAD: 1}
     assert [json.loads(line)["line"] for line in run("export", url).stdout.splitlines()] == ["decision", "effect"] * 2

@@ -285,8 +285,8 @@ def test_that_it_aborts_is_on_record_before_anything_of_it_is_undone(case, still
     killed(case, book_and_fail, after=2)  # within its undo
     engine = sa.create_engine(case.url)
     with engine.connect() as looker:
-        found = looker.execute(sa.text("SELECT state, reason FROM settlemark_transaction WHERE name = 'trip'"))
-        assert [tuple(row) for row in found] == [("aborting", "failed: Boom")]
+        found = looker.execute(sa.text("SELECT state, reason, cause FROM settlemark_transaction WHERE name = 'trip'"))
+        assert [tuple(row) for row in found] == [("aborting", "failed", "Boom")]
     engine.dispose()
     settlement, desk = case.open(keep_open=PATIENCE)
     with settlement, closing(desk):

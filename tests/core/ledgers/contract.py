@@ -19,7 +19,7 @@ from settlemark._disposition import Disposed, Disposition
 from settlemark._doctor import _server, _work
 from settlemark._image import image
 from settlemark._scope import Scope
-from settlemark._states import State
+from settlemark._states import Reason, State
 from settlemark._txn import DETACHED, Mode
 from settlemark.ledger._age import Age
 from settlemark.ledger._blobs import Blobs
@@ -51,15 +51,21 @@ def an_attempt_or_a_fence_that_is_recorded_again_stays_as_it_was(twins: Twins) -
     assert (twins.ours.rows("transaction"), twins.ours.rows("fence")) == before
 
 
+SAID = {"cause": "no rooms", "link": "tour/2", "waits_for": "tour", "waits_on": "room:/a"}
+"""What is told beside the reason of a state."""
+
+
 def a_state_is_told_of_one_attempt_and_of_no_other(twins: Twins) -> None:
     twins.write(opened(), opened(attempt=2), opened("tour", at=2.0))
-    twins.ours.write(ended(attempt=2, state=State.ABORTED, epoch=7, reason="failed", at=5.0))
+    twins.ours.write(ended(attempt=2, state=State.ABORTED, epoch=7, reason=Reason.FAILED, at=5.0)._replace(**SAID))
     one, two, tour = twins.ours.book(lambda book: book.transactions())
     assert [(r.row.name, r.state, r.epoch, r.reason, r.settled_at) for r in (one, two, tour)] == [
         ("trip", State.OPEN, 1, None, None),
-        ("trip", State.ABORTED, 7, "failed", 5.0),
+        ("trip", State.ABORTED, 7, Reason.FAILED, 5.0),
         ("tour", State.OPEN, 1, None, None),
     ]
+    nothing = dict.fromkeys(SAID)
+    assert [{name: getattr(r, name) for name in SAID} for r in (one, two, tour)] == [nothing, SAID, nothing]
 
 
 def when_it_was_sealed_and_decided_and_for_whom_it_waited_stays_until_its_payloads_go(twins: Twins) -> None:
@@ -312,7 +318,8 @@ def what_is_left_is_of_the_run_of_its_own_attempt_and_namespace(twins: Twins) ->
 
 def an_effect_says_of_which_run_it_is_once_it_has_left_something_and_not_before(twins: Twins) -> None:
     twins.write(opened(), intent(), intent(position=1), told(), told("trip#1/1", tag=Tag.CLEAN))
-    runs = lambda: [row[-1] for row in twins.ours.rows("effect")]  # noqa: E731 - asked three times
+    asked = "SELECT run FROM settlemark_effect WHERE namespace = 'ours' ORDER BY position"
+    runs = lambda: [run for (run,) in twins.store.asked(asked)]  # noqa: E731 - asked three times
     assert runs() == [None, None]
     twins.ours.write(told(tag=Tag.LEAKED))
     assert runs() == ["run", None]
@@ -386,7 +393,7 @@ def of_several_fates(twins: Twins) -> None:
     """Attempts that settled at 10, 11, …, and of which something was left, is in doubt, or was dealt with."""
     for number, (name, attempt) in enumerate((("a", 1), ("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1))):
         twins.write(opened(name, attempt), intent(name, attempt, window=1.0), told(f"{name}#{attempt}/0", note="n"))
-        twins.write(ended(name, attempt, at=10.0 + number, reason="failed: no"))
+        twins.write(ended(name, attempt, at=10.0 + number, reason=Reason.FAILED)._replace(**SAID))
     twins.write(*(intent(name, n, 1, window=1.0) for name, n in (("a", 2), ("c", 1))), told("a#2/1"), told("c#1/1"))
     twins.write(told("a#2/0", tag=Tag.LEAKED), told("c#1/0", Outcome.UNKNOWN), told("d#1/0", tag=Tag.CLEAN))
     twins.other.write(told("b#1/0", tag=Tag.LEAKED))
@@ -408,7 +415,9 @@ def payloads_go_of_what_settled_before_and_nothing_is_left_of_or_in_doubt(twins:
     assert counted(twins.ours, now=FAR, before=16.0)[:3] == (0, 4, 2)
     assert sweep(twins.ours, now=10.5, before=16.0)[:3] == (2, 0, 2)
     recorded = loaded(twins.ours, "b")
-    assert (recorded.reason, recorded.state, recorded.settled_at) == ("failed", State.COMMITTED, 12.0)
+    assert (recorded.reason, recorded.state, recorded.settled_at) == (Reason.FAILED, State.COMMITTED, 12.0)
+    assert {name: getattr(recorded, name) for name in SAID} == {**dict.fromkeys(SAID), "link": SAID["link"]}
+    assert {name: getattr(loaded(twins.ours, "a"), name) for name in SAID} == SAID
     (stripped,) = recorded.effects
     assert (stripped.row.scopes, stripped.row.rationale, stripped.error, stripped.said) == ("[]", None, None, None)
     assert "pruned" in stripped.note

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from settlemark import EffectClass, Outcome, Tag
-from settlemark._states import State
+from settlemark._states import Reason, State
 from settlemark.ledger import _shared
 from settlemark.ledger import _tables as t
 from settlemark.ledger._book import SqlBook
@@ -209,7 +209,7 @@ def told(
 
 def ended(
     name: str = "trip", attempt: int = 1, state: State = State.COMMITTED, *, at: float = 3.0, epoch: int = 1,
-    reason: str | None = None,
+    reason: Reason | None = None,
 ) -> StateChange:  # fmt: skip
     return StateChange(name, attempt, state, epoch, reason, at)
 

@@ -202,7 +202,7 @@ def untrue(office, other, asked):
 
 
 def record_of(settlement):
-    return [(r.row, r.state, r.reason, r.effects) for r in settlement.transactions()]
+    return [(r.row, r.state, r.because, r.effects) for r in settlement.transactions()]
 
 
 POINTS = [(job, number) for job, (_, _, requests) in JOBS.items() for number in range(1, requests + 1)]

@@ -67,7 +67,7 @@ def before_turn(graph, number, config=THREAD):
 
 
 def everything(settlement):
-    return [(t.row.name, t.row.attempt, t.state, t.reason) for t in settlement.transactions()]
+    return [(t.row.name, t.row.attempt, t.state, t.because) for t in settlement.transactions()]
 
 
 def named(affected):

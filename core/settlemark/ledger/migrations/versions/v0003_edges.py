@@ -10,6 +10,11 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
+_REASONS = (
+    "failed", "stale", "wounded", "cascaded", "vetoed", "cancelled", "timeout", "violation", "release refused",
+    "abandoned", "ledger failed", "lease lost", "late", "rewound", "overdue",
+)  # fmt: skip
+
 
 def upgrade() -> None:
     """Add what the edges of the ledger need."""
@@ -28,8 +33,12 @@ def upgrade() -> None:
         sa.Column("contradicted", sa.Boolean, nullable=False, server_default=sa.text("false")),
     ):  # fmt: skip
         op.add_column("settlemark_effect", column)
-    for name, kind in (("sealed_at_seconds", sa.Float), ("decided_at_seconds", sa.Float), ("waits", sa.Text)):
+    for name, kind in (
+        ("sealed_at_seconds", sa.Float), ("decided_at_seconds", sa.Float), ("waits", sa.Text), ("cause", sa.Text),
+        ("link", sa.String(1024)), ("waits_for", sa.Text), ("waits_on", sa.Text),
+    ):  # fmt: skip
         op.add_column("settlemark_transaction", sa.Column(name, kind))
+    _part_reasons(bind)
     op.drop_index("settlemark_transaction_run", "settlemark_transaction")
     order = ["opened_at_seconds", "epoch", "attempt"]
     op.create_index("settlemark_transaction_run", "settlemark_transaction", ["namespace", "run", "state", *order])
@@ -52,6 +61,26 @@ def upgrade() -> None:
             sqlite_where=some, postgresql_where=some,
         )  # fmt: skip
     op.execute("UPDATE settlemark_meta SET value = '3' WHERE key = 'schema'")
+
+
+def _part_reasons(bind: sa.Connection) -> None:
+    """Have the cause beside the reason, which is one of a few words from here on."""
+    found = bind.execute(
+        sa.text("SELECT namespace, name, attempt, reason FROM settlemark_transaction WHERE reason IS NOT NULL")
+    )
+    for namespace, name, attempt, text in list(found):
+        word, _, cause = text.partition(": ")
+        known = word in _REASONS
+        bind.execute(
+            sa.text(
+                "UPDATE settlemark_transaction SET reason = :reason, cause = :cause"
+                " WHERE namespace = :namespace AND name = :name AND attempt = :attempt"
+            ),
+            {
+                "reason": word if known else None, "cause": (cause or None) if known else text, "namespace": namespace,
+                "name": name, "attempt": attempt,
+            },
+        )  # fmt: skip
 
 
 def _watch_beats() -> None:
