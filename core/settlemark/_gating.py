@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from settlemark import _codec
 from settlemark._acting import Program
@@ -115,7 +115,7 @@ class Gating(Calling):
             yield from self._withdraw_question(attempt, likeness, NOTHING)
             late, approval, said = approval, approval_of(first.answer), first
             _tell_late(effect, first, late)
-            likeness = yield from self._likeness(attempt, effect, approval.arguments)
+            likeness = cast("Effect | None", (yield from self._likeness(attempt, effect, approval.arguments)))
         if effect.held:
             yield from self._queue(attempt, txn, effect)
         return effect
