@@ -675,9 +675,17 @@ def test_a_yes_in_a_process_without_its_hooks_is_refused_and_nothing_moved(elsew
     assert recorded(settlement, "trip")[0][0] == "open"
 
 
-def test_a_no_needs_none_of_its_hooks(elsewhere, judge, world):
+@pytest.mark.parametrize(
+    "say_no",
+    [
+        lambda settlement: settlement.answer("trip", approve=False),
+        lambda settlement: settlement.reject("trip", by="ada"),
+    ],
+    ids=["answer", "reject"],
+)
+def test_a_no_needs_none_of_its_hooks(elsewhere, judge, world, say_no):
     settlement = elsewhere("keep")
-    settlement.answer("trip", approve=False)
+    say_no(settlement)
     assert (world.log, judge.asked) == ([("book", "a"), ("cancel", "a")], [])
     assert settlement.residue() == []
 
