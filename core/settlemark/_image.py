@@ -52,7 +52,7 @@ def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
         "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
         "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "judged": txn.judged,
         "low": low, "late": late,
-        "queues": txn.queues, "again": txn.begins_again, "writes": txn.writes,
+        "queues": txn.queues, "mends": txn.mends, "again": txn.begins_again, "writes": txn.writes,
         "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
         "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
         "reads": _reads(txn.reads), "plan": _reads(txn.plan),
@@ -223,6 +223,7 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.state = State(data["state"])
     txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
     txn.queues, txn.begins_again = data.get("queues", False), data.get("again", False)
+    txn.mends = data.get("mends", False)
     txn.writes = data.get("writes", txn.wrote)
     txn.reason = None if data["reason"] is None else Reason(data["reason"])
     detail: dict[str, Any] = data["detail"]

@@ -131,7 +131,7 @@ class Protocol:
     # ---- beginning
 
     @step
-    def begin(
+    def begin(  # noqa: PLR0913 - one keyword for each thing that is said of it
         self,
         name: str,
         run: str | None = None,
@@ -146,12 +146,14 @@ class Protocol:
         role: Role = "",
         guards: Guards = ALL_ON,
         queues: bool = False,
+        mends: bool = False,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
 
         `owner` names the worker that brings it to its end. `parent` is the number (`Txn.id`) of the one in
         whose call it runs, `group` that of the hold it works under, before which it takes its place. `guards` are
-        what keeps it from others.
+        what keeps it from others. `mends` says that it is there to undo what others have done: it is nobody's to come
+        back to, and begun anew by who finds that there is still something to undo.
 
         Raises:
             Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
@@ -173,7 +175,7 @@ class Protocol:
         self._serial = serial
         txn = Txn(
             serial, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group, role=role,
-            guards=Guards(*guards), queues=queues,
+            guards=Guards(*guards), queues=queues, mends=mends,
         )  # fmt: skip
         txn.since = self.time
         self._enter(txn)

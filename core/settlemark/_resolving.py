@@ -142,9 +142,8 @@ class Resolving(Recovering):
     def _tell(change: OutcomeChange) -> None:
         level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
         data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
-        log.log(
-            level, "%s is %s: %s", change.key, change.outcome, Quote(prose(str(change.disposed), CAUSE)), extra=data
-        )
+        told = prose(str(change.disposed), CAUSE)
+        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(told), extra=data)
 
     def _recorded_as(self, book: Book, key: str) -> Found:
         recorded = book.find(key)
@@ -241,12 +240,12 @@ class Resolving(Recovering):
 
     def _is_kept(self, txn: Txn, grace: float) -> bool:
         # No framework comes back to a mend, and others wait for its scope.
-        return not _is_mend(txn.name, txn.run) and super()._is_kept(txn, grace)
+        return not txn.mends and super()._is_kept(txn, grace)
 
     def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
         # What a mend has on record is its undo: one that may be under way is not begun again.
         undoing = recorded is not None and any(effect.sender in ghosts for effect in recorded.effects)
-        return (undoing and _is_mend(txn.name, txn.run)) or super()._awaits_sender(txn, recorded, ghosts)
+        return (undoing and txn.mends) or super()._awaits_sender(txn, recorded, ghosts)
 
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
         """Return what is in doubt or to be undone, and was not given up, oldest first."""
@@ -281,7 +280,7 @@ class Resolving(Recovering):
                 return None
             before = book.load(name)
             number = 1 if before is None else before.row.attempt + 1
-            txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker)
+            txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker, mends=True)
             attempt = Attempt(
                 txn, name, name, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
                 on_failure="abort", retries=self.retries,
@@ -314,7 +313,7 @@ class Resolving(Recovering):
 
     def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
         """Undo the effect that a mend holds under its own key: what came of that is the late effect's."""
-        if effect.call_id is None or not _is_mend(attempt.name, attempt.run):
+        if effect.call_id is None or not attempt.live.mends:
             return (yield from super()._take_back(attempt, effect))
         key = effect.call_id
         found: Found | None = yield from self._step(lambda _protocol, book: _to_undo(book, key))
@@ -410,11 +409,6 @@ class Resolving(Recovering):
 def _mend_of(effect: RecordedEffect) -> str:
     """Return the name of the transaction that undoes a late effect."""
     return f"{effect.row.name}#{effect.row.attempt}{MEND}{effect.row.position}"
-
-
-def _is_mend(name: str, run: str) -> bool:
-    """Whether a transaction is there to undo what others have done."""
-    return name == run and (MEND in name or REWIND in name)
 
 
 def _may_have_acted(txn: Txn, effect: RecordedEffect) -> bool:

@@ -299,7 +299,7 @@ class Rewinding(Resolving):
     def _enter(self, look: _Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
         oldest = look.sorted.undo[-1].recorded.row
         name = f"{oldest.run}{REWIND}{protocol.next_epoch}"
-        txn = protocol.begin(name, name, owner=self.ledger.worker)
+        txn = protocol.begin(name, name, owner=self.ledger.worker, mends=True)
         attempt = Attempt(
             txn, name, name, 1, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
             on_failure="abort", retries=self.retries,

@@ -157,6 +157,7 @@ class Txn:
         "judged",
         "low",
         "members",
+        "mends",
         "moved",
         "name",
         "numbered",
@@ -184,7 +185,7 @@ class Txn:
         "wrote",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword for each thing that is said of it
         self,
         serial: int,
         name: str,
@@ -199,6 +200,7 @@ class Txn:
         role: Role = "",
         guards: Guards = ALL_ON,
         queues: bool = False,
+        mends: bool = False,
     ) -> None:
         self.id = serial
         self.owner = owner  # the worker that brings it to its end
@@ -207,6 +209,7 @@ class Txn:
         self.role: Role = role
         self.guards = guards
         self.queues = queues  # where a race was lost it stands in line
+        self.mends = mends  # it is there to undo what others have done
         self.begins_again = False  # it stands in line before it does anything
         self.writes = False  # it has asked to write
         self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `_early`

@@ -276,6 +276,22 @@ def test_a_rejection_is_one_in_a_replay_where_its_words_cannot_be_read(shared_ur
     assert (found.outcome, found.disposition, because_in(found.note)) == (Outcome.DROPPED, Disposition.REJECTED, None)
 
 
+@pytest.mark.parametrize("name", ["desk/mend/7", "desk/rewind/7"])
+def test_a_transaction_that_is_named_as_one_of_ours_is_a_users_all_the_same(shared_url, open_settlement, name):
+    acts = []
+    book = effect("reversible", scope="room:/{to}", name="book", undo=lambda to: acts.append(f"unbook {to}"))(
+        lambda to: acts.append(f"book {to}")
+    )
+    first = open_settlement(shared_url)
+    first.transaction(name, run=name).__enter__().call(book, to="ada")
+    first.close()
+    settlement = open_settlement(shared_url, keep_open=1e6)
+    assert settlement.recover().kept == [name]
+    with settlement.transaction(name, run=name) as tx:
+        tx.call(book, to="ada")
+    assert acts == ["book ada"]
+
+
 # ---- the words
 
 

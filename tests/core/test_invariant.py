@@ -269,7 +269,7 @@ def test_that_it_was_dropped_is_told_with_what_to_do(quick, world, caplog):
         " enter a transaction by `with` or `async with`"
     )
     (recorded,) = quick.transactions()
-    assert recorded.reason.endswith(DROPPED)
+    assert recorded.cause.endswith(DROPPED)
 
 
 def the_block(settlement, world):
