@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -120,6 +120,36 @@ def a_call_that_was_approved_with_other_arguments_replays_what_they_led_to(offic
     assert office.log == ["book bee"]
 
 
+def put_aside_and_come_back(office, send, *, to="ada", refused=False):
+    """Call it, be asked once, put it aside, lose the words of the record, and call it again: nobody is asked."""
+    for again in (False, True):
+        with office.settle().transaction("trip", approver=office.person) as tx:
+            with pytest.raises(Rejected) if refused else nullcontext():
+                tx.call(send, to=to)
+            if not again:
+                tx.park()
+        if not again:
+            office.lose_words()
+
+
+def a_call_that_was_approved_and_has_not_left_yet_is_asked_about_no_more(office):
+    office.answers = [True]
+    put_aside_and_come_back(office, office.tool("send", "irreversible", approve=True))
+    assert office.log == ["send ada"]
+
+
+def a_call_that_was_rejected_is_so_for_whoever_comes_back_before_the_end(office):
+    office.answers = [reject("no such person")]
+    put_aside_and_come_back(office, office.tool("send", "irreversible", approve=True), refused=True)
+    assert office.log == []
+
+
+def a_call_that_was_approved_with_other_arguments_has_those_for_whoever_comes_back(office):
+    office.answers = [edit({"to": "bee"})]
+    put_aside_and_come_back(office, office.tool("send", "irreversible", approve=True))
+    assert office.log == ["send bee"]
+
+
 def a_call_that_was_skipped_is_skipped_again(office):
     book = office.tool("book")
     office.late = [Boom("no rooms")]
@@ -220,6 +250,9 @@ def records(settlement):
 PLACES = [
     a_call_that_was_rejected_is_not_taken_for_one_that_was_dropped,
     a_call_that_was_approved_with_other_arguments_replays_what_they_led_to,
+    a_call_that_was_approved_and_has_not_left_yet_is_asked_about_no_more,
+    a_call_that_was_rejected_is_so_for_whoever_comes_back_before_the_end,
+    a_call_that_was_approved_with_other_arguments_has_those_for_whoever_comes_back,
     a_call_that_was_skipped_is_skipped_again,
     what_no_plan_asked_for_again_is_none_of_what_has_committed,
     what_was_split_off_is_known_by_its_name_and_gone_back_over_with_its_whole,
@@ -283,13 +316,14 @@ def test_a_transaction_that_is_named_as_one_of_ours_is_a_users_all_the_same(shar
         lambda to: acts.append(f"book {to}")
     )
     first = open_settlement(shared_url)
-    first.transaction(name, run=name).__enter__().call(book, to="ada")
+    left = first.transaction(name, run=name).__enter__()  # it stays entered: a process ends, and no caller drops it
+    left.call(book, to="ada")
     first.close()
     settlement = open_settlement(shared_url, keep_open=1e6)
     assert settlement.recover().kept == [name]
     with settlement.transaction(name, run=name) as tx:
         tx.call(book, to="ada")
-    assert acts == ["book ada"]
+    assert (acts, left.state) == (["book ada"], "open")
 
 
 # ---- the words
