@@ -679,7 +679,7 @@ def test_a_yes_in_a_process_without_its_hooks_is_refused_and_nothing_moved(elsew
     "say_no",
     [
         lambda settlement: settlement.answer("trip", approve=False),
-        lambda settlement: settlement.reject("trip", by="ada"),
+        lambda settlement: settlement.reject("trip", because="no", by="ada"),
     ],
     ids=["answer", "reject"],
 )
