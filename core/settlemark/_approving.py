@@ -233,7 +233,19 @@ class Approving(Parking):
         if not mine[0].parked:
             return Answered(keys, decision, news, settled=False)
         settled, waits = yield from self._take_said(mine[0].transaction)
+        if settled and not (yield from self._is_over(mine[0].transaction)):
+            settled, waits = False, "somebody else has begun to settle it, and has not come to its end yet"
         return Answered(keys, decision, news, settled, waits)
+
+    def _is_over(self, name: str) -> Program:
+        """Return whether what was answered has come to its end; another thread of this process is waited for."""
+        with self.local as protocol:
+            txn = protocol.named.get(name)
+            attempt = None if txn is None else self._attempts.get(txn)
+        if txn is None or attempt is None:
+            return txn is None
+        yield from self._until_finished(attempt, txn)
+        return txn.finished
 
     def tend(self, beside: Beside | None = None) -> Program:
         """Do as `Parking.tend`; and go on with what was put aside, and is answered by now."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from settlemark import Rejected, UsageError, effect
+from settlemark._approving import Approving
 from settlemark._gating import Gating
+from settlemark._runners import run_sync
 
 ANSWERS = {"approve": True, "reject": False}
 
@@ -124,3 +128,47 @@ def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_do
     assert [found.row.arguments for found in confirmed] == [f'{{"to":"{to}"}}' for to in sent]
     assert {found.outcome for found in recorded.effects if found not in confirmed} <= {"dropped"}
     assert (other.residue(), other.in_doubt(), other.approvals()) == ([], [], [])
+
+
+def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(open_settlement, monkeypatch):
+    settlement = open_settlement()
+    undoing, waiting, cancelled = threading.Event(), threading.Event(), []
+
+    def cancel(room):
+        undoing.set()
+        assert waiting.wait(30)
+        cancelled.append(room)
+
+    @effect("reversible", scope="room:/{room}", undo=cancel)
+    def book(room):
+        return room
+
+    @effect("irreversible", scope="mail:/{to}")
+    def mail(to):
+        raise AssertionError(to)
+
+    with settlement.transaction("trip") as tx:
+        tx.call(book, room="a")
+        tx.call(mail, to="bee")
+        tx.park()
+    take, until = Approving._take_said, Approving._until_finished
+    quicker = []
+
+    def behind_another(self, name):
+        if not quicker:
+            quicker.append(threading.Thread(target=lambda: run_sync(take(self, name))))
+            quicker[0].start()
+            assert undoing.wait(30)
+        return (yield from take(self, name))
+
+    def told(self, attempt, txn):
+        if threading.current_thread() is threading.main_thread():
+            waiting.set()
+        return (yield from until(self, attempt, txn))
+
+    monkeypatch.setattr(Approving, "_take_said", behind_another)
+    monkeypatch.setattr(Approving, "_until_finished", told)
+    answered = settlement.reject("trip", because="too expensive", by="ada")
+    assert (answered.settled, answered.waits, cancelled) == (True, "", ["a"])
+    quicker[0].join()
+    assert settlement.protocol.live == {}
