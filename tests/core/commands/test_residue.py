@@ -51,8 +51,12 @@ def test_looking_changes_nothing(store, ends_amid, run, run_json):
 def test_many_are_one_line_beside_what_is_left(store, ends_amid, module, run, run_json):
     ends_amid(store, "trip-1", "tx.call(reserve_for_good, hotel='Ada')")
     run("recover", store, "--module", module)
-    begin = "for n in range(30):\n    other = settlement.transaction(f'more-{n}').__enter__()\n"
-    ends_amid(store, "trip-2", f"{begin}    other.call(reserve, hotel=str(n))\ntx.call(reserve, hotel='Bo')")
+    begin = "others = [settlement.transaction(f'more-{n}').__enter__() for n in range(30)]\n"
+    ends_amid(
+        store,
+        "trip-2",
+        f"{begin}for n, other in enumerate(others): other.call(reserve, hotel=str(n))\ntx.call(reserve, hotel='Bo')",
+    )
 
     said = run("residue", store)
 

@@ -246,6 +246,7 @@ ACTS = {
     "_freshness._verify": "reads; `_still_ours` behind it, before a release",
     "_gating._needs_a_yes": "asks whether somebody is to be asked",
     "_gating._ask_person": "somebody is asked: what is done upon the answer is checked for itself",
+    "_gating._hear_late": "a framework hands over an answer that came too late: nothing acts upon it",
     "_settling._examine": "hooks: what is decided upon them is a step, and refused when fenced",
 }
 """Every function that has a function of the user's called."""
