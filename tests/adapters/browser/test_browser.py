@@ -23,6 +23,10 @@ pytestmark = pytest.mark.skipif(
 FLAGS = ("--no-sandbox", "--headless=shell", "--disable-gpu") if os.name == "posix" else ()
 
 
+PATIENCE = 60
+"""Seconds: a browser starts slowly beside much else."""
+
+
 @pytest.fixture(scope="module")
 def site():
     site = Site()
@@ -33,7 +37,7 @@ def site():
 @pytest.fixture(scope="module")
 def chromium():
     """One browser for all: each test opens its page anew."""
-    with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=10) as browser:
+    with Browser(executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE) as browser:
         yield browser
 
 
@@ -149,12 +153,12 @@ def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pres
         with pytest.raises(LookupError, match="there is no '#gone' to be reached on .*: nothing was done"):
             browser.click("#gone", browser.look()["screen"])
     finally:
-        browser.page.set_default_timeout(10_000)
+        browser.page.set_default_timeout(PATIENCE * 1000)
     assert pressed() == []
 
 
 def test_a_page_that_goes_away_with_a_click_leaves_it_unknown(site, settlement, pressed):
-    with Browser(settlement, name="leaving", executable=CHROMIUM, arguments=FLAGS, seconds=10) as browser:
+    with Browser(settlement, name="leaving", executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE) as browser:
         browser.open(site.url)
         browser._loop.run(browser.page.expose_function("leave", browser.page.close))
         browser._loop.run(browser.page.evaluate("document.getElementById('buy').addEventListener('click', leave)"))
