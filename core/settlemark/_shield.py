@@ -135,6 +135,9 @@ def _unwrap() -> None:
             continue  # whoever sends it again finds it met here
         if _getsignal(number) is _meet:
             _signal(number, handler)
+            if number in _put_off:  # it came between the two
+                _signal(number, _meet)
+                continue
         _wrapped.pop(number, None)
 
 

@@ -143,6 +143,38 @@ def test_one_interrupt_at_any_instruction_leaves_nothing_behind(part, url, open_
     assert struck
 
 
+class AtEventOfTheShield(AtEvent):
+    """Raises a signal at the n-th instruction of what meets signals itself."""
+
+    def _called(self, frame, event, argument):
+        if frame.f_code.co_filename != _shield.__file__:
+            return None
+        return super()._called(frame, event, argument)
+
+
+def test_an_interrupt_at_any_instruction_of_the_shield_strikes(settlement, on_signal):
+    on_signal(signal.SIGINT, strike)
+
+    def enter():
+        with settlement.transaction("trip"):
+            pass
+
+    enter()
+    at, missed, sent = 0, [], True
+    while sent:
+        at += 1
+        tracing = AtEventOfTheShield(signal.SIGINT, at)
+        with suppress(Struck):
+            with tracing:
+                enter()
+            until_struck()
+            sent = tracing.seen >= at  # else it has fewer instructions than that
+            missed += [at] if sent else []
+        assert (_shield._put_off, _shield._depth, _shield._locks) == ({}, 0, 0), at
+    assert at > 300
+    assert missed == []
+
+
 @pytest.mark.parametrize("patience", [_shield.PUT_OFF_SECONDS, 0.001])
 def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlement, world, on_signal, monkeypatch):
     monkeypatch.setattr(_shield, "PUT_OFF_SECONDS", patience)
