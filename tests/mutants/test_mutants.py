@@ -192,7 +192,7 @@ def test_a_command_that_is_ended_ends_what_it_runs_and_keeps_what_was_done(toy, 
         assert alive.readline() == "hangs\n"
         command.terminate()
         assert alive.read() == ""  # comes to its end when nobody is alive who could write
-    assert command.wait(30) != 0
+    assert command.wait(120) != 0
     assert list((tmp_path / "copies").iterdir()) == []
     toy.write("check.py", CHECK)
     began = []
