@@ -136,7 +136,7 @@ def encode(value: Any) -> str:
         check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
     text = _text(value)
-    if len(text.encode()) > _MOST_BYTES:
+    if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has four bytes at most
         raise PayloadError(f"$ is over {_MOST_BYTES:,} bytes long as JSON: keep it elsewhere, and pass where", path="$")
     return text
 

@@ -38,12 +38,21 @@ from settlemark._door import (
 from settlemark._errors import WouldBlock
 from settlemark._logs import about, quote_of
 from settlemark._requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
-from settlemark._shield import closed, hanging, lifted, lower_shield, raise_shield, refuse_too_deep, shielded, strike
+from settlemark._shield import (
+    closed,
+    hanging,
+    lifted,
+    lower_shield,
+    raise_shield,
+    refuse_too_deep,
+    shielded,
+    start_bare_thread,
+    strike,
+)
 from settlemark._threads import executor
 from settlemark._wording import kind_of
 
 _log = logging.getLogger("settlemark")
-_start_new_thread: Callable[..., int] = threading._start_new_thread  # type: ignore[attr-defined]  # noqa: SLF001
 
 LEAVING_SECONDS = 0.5
 """For how long one who was cancelled still waits for the store: a step that is being taken is over by then."""
@@ -127,7 +136,7 @@ def run_from_anywhere(program: Callable[..., Program], *args: object) -> None:
         run_apart(program(*args))
 
     with suppress(RuntimeError):
-        _start_new_thread(apart, ())  # not `threading.Thread`: this may have come in the midst of one's start
+        start_bare_thread(apart, ())  # not `threading.Thread`: this may have come in the midst of one's start
 
 
 def _start_apart(run: Callable[[], object]) -> None:

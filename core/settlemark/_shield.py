@@ -41,7 +41,7 @@ Striking = Callable[[int, FrameType | None], Any]
 _plain: Any = sys.modules.get("_signal", signal)
 _getsignal: Callable[[int], Any] = _plain.getsignal
 _signal: Callable[[int, Striking], Any] = _plain.signal
-_start_new_thread: Callable[..., int] = threading._start_new_thread  # type: ignore[attr-defined]  # noqa: SLF001
+start_bare_thread: Callable[..., int] = threading._start_new_thread  # type: ignore[attr-defined]  # noqa: SLF001
 
 _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
@@ -163,7 +163,7 @@ def _meet(number: int, frame: FrameType | None) -> None:
             _put_off[number] = time.monotonic()
             # Not `threading.Thread`: this may have come in the midst of one's start.
             with suppress(RuntimeError):
-                _start_new_thread(_send_again, (number,))
+                start_bare_thread(_send_again, (number,))
         return
     _put_off.pop(number, None)
     _handle(number, frame)

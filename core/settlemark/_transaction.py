@@ -350,9 +350,9 @@ class TurnFace:
         self._because = because
         # A turn is a part of its transaction, whichever face that has, and keeps it.
         self._of = transaction
-        self._driver = transaction._settlement.driver  # noqa: SLF001
-        self._attempt = transaction._attempt  # noqa: SLF001
-        self._effect = transaction._effect  # noqa: SLF001
+        self._driver = transaction._settlement.driver  # noqa: SLF001 - the same module's pair
+        self._attempt = transaction._attempt  # noqa: SLF001 - the same module's pair
+        self._effect = transaction._effect  # noqa: SLF001 - the same module's pair
         txn = self._attempt.txn
         kept = order if txn is None else txn.guards.order(order)
         self._turn = Turn(order=kept, stop_on_failure=self._attempt.on_failure != "continue")
@@ -394,7 +394,7 @@ class PlannedCall:
 
     def _program(self, let_through: tuple[type[BaseException], ...]) -> Program:
         turn = self._of
-        return turn._driver.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001
+        return turn._driver.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the same module's pair
 
     def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
@@ -524,7 +524,7 @@ class Opening:
         elif attempt.replay is not None or (
             face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
         ):
-            yield from face._committing()  # noqa: SLF001
+            yield from face._committing()  # noqa: SLF001 - the same module's pair
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(

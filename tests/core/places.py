@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import inspect
+from contextlib import suppress
 from types import SimpleNamespace
 
-from settlemark import effect, inverse
+import settlemark
+from settlemark import agents, effect, inverse
 
 DEEP = 10_000
 
@@ -403,3 +406,17 @@ async def raised_by(awaitable):
     except BaseException as error:
         return type(error)
     return None
+
+
+def public_parameters():
+    """Yield every parameter of all that is public, with the name of what takes it."""
+    for module in (settlemark, agents):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) and issubclass(thing, BaseException | enum.Enum):
+                continue
+            parts = inspect.getmembers(thing, callable) if inspect.isclass(thing) else []
+            parts = [(f"{name}.{part}", f) for part, f in parts if part == "__init__" or not part.startswith("_")]
+            for called, function in parts or [(name, thing)]:
+                with suppress(TypeError, ValueError):
+                    yield from ((called, parameter) for parameter in inspect.signature(function).parameters.values())

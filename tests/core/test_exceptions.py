@@ -1,17 +1,12 @@
 """Whatever a function of the user's raises, wherever it is called: its transaction ends, and nothing is swallowed."""
 
-import enum
-import inspect
 import logging
 import re
 import threading
-from contextlib import suppress
 
 import pytest
-from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, run, tools_of
+from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
 
-import settlemark
-from settlemark import agents
 from settlemark._states import FINISHED
 from settlemark.history import HistoryFile
 
@@ -158,18 +153,9 @@ FUNCTIONS = re.compile(r"\b(Callable|Hook|Ask|Approver|Observer|Rule|KeySource|R
 
 def public_functions():
     """Yield every parameter that takes a function, of all that is public."""
-    for module in (settlemark, agents):
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if inspect.isclass(thing) and issubclass(thing, BaseException | enum.Enum):
-                continue
-            parts = inspect.getmembers(thing, callable) if inspect.isclass(thing) else []
-            parts = [(f"{name}.{part}", f) for part, f in parts if part == "__init__" or not part.startswith("_")]
-            for called, function in parts or [(name, thing)]:
-                with suppress(TypeError, ValueError):
-                    for parameter in inspect.signature(function).parameters.values():
-                        if FUNCTIONS.search(str(parameter.annotation)) or parameter.name == "history":
-                            yield f"{called}({parameter.name})"
+    for called, parameter in public_parameters():
+        if FUNCTIONS.search(str(parameter.annotation)) or parameter.name == "history":
+            yield f"{called}({parameter.name})"
 
 
 def test_the_places_are_all_there_are():

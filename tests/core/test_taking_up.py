@@ -352,16 +352,21 @@ def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(of
     assert (settlement.protocol.live, settlement.driver._attempts, settlement.driver._ending) == ({}, {}, {})
 
 
-def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_the_one_is_made_good(
-    office, after, disk_full, monkeypatch
-):
-    monkeypatch.setattr(_recovering, "_MANY", 2)
+def after_two_were_left(office, after):
+    """Return the settlement of a process that finds a trip and a tour of an ended one, each with a room."""
     tools, first = office.tools(), after()
     left = {room: first.transaction(name).__enter__() for name, room in (("trip", "a"), ("tour", "b"))}
     for room, tx in left.items():
         tx.call(tools.book, room=room)
     first.close()
-    settlement = after()
+    return after()
+
+
+def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_the_one_is_made_good(
+    office, after, disk_full, monkeypatch
+):
+    monkeypatch.setattr(_recovering, "_MANY", 2)
+    settlement = after_two_were_left(office, after)
     unretry = settlement.protocol.unretry
 
     def failing_for_the_trip(txn):
@@ -379,12 +384,7 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
 
 
 def test_one_that_is_taken_up_leaves_the_others_to_who_asks_for_them(office, after):
-    tools, first = office.tools(), after()
-    left = {room: first.transaction(name).__enter__() for name, room in (("trip", "a"), ("tour", "b"))}
-    for room, tx in left.items():
-        tx.call(tools.book, room=room)
-    first.close()
-    settlement = after()
+    settlement = after_two_were_left(office, after)
     report = run_sync(settlement.driver.take_up("tour", keep_open=0))
     assert (report.undone, office.log) == (["tour"], ["book a", "book b", "cancel b"])
     assert settlement.recover(keep_open=0).undone == ["trip"]

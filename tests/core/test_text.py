@@ -6,8 +6,6 @@ either case the records of those who share its batches are what they would be wi
 
 from __future__ import annotations
 
-import enum
-import inspect
 import itertools
 import json
 import logging
@@ -19,9 +17,8 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from tests.core.places import public_parameters
 
-import settlemark
-import settlemark.agents
 from settlemark import PayloadError, SettlemarkError, Settlement, UsageError, effect
 from settlemark._codec import decode
 from settlemark._gates import reject
@@ -650,20 +647,9 @@ TABLE = {
 
 def public_texts():
     """Yield every parameter with a text in its type, of all that is public."""
-    for module in (settlemark, settlemark.agents):
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if inspect.isclass(thing) and issubclass(thing, BaseException | enum.Enum):
-                continue
-            parts = inspect.getmembers(thing, callable) if inspect.isclass(thing) else []
-            parts = [(f"{name}.{part}", f) for part, f in parts if part == "__init__" or not part.startswith("_")]
-            for called, function in parts or [(name, thing)]:
-                if {called, name} & NOT_GIVEN or not callable(function):
-                    continue
-                with suppress(TypeError, ValueError):
-                    for parameter in inspect.signature(function).parameters.values():
-                        if re.search(r"\bstr\b", str(parameter.annotation)):
-                            yield f"{called}({parameter.name})"
+    for called, parameter in public_parameters():
+        if not {called, called.partition(".")[0]} & NOT_GIVEN and re.search(r"\bstr\b", str(parameter.annotation)):
+            yield f"{called}({parameter.name})"
 
 
 def test_every_public_parameter_that_takes_a_text_is_in_the_table():

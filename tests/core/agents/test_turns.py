@@ -27,6 +27,13 @@ def outcomes(settlement):
     ]
 
 
+async def until_it_waits(turn):
+    """Return when a call of this turn waits for another one of it."""
+    async with asyncio.timeout(20):
+        while not turn._waiting:  # noqa: ASYNC110 - nobody tells of that
+            await asyncio.sleep(0)
+
+
 async def test_effects_act_in_issuance_order_whatever_order_the_framework_begins_them_in(office, settlement, job):
     turn = job.work().turn(office.calls(settlement, *(("book", {"room": str(n)}) for n in range(5))))
     answers = await office.play(turn, order=[4, 3, 2, 1, 0])
@@ -336,8 +343,7 @@ async def test_the_end_settles_what_a_turn_of_which_no_call_came_has_left_behind
 async def test_a_call_that_is_cancelled_before_its_place_has_come_holds_nobody_up(office, settlement, job):
     turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
     early = asyncio.create_task(run_async(turn.perform(1, lambda: office.mail("ada"))))
-    while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
-        await asyncio.sleep(0)
+    await until_it_waits(turn)
     early.cancel()
     await asyncio.wait([early])
     told = await asyncio.wait_for(office.answer(turn, 0), 20)
@@ -567,8 +573,7 @@ async def test_a_call_that_comes_late_gives_those_before_it_their_time(office):
         turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
         clock.advance(2 * settlement.patience)
         mailing = asyncio.create_task(office.answer(turn, 1))
-        while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
-            await asyncio.sleep(0)
+        await until_it_waits(turn)
         turn._look()  # as a waiting call does
         assert turn._absent == set()
         assert await asyncio.wait_for(asyncio.gather(office.answer(turn, 0), mailing), 20) == ["book 1", "mail ada"]
@@ -577,8 +582,7 @@ async def test_a_call_that_comes_late_gives_those_before_it_their_time(office):
 async def test_who_waits_for_a_call_goes_on_as_soon_as_it_is_said_not_to_come(office, settlement, job):
     turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
     mailing = asyncio.create_task(office.answer(turn, 1))
-    while not turn._waiting:  # noqa: ASYNC110 - until it waits for the other call: nobody tells of that
-        await asyncio.sleep(0)
+    await until_it_waits(turn)
     turn.absent(0)
     turn.absent(0)  # said twice it is no other thing
     assert await asyncio.wait_for(mailing, settlement.patience / 2) == "mail ada"
