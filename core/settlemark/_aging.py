@@ -145,8 +145,7 @@ class Aging(Parking):
         else:
             then = f"at {attempt.max_age:g} s (max_age=) it is undone"
         log.warning("%s has been open for %.0f s, and holds %s: %s", txn.name, age, held, then, extra=about_txn(txn))
-        if self.observer is not None:
-            self.observer.tell(AgingTold(attempt.began, txn.name, age, attempt.max_age))
+        self._observe(txn.name, AgingTold(attempt.began, txn.name, age, attempt.max_age))
 
 
 def _may_age(attempt: Attempt) -> bool:

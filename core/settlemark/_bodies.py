@@ -1,20 +1,32 @@
-"""In whose body a caller is: who enters a name there again would wait for itself.
+"""In whose body a caller is, and whom a function is asked for: who waits for that one there would wait for itself.
 
 What a call of a tool runs in is known from its call. This is about the code between: the block of a `with` statement,
-the function given to `settlement.run`, and the tasks and threads that are begun there with its context.
+the function given to `settlement.run`, and the tasks and threads that are begun there with its context; and about what
+is no call of a tool, and has to return before its transaction ends: a hook, an approver, a `refine=`, an observer.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 from weakref import ref
 
+
 # By reference, not by `id()`: a context may outlive its driver, and the next driver may stand in the same place.
+@dataclass(slots=True, eq=False)
+class _Asked:
+    driver: ref[object]
+    name: str
+    over: bool = False  # a thread that was begun in it may go on for longer
+
+
 _entered: ContextVar[tuple[tuple[ref[object], str], ...]] = ContextVar("settlemark_entered", default=())
+_asked: ContextVar[tuple[_Asked, ...]] = ContextVar("settlemark_asked", default=())
 
 
 def enter_body(driver: object, name: str) -> None:
@@ -59,4 +71,21 @@ def in_body(driver: object, name: str, function: Callable[..., Any]) -> Callable
     return run
 
 
-__all__ = ["enter_body", "in_body", "is_in_body", "leave_body"]
+@contextmanager
+def asked_for(driver: object, name: str) -> Generator[None]:
+    """Have it that what is called here has to return before a transaction of this name ends."""
+    asked, before = _Asked(ref(driver), name), _asked.get()
+    _asked.set((*before, asked))
+    try:
+        yield
+    finally:
+        asked.over = True
+        _asked.set(before)
+
+
+def names_asked_for(driver: object) -> list[str]:
+    """Return the names of the transactions that cannot end before the caller has returned, the innermost last."""
+    return [asked.name for asked in _asked.get() if asked.driver() is driver and not asked.over]
+
+
+__all__ = ["asked_for", "enter_body", "in_body", "is_in_body", "leave_body", "names_asked_for"]

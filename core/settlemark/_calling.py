@@ -10,6 +10,7 @@ from settlemark._aborting import Aborting
 from settlemark._acting import Program, in_doubt, perform
 from settlemark._asking import effect_of_key, unless_told
 from settlemark._attempt import Attempt
+from settlemark._bodies import asked_for
 from settlemark._disposition import NOTHING, Disposition, words
 from settlemark._door import through
 from settlemark._effect import Effect, EffectClass, Outcome
@@ -334,7 +335,7 @@ class Calling(Aborting):
     ) -> Program:
         calls = yield from self._admit(attempt, txn, effect, Mode.READ)
         try:
-            live = (yield from self._look(effect)) if txn.guards.current else None
+            live = (yield from self._look(attempt, effect)) if txn.guards.current else None
             result = yield from self._perform(attempt, effect, let_through)
             if live is not None:
                 attempt.live_reads.setdefault(live.what, live)
@@ -347,7 +348,7 @@ class Calling(Aborting):
             return self._try(attempt, effect, let_through)
         once = partial(self._try, attempt, effect, let_through)
         ours = partial(self._still_ours, attempt.live)
-        return until_answered(attempt, effect, once, ours, held=False, let_through=let_through)
+        return until_answered(attempt, effect, once, ours, self.asking, held=False, let_through=let_through)
 
     def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         current = attempt.current(effect)
@@ -396,7 +397,8 @@ class Calling(Aborting):
             result = yield from self._perform(attempt, effect, let_through)
             if effect.called == called:
                 attempt.keep(effect.path)  # its counterparty knew of it
-            refined = _refined(effect)
+            with asked_for(self, attempt.name):
+                refined = _refined(effect)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -523,6 +525,8 @@ class Calling(Aborting):
 
     def _in_the_way(self, attempt: Attempt, blocked: Blocked, ticket: Ticket, deadline: Deadline) -> Program:
         """Wait until whoever is in a call's way has moved; one that stood in line in vain goes ahead."""
+        if not blocked.in_line:
+            self._refuse_wait_within(attempt, blocked)
         try:
             yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
         except (WaitTimeout, WouldBlock):

@@ -20,7 +20,7 @@ from settlemark._acting import Program, Retries
 from settlemark._aging import Aging
 from settlemark._approving import Approving
 from settlemark._attempt import Attempt, Hook, OnFailure
-from settlemark._bodies import is_in_body
+from settlemark._bodies import is_in_body, names_asked_for
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Forgotten, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
@@ -101,7 +101,8 @@ class Driver(Aging, Approving, Rewinding):
         """
         deadline = self._monotonic() + wait
         footprint = list(declared)
-        within = is_in_body(self, name)  # asked here: a step may be taken by another thread
+        # Asked here: a step may be taken by another thread.
+        within = is_in_body(self, name) or name in names_asked_for(self)
 
         def build(txn: Txn | None, number: int) -> Attempt:
             return Attempt(

@@ -59,6 +59,32 @@ def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn,
         )  # fmt: skip
 
 
+def refuse_own_end(name: str) -> NoReturn:
+    """Refuse to end a transaction in a call of its own, or in what is asked for it.
+
+    Raises:
+        Entangled: always.
+    """
+    raise Entangled(
+        f"{name} cannot commit before the call has returned in which that was asked for: nothing moved; let it return,"
+        " and commit then",
+        transaction=name, holder=name, scope=None,
+    )  # fmt: skip
+
+
+def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
+    """Refuse a wait for one that is asked for something, and cannot end before that has returned: the caller is in it.
+
+    Raises:
+        Entangled: always.
+    """
+    raise Entangled(
+        f"{name} would wait for {to.holder.name}, which holds {to.scope} and cannot end before what is asked for it has"
+        " returned, which this is a part of: it goes no further; do it when that has returned",
+        transaction=name, holder=to.holder.name, scope=to.scope,
+    )  # fmt: skip
+
+
 def refuse_callers(known: Mapping[int, Txn], name: str, parent: int, scope: Scope) -> None:
     """Return when nobody in whose call a transaction runs holds the scope.
 
@@ -179,7 +205,9 @@ __all__ = [
     "callers",
     "refuse_callers",
     "refuse_circle",
+    "refuse_own_end",
     "refuse_own_name",
     "refuse_siblings",
+    "refuse_to_wait",
     "siblings",
 ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from settlemark._acting import Program
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
-from settlemark._requests import Act
+from settlemark._requests import Request
 from settlemark._txn import DETACHED
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def until_answered(
     effect: Effect,
     once: Callable[[], Program],
     ours: Callable[[], Program],
+    asking: Callable[[str, Callable[..., Any], Failure], Request],
     *,
     held: bool,
     let_through: tuple[type[BaseException], ...] = (),
@@ -90,7 +90,7 @@ def until_answered(
             failure = Failure(
                 attempt.name, effect.declaration.tool, effect.shown(), effect.scope_text, error, tries, held
             )
-            verdict = cast("object", (yield Act(partial(attempt.ask, failure), {}, None)))
+            verdict = cast("object", (yield asking(attempt.name, attempt.ask, failure)))
             if verdict not in get_args(Verdict):
                 raise UsageError(
                     f"ask= answered {verdict!r} about {failure.tool}: it can be 'retry', 'skip' or 'abort'"

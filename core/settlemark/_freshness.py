@@ -17,7 +17,6 @@ from settlemark._acting import Program
 from settlemark._attempt import Attempt
 from settlemark._effect import Effect
 from settlemark._program import Programs
-from settlemark._requests import Act
 from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Txn
@@ -53,7 +52,7 @@ class LiveRead:
 class Freshening(Programs):
     """The part of a driver that looks at live reads again."""
 
-    def _look(self, effect: Effect) -> Program:
+    def _look(self, attempt: Attempt, effect: Effect) -> Program:
         """Return what a read is compared with later, as it is before the read; None when it is a snapshot."""
         declaration = effect.declaration
         if declaration.live is None and declaration.valid_for is None:
@@ -64,7 +63,7 @@ class Freshening(Programs):
         function = declaration.live.function
         named = declaration.live.bind(effect.for_handlers(), result=None, key="")
         fetch = partial(function, **named)
-        seen = yield Act(fetch, {}, None)
+        seen = yield self.asking(attempt.name, fetch)
         return LiveRead((function, repr(named)), effect.scopes, fetch, seen, expires, declaration.valid_for)
 
     def _live_reads(self, attempt: Attempt) -> list[LiveRead]:
@@ -79,12 +78,14 @@ class Freshening(Programs):
         anew = attempt.live.reads
         return [read for read in plan if not all(scope in anew for scope in read.scopes)]
 
-    def _verify(self, reads: Iterable[LiveRead]) -> Program:
+    def _verify(self, attempt: Attempt, reads: Iterable[LiveRead]) -> Program:
         """Return why the first of these reads holds no longer, as the detail of an abort; None when all of them do."""
         for read in reads:
             if read.expires is not None and self._monotonic() >= read.expires:
                 return {"scope": read.scopes[0], "how": f"was read more than {read.valid_for:g} s ago"}
-            if read.fetch is not None and not read.overwritten and (yield Act(read.fetch, {}, None)) != read.seen:
+            if read.fetch is None or read.overwritten:
+                continue
+            if (yield self.asking(attempt.name, read.fetch)) != read.seen:
                 return {"scope": read.scopes[0], "how": "changed, from outside, after it was read"}
         return None
 
@@ -95,7 +96,7 @@ class Freshening(Programs):
             Stale: it has changed; nothing was run.
         """
         touched = [read for read in attempt.live_reads.values() if read.about(effect.scopes)]
-        wrong = (yield from self._verify(touched)) if touched else None
+        wrong = (yield from self._verify(attempt, touched)) if touched else None
         if wrong is not None:
             yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
             with self.local as protocol:

@@ -27,7 +27,6 @@ from settlemark._keys import key_of
 from settlemark._logs import Quote, about
 from settlemark._program import log
 from settlemark._protocol import Protocol
-from settlemark._requests import Act
 from settlemark._show import answer_of, said_values
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Mode, Txn
@@ -75,7 +74,7 @@ class Gating(Calling):
                 answer = said.answer
                 yield from self._hear_late(attempt, earlier, said, let_through)
                 return (yield from self._answered(attempt, txn, earlier, lambda _gate: answer, let_through))
-        if not waits and not (yield from self._needs_a_yes(effect)):
+        if not waits and not (yield from self._needs_a_yes(attempt, effect)):
             return earlier
         if earlier is None and attempt.number > 1:
             yield from self._tell_of_no(attempt, effect)
@@ -120,8 +119,7 @@ class Gating(Calling):
             yield from self._queue(attempt, txn, effect)
         return effect
 
-    @staticmethod
-    def _needs_a_yes(effect: Effect) -> Program:
+    def _needs_a_yes(self, attempt: Attempt, effect: Effect) -> Program:
         """Whether its declaration says that somebody has to approve it.
 
         Raises:
@@ -133,7 +131,7 @@ class Gating(Calling):
         tool = effect.declaration.tool
         bound = approve.bind(effect.for_handlers(), result=None, key="")
         try:
-            said = yield Act(approve.function, bound, None)
+            said = yield self.asking(attempt.name, partial(approve.function, **bound))
         except Exception as error:
             raise UsageError(
                 f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not run;"
@@ -199,7 +197,7 @@ class Gating(Calling):
         for tries in range(TRIES, 0, -1):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
-                answer = yield Act(partial(asking, gate), {}, None)
+                answer = yield self.asking(attempt.name, asking, gate)
                 said = yield from self._said(effect.key)
                 approval = approval_of(answer if said is None else said.answer)
                 likeness = yield from self._likeness(attempt, effect, approval.arguments)
@@ -233,8 +231,7 @@ class Gating(Calling):
         said: Said | None = yield from self._step(lambda _protocol, book: _said_in(book, key))
         return said
 
-    @staticmethod
-    def _hear_late(attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program:
+    def _hear_late(self, attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program:
         """Have a framework hand over the answer that it comes back with: it belongs to this question, and to no other.
 
         It counts for nothing, since another was first; whoever gave it is told so.
@@ -244,7 +241,7 @@ class Gating(Calling):
         gate = Gate.of(attempt, effect)
         gate.answered = True
         try:
-            late = yield Act(partial(effect.ask, gate), {}, None)
+            late = yield self.asking(attempt.name, effect.ask, gate)
         except let_through:
             return
         if late is not None:
@@ -340,7 +337,7 @@ class Gating(Calling):
             protocol.refuse_changed(txn, planned=True)
 
         yield from self._step(look)
-        wrong = yield from self._verify(self._live_reads(attempt))
+        wrong = yield from self._verify(attempt, self._live_reads(attempt))
         if wrong is None:
             return
         yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))

@@ -16,6 +16,7 @@ from settlemark._acting import Program, Retries
 from settlemark._attempt import Attempt
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Outcome
+from settlemark._entangled import refuse_own_end
 from settlemark._errors import DeclarationError, UsageError
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._recovering import Recovering
@@ -52,8 +53,11 @@ class Parking(Recovering):
     def conclude(self, attempt: Attempt) -> Program:
         """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
 
-        Raises: as `commit`.
+        Raises:
+            Entangled: that is asked for where it would wait for its own end; nothing moved. Else as `commit`.
         """
+        if attempt.txn is not None and attempt.txn.state is State.OPEN and self.is_within(attempt.txn):
+            refuse_own_end(attempt.name)
         if attempt.replay is not None or attempt.park is None:
             yield from self.commit(attempt)
         elif attempt.park == "keep":

@@ -14,15 +14,16 @@ from typing import Any
 from settlemark import _keys
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._bodies import asked_for, names_asked_for
 from settlemark._current import current_call
 from settlemark._door import through
 from settlemark._effect import Declaration, Effect, declared_as
-from settlemark._entangled import callers
+from settlemark._entangled import callers, refuse_to_wait
 from settlemark._errors import LedgerError, WaitTimeout
 from settlemark._logs import Quote, about_effect, about_txn, log_failure
 from settlemark._nesting import Inside
 from settlemark._protocol import Protocol
-from settlemark._requests import Recorded, Wait
+from settlemark._requests import Act, Recorded, Wait
 from settlemark._scope import Scope, escape
 from settlemark._shield import closed, locked, unlocked
 from settlemark._states import State, Tag
@@ -347,13 +348,37 @@ class Programs(Telling):
             return None
         return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 
-    def _time_for(self, txn: Txn, seconds: float) -> float:
-        """Return for how long the caller may wait for the end of a transaction: in a call of it, not at all.
+    def asking(self, name: str, function: Callable[..., Any], /, *given: Any) -> Act:
+        """Return the request to ask a function of the user's for a transaction of this name: it is no call of a tool.
 
-        It cannot end before that call has returned: the caller would wait for itself.
+        Who waits in it for the end of that transaction would wait for itself, as in a call.
         """
+        return Act(partial(function, *given), {}, None, around=partial(asked_for, self, name))
+
+    def is_within(self, txn: Txn) -> bool:
+        """Whether a transaction cannot end before the caller has returned: he runs in a call of it, or is asked."""
+        inside, names = self.inside(), names_asked_for(self)
+        if not (inside or names):
+            return False
         with self.local as protocol:
-            return 0.0 if any(caller is txn for caller in callers(protocol.by_id, self.inside())) else seconds
+            asked = [protocol.named[name].id for name in names if name in protocol.named]
+            if txn.group in asked and protocol.by_id[txn.group].role == "choice":
+                return True  # it ends when it is chosen, or not
+            return any(caller is txn for number in (inside, *asked) for caller in callers(protocol.by_id, number))
+
+    def _time_for(self, txn: Txn, seconds: float) -> float:
+        """Return for how long the caller may wait for the end of a transaction: within it, not at all."""
+        return 0.0 if self.is_within(txn) else seconds
+
+    def _refuse_wait_within(self, attempt: Attempt, blocked: Blocked) -> None:
+        """Return when whom an attempt is to wait for can end while the caller waits, as far as he runs in it.
+
+        Raises:
+            Entangled: it cannot.
+        """
+        holder = blocked.holder
+        if holder is not attempt.txn and self.is_within(holder):
+            refuse_to_wait(attempt.name, blocked)
 
     def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
         deadline = self._monotonic() + self._time_for(txn, attempt.wait)

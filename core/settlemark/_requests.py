@@ -6,6 +6,7 @@ A driver's program yields one of these and is sent the answer, or thrown the exc
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -28,7 +29,7 @@ class Act:
     program ends, so that an undo or release is never left half done.
 
     `begun` says that the function was called: until then nothing of it can have happened. `carried` is what becomes
-    of it in a thread, whoever waits for that.
+    of it in a thread, whoever waits for that. `around` is entered around it, where it is no call with a `current`.
     """
 
     function: Callable[..., Any]
@@ -37,6 +38,7 @@ class Act:
     final: bool = False
     begun: bool = False
     carried: Future[Ended] | None = None
+    around: Callable[[], AbstractContextManager[None]] | None = None
 
 
 class Pending:

@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
@@ -80,7 +80,7 @@ def _struck(act: Act) -> Any:
 
 
 def _called(act: Act) -> Any:
-    around = None if act.current is None else act.current._around  # noqa: SLF001
+    around = act.around if act.current is None else act.current._around  # noqa: SLF001
     if around is None:
         return through(act.function, **act.arguments)
     with around():
@@ -253,14 +253,14 @@ def _wait_finally(request: Wait) -> bool:
     ticket = request.ticket
     if ticket.fired:
         return True
+    if request.seconds <= 0:
+        return False
     if in_event_loop():
         raise WouldBlock(
             f"this call has to wait for {request.holder}, which holds {request.scope}, and would block the event"
             " loop: nothing was run; use `async with settlement.transaction(…)` and `await tx.call(…)`",
             holder=request.holder, scope=request.scope,
         )  # fmt: skip
-    if request.seconds <= 0:
-        return False
     woken = threading.Event()
     ticket.wake = woken.set
     # Whoever fired it before it was armed has not called `wake`.
@@ -498,16 +498,19 @@ async def _awaited_here(act: Act, coroutine: Any) -> Any:
 
 async def _with_current(act: Act, work: Any) -> Any:
     if act.current is None:
-        return await awaited(work, act.function)
+        return await _surrounded(act.around, act, work)
     token = _current.set(act.current._begun())  # noqa: SLF001
-    around = act.current._around  # noqa: SLF001
     try:
-        if around is None:
-            return await awaited(work, act.function)
-        with around():
-            return await awaited(work, act.function)
+        return await _surrounded(act.current._around, act, work)  # noqa: SLF001
     finally:
         _current.reset(token)
+
+
+async def _surrounded(around: Callable[[], AbstractContextManager[None]] | None, act: Act, work: Any) -> Any:
+    if around is None:
+        return await awaited(work, act.function)
+    with around():
+        return await awaited(work, act.function)
 
 
 async def uninterrupted(future: asyncio.Future[Any], patience: Patience | None = None) -> Any:

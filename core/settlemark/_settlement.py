@@ -465,7 +465,8 @@ class Settlement(Operators):
 
         def body(branch: Callable[[Any], Any]) -> Callable[[Part], Callable[[], Any]]:
             face = AsyncTransaction if inspect.iscoroutinefunction(branch) else Transaction
-            return lambda part: partial(branch, face(self, part))
+            within = in_body(self.driver, options["name"], branch)
+            return lambda part: partial(within, face(self, part))
 
         bodies = [body(branch) for branch in branches]
         program = Speculation(self.driver, options["name"], bodies, choose, options, tries=tries).program()

@@ -19,7 +19,6 @@ from settlemark._logs import about_txn, quote_of
 from settlemark._orphans import Orphaning
 from settlemark._program import Deadline, log, scope_of
 from settlemark._protocol import Protocol
-from settlemark._requests import Act
 from settlemark._splitting import Splitting
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Blocked, Call, Ticket, Txn
@@ -157,6 +156,7 @@ class Settling(Orphaning, Splitting):
             blocked, ticket = found
             # Whoever it waits for may change what the hooks saw: they look again afterwards.
             examined = False
+            self._refuse_wait_within(attempt, blocked)
             try:
                 yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
             except WaitTimeout:
@@ -198,12 +198,12 @@ class Settling(Orphaning, Splitting):
         for hook in self._to_ask(attempt):
             name = getattr(hook, "__name__", repr(hook))
             # By position: what a hook calls its argument is its own affair.
-            verdict = yield Act(partial(hook, Footprint(attempt)), {}, None)
+            verdict = yield self.asking(attempt.name, hook, Footprint(attempt))
             if verdict is False or isinstance(verdict, str):
                 said = verdict if isinstance(verdict, str) else "it returned False"
                 yield from self.refuse(attempt, Reason.VETOED, hook=name, verdict=said)
         # Last, because a hook may take its time.
-        wrong = yield from self._verify(self._live_reads(attempt))
+        wrong = yield from self._verify(attempt, self._live_reads(attempt))
         if wrong is not None:
             yield from self.refuse(attempt, Reason.STALE, **wrong)
 
@@ -268,7 +268,7 @@ class Settling(Orphaning, Splitting):
 
     def _let_one_leave(self, attempt: Attempt, txn: Txn, effect: Effect, *, last: bool) -> Program:
         if not _has_left(attempt):
-            wrong = yield from self._verify(self._live_reads(attempt))
+            wrong = yield from self._verify(attempt, self._live_reads(attempt))
             if wrong is not None:
                 yield from self._revert(attempt, txn, Reason.STALE, wrong)
                 raise self._protocol.refusal(txn)
@@ -389,7 +389,7 @@ class Settling(Orphaning, Splitting):
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing
 
-            yield from until_answered(attempt, effect, once, ours, held=True)
+            yield from until_answered(attempt, effect, once, ours, self.asking, held=True)
         finally:
             if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
                 self.ledger.later(partial(_left, effect.calls))  # else it may be yet to come

@@ -9,7 +9,6 @@ Source: Atomix §3.3 (disjunctive work is one transaction an option, chosen by a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from settlemark._acting import Program
@@ -118,7 +117,7 @@ class Speculation:
         if len(failed) == len(ended):
             raise ExceptionGroup(f"every branch of {self._name} failed: nothing was chosen", failed)
         results = [end.value if end.error is None else end.error for end in ended]
-        winner = self._checked((yield Act(partial(self._choose, results), {}, None)), ended)
+        winner = self._checked((yield self._driver.asking(self._name, self._choose, results)), ended)
         losers = [a for n, a in enumerate(attempts) if n != winner]
         yield from self._driver.choose(None if winner is None else attempts[winner], losers, cause=LOST)
         return None if winner is None else ended[winner].value

@@ -8,9 +8,10 @@ from typing import Literal
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._bodies import asked_for
 from settlemark._current import CurrentCall
 from settlemark._effect import Effect
-from settlemark._events import Acted, Acting, Began, Ended, Told, Waited
+from settlemark._events import Acted, Acting, Began, Ended, Event, Told, Waited
 from settlemark._states import Tag
 
 
@@ -24,13 +25,19 @@ class Telling:
     observer: Told | None = None
     _monotonic: Callable[[], float]
 
+    def _observe(self, name: str, event: Event) -> None:
+        """Tell of a transaction of this name, which waits for whoever is told."""
+        if self.observer is not None:
+            with asked_for(self, name):
+                self.observer.tell(event)
+
     def _tell_began(self, attempt: Attempt, how: Literal["begun", "retried", "taken up"] = "begun") -> None:
         """Tell that an attempt begins here, once."""
         txn = attempt.txn
         if self.observer is None or txn is None or attempt.began is not None:
             return
         attempt.began = Began(attempt.name, attempt.run, attempt.number, txn.epoch, how)
-        self.observer.tell(attempt.began)
+        self._observe(attempt.name, attempt.began)
 
     def _tell_ended(self, attempt: Attempt, again: Attempt | None = None) -> None:
         """Tell that an attempt is finished, or is others' now, once; and that another begins in its place."""
@@ -39,14 +46,14 @@ class Telling:
             return
         attempt.began = None
         left = sum(1 for effect in attempt.effects.values() if effect.tag not in (None, Tag.CLEAN))
-        self.observer.tell(Ended(began, txn.state, txn.reason, left))
+        self._observe(attempt.name, Ended(began, txn.state, txn.reason, left))
         if again is not None:
             self._tell_began(again, "retried")
 
     def _tell_waited(self, attempt: Attempt, holder: str, scope: str, since: float, *, gave_up: bool) -> None:
         if self.observer is not None:
             seconds = self._monotonic() - since
-            self.observer.tell(Waited(attempt.began, attempt.name, holder, scope, seconds, gave_up))
+            self._observe(attempt.name, Waited(attempt.began, attempt.name, holder, scope, seconds, gave_up))
 
     def _observed(
         self,
@@ -67,11 +74,11 @@ class Telling:
         )  # fmt: skip
         current._around = partial(observer.around, acting)  # noqa: SLF001 - kept there for this
         began = self._monotonic()
-        observer.tell(acting)
+        self._observe(attempt.name, acting)
         try:
             return (yield from program)
         finally:
-            observer.tell(Acted(acting, effect.outcome, effect.tag, self._monotonic() - began))
+            self._observe(attempt.name, Acted(acting, effect.outcome, effect.tag, self._monotonic() - began))
 
 
 __all__ = ["Telling"]

@@ -119,11 +119,12 @@ class World:
         self.at, self.throw, self.skip = place, throw, skip
 
     def here(self, place):
-        """Raise, if this is the place."""
+        """Raise, if this is the place; or return what else is done there."""
         if self.at == place:
             self.skip -= 1
             if self.skip < 0:
-                self.throw()
+                return self.throw()
+        return None
 
     def function(self, place, act, *named):
         """Return a function of these arguments that acts, unless this is the place."""
@@ -134,7 +135,8 @@ class World:
 
         async def adoes(**given):
             await asyncio.sleep(0)
-            return does(**given)
+            await maybe(self.here(place))
+            return act(**given)
 
         made = adoes if self.is_async else does
         parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in named]
@@ -297,7 +299,8 @@ class Scene:
 
             async def aasked():
                 await asyncio.sleep(0)
-                return asked()
+                await maybe(self.world.here(place))
+                return 1
 
             return aasked if self.world.is_async else asked
 
@@ -317,9 +320,10 @@ class Scene:
             self.world.here(place)
             return answer()
 
-        async def aasked(given):
+        async def aasked(_given):
             await asyncio.sleep(0)
-            return asked(given)
+            await maybe(self.world.here(place))
+            return answer()
 
         return aasked if self.world.is_async else asked
 
