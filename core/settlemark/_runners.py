@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
@@ -294,7 +294,6 @@ def _run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return outcome_of(box[0])
 
 
-@closed
 async def run_async(program: Program, *, behind: Callable[[], Program] | None = None) -> Any:
     """Run a program in this task and return its result.
 
@@ -303,15 +302,32 @@ async def run_async(program: Program, *, behind: Callable[[], Program] | None = 
     Thrown away (a task that is lost with its loop) it goes on in a thread, as if it had been cancelled;
     `behind` is run there when it has come to its end all the same, since nobody hears of its result.
     """
+    return await _run(program, Patience(), behind)
+
+
+async def end_async(program: Program, *, after: Collection[asyncio.Future[Any]] = ()) -> Any:
+    """Run a program to its end in this task, also when that is cancelled meanwhile: the cancellation comes behind it.
+
+    For what whoever leaves with an error owes. It has to be this task: who has been cancelled waits for a store that
+    hangs no longer than `LEAVING_SECONDS`, and another task would not know. First these futures, which may be cancelled
+    as well, are waited for: what they do is over before anything is undone.
+    """
+    patience = Patience(cut=False)
+    if after:
+        await uninterrupted(asyncio.gather(*after, return_exceptions=True), patience)
+    return await _run(program, patience, None)
+
+
+@closed
+async def _run(program: Program, patience: Patience, behind: Callable[[], Program] | None) -> Any:
     refuse_too_deep()
-    patience = Patience()
     up = raise_shield()
     _at_work.add(program)
     try:
         request = next(program)
         while True:
             try:
-                if patience.interrupted and (type(request) is Wait or (type(request) is Sleep and not request.final)):
+                if patience.interrupted and patience.is_cut_at(request):
                     raise patience.taken()  # put off until now; here nothing is cut short
                 answer = await _do_async(request, patience)
             except GeneratorExit:
@@ -343,14 +359,26 @@ on apart, and which the collector would else close in the midst of that."""
 class Patience:
     """Whether this task was cancelled while something ran that must not be cut short, and by whom.
 
-    Who cancelled may know its own cancellation by the message alone, as anyio's scopes do.
+    Who cancelled may know its own cancellation by the message alone, as anyio's scopes do. With `cut=False` no wait is
+    cut short either.
     """
 
-    __slots__ = ("_message", "interrupted")
+    __slots__ = ("_cut", "_message", "interrupted")
 
-    def __init__(self) -> None:
+    def __init__(self, *, cut: bool = True) -> None:
         self.interrupted = False
+        self._cut = cut
         self._message: tuple[Any, ...] = ()
+
+    def is_cut_at(self, request: Request) -> bool:
+        """Whether a cancellation is raised where this is waited for."""
+        return self._cut and (type(request) is Wait or (type(request) is Sleep and not request.final))
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this task was cancelled, here or before it came here, and nobody has taken that back."""
+        task = asyncio.current_task()
+        return self.interrupted or (task is not None and task.cancelling() > 0)
 
     def put_off(self, cancelled: asyncio.CancelledError) -> None:
         """Take note of a cancellation; of several the first is raised."""
@@ -368,14 +396,11 @@ async def _do_async(request: Request, patience: Patience) -> Any:
         return await _act_async(request, patience)
     if type(request) is Recorded:
         return await _recorded_async(request.pending, patience)
-    if type(request) is Wait:
-        return await _wait_async(request)
     if type(request) is Together:
         return await _together_async(request)
-    assert type(request) is Sleep
-    if request.final:
-        return await uninterrupted(asyncio.ensure_future(asyncio.sleep(request.seconds)), patience)
-    return await asyncio.sleep(request.seconds)
+    assert type(request) is Wait or type(request) is Sleep
+    waiting = _wait_async(request) if type(request) is Wait else asyncio.sleep(request.seconds)
+    return await (waiting if patience.is_cut_at(request) else uninterrupted(asyncio.ensure_future(waiting), patience))
 
 
 async def _recorded_async(pending: Pending, patience: Patience) -> Any:
@@ -389,7 +414,7 @@ async def _recorded_async(pending: Pending, patience: Patience) -> Any:
     leave_at: float | None = None
     while not pending.done:
         left = pending.remaining
-        if patience.interrupted:
+        if patience.is_leaving:
             leave_at = leave_at or loop.time() + LEAVING_SECONDS
             left = min(left, leave_at - loop.time())
         if left <= 0:
@@ -513,9 +538,8 @@ async def _surrounded(around: Callable[[], AbstractContextManager[None]] | None,
         return await awaited(work, act.function)
 
 
-async def uninterrupted(future: asyncio.Future[Any], patience: Patience | None = None) -> Any:
+async def uninterrupted(future: asyncio.Future[Any], patience: Patience) -> Any:
     """Wait for a future to the end, and note when this task is cancelled meanwhile."""
-    patience = patience or Patience()
     while True:
         try:
             return await asyncio.shield(future)
@@ -536,6 +560,7 @@ async def to_its_end(work: Coroutine[Any, Any, Any]) -> Any:
     found = await uninterrupted(asyncio.ensure_future(work), patience)
     task = asyncio.current_task()
     if patience.interrupted and task is not None:
+        task.uncancel()  # it is the same cancellation: whoever counts them, as `asyncio.timeout` does, finds one
         task.cancel(*patience.taken().args)
     return found
 

@@ -20,7 +20,7 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool, FunctionTool, StaticWorkbench, StreamTool, ToolOverride, Workbench
 from pydantic import BaseModel
 
-from settlemark._runners import uninterrupted
+from settlemark._runners import Patience, uninterrupted
 from settlemark._threads import in_thread
 from settlemark_autogen._results import Seen
 
@@ -136,8 +136,8 @@ def _with_context(tool: BaseTool[Any, Any]) -> BaseTool[Any, Any]:
         return tool
 
     async def aside(**arguments: Any) -> Any:
-        # A thread cannot be cut short: whoever is cancelled waits until it is known what it did.
-        return await uninterrupted(asyncio.ensure_future(in_thread(partial(function, **arguments))))
+        # A thread cannot be cut short: whoever is cancelled waits for what it did, and that is its answer.
+        return await uninterrupted(asyncio.ensure_future(in_thread(partial(function, **arguments))), Patience())
 
     twin = copy(tool)
     twin._func = aside  # noqa: SLF001 - the tool keeps its signature beside it

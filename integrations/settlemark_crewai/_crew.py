@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 import types
@@ -24,7 +23,7 @@ from settlemark import Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._guards import Order
 from settlemark._parking import Park
-from settlemark._runners import run_async, run_sync, uninterrupted
+from settlemark._runners import end_async, run_async, run_sync
 from settlemark.agents import MISSING, AgentRun, Declared
 from settlemark_crewai._hooks import Part, attend, part
 from settlemark_crewai._job import Job, Settle
@@ -191,7 +190,7 @@ class SettledTask(Task):
         try:
             output = await super().aexecute_sync(agent, context, self._tools(agent, tools))
         except BaseException as error:
-            await uninterrupted(asyncio.ensure_future(run_async(_ended(here, error))))
+            await end_async(_ended(here, error))
             raise
         finally:
             part.reset(token)
@@ -249,7 +248,7 @@ class SettledCrew(Crew):
             inputs = await run_async(_inputs_of(run, inputs))
             output = await super().akickoff(inputs, input_files)
         except BaseException as error:
-            await uninterrupted(asyncio.ensure_future(run_async(run.end(error))))
+            await end_async(run.end(error))
             raise
         await run_async(run.end())
         return output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -14,7 +13,7 @@ from langgraph.runtime import get_runtime
 from settlemark import Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._requests import Act
-from settlemark._runners import Patience, run_async, run_sync, uninterrupted
+from settlemark._runners import end_async, run_async, run_sync
 from settlemark_langgraph._candidates import GROUP, Candidates, candidates_of, checked_label, group_of
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._superstep import Superstep
@@ -53,7 +52,7 @@ async def achoose(winner: str | None, settlement: Settlement, *, among: str | No
     """Do as `choose`, for an event loop; one that is cancelled is carried out first."""
     choosing = _Choosing(settlement, winner, among)
     before = await run_async(choosing.before())
-    return cast("str | None", before[0] if before is not None else await _whole(choosing.make(winner)))
+    return cast("str | None", before[0] if before is not None else await end_async(choosing.make(winner)))
 
 
 def choice(settlement: Settlement, pick: Pick, *, among: str | None = None) -> Runnable[Any, Any]:
@@ -82,21 +81,13 @@ def choice(settlement: Settlement, pick: Pick, *, among: str | None = None) -> R
     async def anode(state: Any) -> None:
         choosing = _Choosing(settlement, None, among)
         if await run_async(choosing.before()) is None:
-            await _whole(choosing.make(await run_async(_picked(pick, state))))
+            await end_async(choosing.make(await run_async(_picked(pick, state))))
 
     return RunnableLambda(node, anode, name="choice")
 
 
 def _picked(pick: Pick, state: Any) -> Program:
     return (yield Act(partial(pick, state), {}, None))
-
-
-async def _whole(program: Program) -> Any:
-    patience = Patience()
-    result = await uninterrupted(asyncio.ensure_future(run_async(program)), patience)
-    if patience.interrupted:
-        raise patience.taken()
-    return result
 
 
 class _Choosing:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from settlemark import Settlement, UsageError
 from settlemark._acting import Program
 from settlemark._guards import Order, checked_order
 from settlemark._parking import Park
-from settlemark._runners import run_async, run_sync, uninterrupted
+from settlemark._runners import end_async, run_async, run_sync
 from settlemark._threads import in_thread
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
@@ -127,7 +126,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
                     visit.tell(request.runtime.stream_writer)
                     return cast("Answer", visit.answer_to(seated))
             except BaseException as error:
-                await uninterrupted(asyncio.ensure_future(run_async(visit.abandon(error))))
+                await end_async(visit.abandon(error))
                 raise
         raise AssertionError
 

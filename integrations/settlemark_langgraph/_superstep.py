@@ -26,7 +26,7 @@ from langgraph.types import Command
 from settlemark._acting import Program
 from settlemark._logs import quote_of
 from settlemark._requests import Act, Wait
-from settlemark._runners import in_event_loop, run_async, run_sync
+from settlemark._runners import end_async, in_event_loop, run_sync
 from settlemark._txn import Ticket, fire
 
 _log = logging.getLogger("settlemark")
@@ -362,7 +362,7 @@ class _Ending:
         failed: list[BaseException] = []
         for then in self._programs:
             try:
-                await run_async(then(self._error))
+                await end_async(then(self._error))
             except BaseException as error:
                 failed.append(error)
         self._raise(failed)

@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 from settlemark import InternalError, Settlement, UsageError
 from settlemark._guards import Order, checked_order
 from settlemark._parking import Park
-from settlemark._runners import run_async, run_sync, uninterrupted
+from settlemark._runners import end_async, run_async, run_sync
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._declarations import Declared, NodeDeclarations
@@ -148,7 +148,8 @@ class SequencedToolNode(ToolNode):
             except _Again:
                 continue
             except BaseException as error:
-                await uninterrupted(asyncio.ensure_future(_abandon(visit, error)))
+                # A sibling may be settling or in a thread: what it does is over before anything is undone.
+                await end_async(visit.abandon(error), after=visit.tasks)
                 raise
             else:
                 visit.tell(runtime.stream_writer)
@@ -226,10 +227,3 @@ def _visited() -> Visit:
 def _seated(call: ToolCall, runtime: ToolRuntime[Any, Any]) -> SeatedCall | None:
     visit = _here.get()
     return None if visit is None else visit.take(call, runtime)
-
-
-async def _abandon(visit: Visit, error: BaseException) -> None:
-    # A sibling may be settling or in a thread: what it does is over before anything is undone.
-    if visit.tasks:
-        await asyncio.wait(visit.tasks)
-    await run_async(visit.abandon(error))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 from pydantic_ai.messages import (
@@ -22,7 +22,8 @@ from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Queued, UsageError
-from settlemark._runners import run_async, uninterrupted
+from settlemark._acting import Program
+from settlemark._runners import end_async, run_async
 from settlemark.agents import TOLD, AgentTurn, Call, Work, words
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
@@ -109,18 +110,20 @@ class Turns:
         Raises:
             Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
         """
-        if error is not None:
-            await self.abandon(error)
+        abandoning, tasks = self._cut(error)
+        await end_async(self._leaving(abandoning, error, is_over=is_over, asked_by=asked_by), after=tasks)
+
+    def _leaving(
+        self, abandoning: Program, error: BaseException | None, *, is_over: bool, asked_by: str | None
+    ) -> Program:
+        yield from abandoning
         seats, self._seats = self._seats, {}
         for seated in seats.values():
             # The framework refused the answers, or had none: the question stands.
             unheard = seated.answers and not self._begun
-            ending = run_async(
-                self._jobs.leave(
-                    seated, error, is_over=is_over and not unheard, asked_by=self._after if unheard else asked_by
-                )
+            yield from self._jobs.leave(
+                seated, error, is_over=is_over and not unheard, asked_by=self._after if unheard else asked_by
             )
-            await uninterrupted(asyncio.ensure_future(ending))
 
     # ---- what the framework says
 
@@ -349,21 +352,29 @@ class Turns:
 
     async def abandon(self, error: BaseException) -> None:
         """End what the framework has left unsettled; nothing of it acts any more."""
-        turn, self._turn = self._turn, None
-        if turn is None:
-            return
+        abandoning, tasks = self._cut(error)
+        await end_async(abandoning, after=tasks)
+
+    def _cut(self, error: BaseException | None) -> tuple[Program, Collection[asyncio.Task[Any]]]:
+        """Cut short what the framework has left; return what ends it, and the tasks that are to be over before."""
+        turn = self._turn
+        if error is None or turn is None:
+            return _nothing(), ()
+        self._turn = None
         # The framework cuts its tasks short, too, but not before whoever is told that the run has ended returns.
         tasks = {*turn.acting, *turn.stand_ins} - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
-        ending = asyncio.gather(*tasks, return_exceptions=True)
-        await uninterrupted(ending)
-        await uninterrupted(asyncio.ensure_future(run_async(turn.settling.abandon(error))))
+        return turn.settling.abandon(error), cast("Collection[asyncio.Task[Any]]", tasks)
 
     def corrections(self) -> dict[str, str]:
         """Return what the model is to be told of calls whose answers are not true any more, by their ids."""
         found = (told for seat in self._seats.values() for told in seat.work.corrections())
         return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
+
+
+def _nothing() -> Program:
+    yield from ()
 
 
 def _unapproved(ctx: RunContext[Any]) -> RunContext[Any]:

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from settlemark import InDoubt, Queued, Refused, Retries, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
+from settlemark._runners import to_its_end
 from settlemark._states import State
 
 PATIENCE = 20
@@ -396,3 +397,13 @@ async def test_a_cancellation_that_a_tools_failure_hides_is_raised_at_the_next_w
     assert (world.log, task.cancelled()) == ([], True)
     assert recorded(settlement, "trip") == [("aborted", [("book", "failed", "clean")])]
     assert (settlement.residue(), settlement.protocol.live) == ([], {})
+
+
+async def test_a_timeout_over_work_that_cannot_be_cut_short_is_told_as_one_and_its_task_can_go_on():
+    """Who counts the cancellations of a task, as `asyncio.timeout` does, finds one."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            assert await to_its_end(asyncio.sleep(0, "done")) == "done"
+            await asyncio.Event().wait()
+
+    assert asyncio.current_task().cancelling() == 0

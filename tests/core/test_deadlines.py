@@ -232,9 +232,9 @@ def test_every_verb_returns_or_raises_in_time_and_all_is_accounted_for_when_the_
     assert desk.net()[0]["afterwards"] == 1
 
 
-@pytest.mark.parametrize("moment", ["begin", "call", "read", "commit", "abort", "run"])
+@pytest.mark.parametrize("moment", ["begin", "call", "read", "commit", "abort", "run", "body", "tool"])
 async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(open_settlement, store, moment):
-    settlement, desk = open_settlement(store.url, wait=30.0, lease=600), Desk()
+    settlement, desk = open_settlement(store.url, wait=2 * GENEROUS, lease=600), Desk()
     opening = settlement.transaction("trip")
     ticks = []
 
@@ -256,10 +256,26 @@ async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(open_settlem
                 await other.call(desk.book, name="other")
 
             await settlement.run("other", body)
+        elif moment == "body":  # cancelled where the store has no part in it, and the store is needed to leave
+            async with held:
+                await asyncio.Event().wait()
+        elif moment == "tool":
+            await tx.call(tarry)
         else:
             await getattr(tx, moment)()
 
-    tx = await opening.__aenter__()
+    @effect("read", scope="clock:/x")
+    async def tarry():
+        await asyncio.Event().wait()
+
+    class Held:
+        async def __aenter__(self):
+            pass
+
+        async def __aexit__(self, *error):
+            await opening.__aexit__(*error)
+
+    held, tx = Held(), await opening.__aenter__()
     await tx.call(desk.book, name="trip")
     await tx.call(desk.mail, name="trip")
     with store.hanging():
