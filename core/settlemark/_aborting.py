@@ -15,7 +15,6 @@ from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import UNKNOWN, Effect, Outcome
 from settlemark._errors import LeaseLost, LedgerError
 from settlemark._freshness import Freshening
-from settlemark._logs import about_effect
 from settlemark._program import log
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._states import Reason, State, Tag
@@ -202,7 +201,7 @@ class Aborting(Asking, Freshening):
                 log.warning(
                     "%s keeps %s: %s, which fell silent, may still be sending %s; it is undone when that is known",
                     attempt.name, effect.scope_text, process(effect.sender or ""), effect.declaration.tool,
-                    extra=about_effect(attempt, effect),
+                    extra=attempt.about(effect),
                 )  # fmt: skip
             if not attempt.knows_more:
                 self._attempts.pop(txn, None)

@@ -20,12 +20,12 @@ from settlemark._attempt import Attempt
 from settlemark._disposition import Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, Refused, UsageError
+from settlemark._events import Recovered
 from settlemark._logs import about
 from settlemark._parking import Parking, Unfit, gated_in, is_parked
 from settlemark._plain import joined
 from settlemark._program import log
 from settlemark._protocol import Protocol
-from settlemark._recovering import Recovered
 from settlemark._show import said_values, short
 from settlemark._states import FINISHED, State, Tag
 from settlemark._text import prose

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark import _codec
@@ -13,10 +14,9 @@ from settlemark._disposition import NOTHING, Disposition
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import Forgotten, KeyConflict, LedgerError, StateError
 from settlemark._events import Began
-from settlemark._keys import fits, key_of, step_of, text_of
+from settlemark._keys import Numbering, Path, fits, key_of, step_of, text_of
 from settlemark._leaving import Held, leaving_order
 from settlemark._logs import about
-from settlemark._nesting import Inside, Numbering, Path
 from settlemark._scope import Scope
 from settlemark._states import State
 from settlemark._text import prose
@@ -39,9 +39,7 @@ from settlemark.ledger._unreadable import GONE, Outdated, Unreadable
 
 if TYPE_CHECKING:
     from settlemark._failing import Ask
-    from settlemark._freshness import LiveRead
     from settlemark._gates import Approver
-    from settlemark._splitting import Splinter
 
 log = logging.getLogger("settlemark")
 
@@ -62,6 +60,31 @@ def _tell_once(tool: str, kind: str) -> None:
             "%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind,
             extra=about(tool=tool),
         )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class LiveRead:
+    """One read, and how to tell whether it still holds.
+
+    Attributes:
+        what: the same for the same read made again: what was seen first counts.
+        fetch: returns its resource's ETag or digest as it is now; None: only its age counts.
+        seen: what that was when it was read.
+        expires: on the monotonic clock; None for never.
+        overwritten: its own transaction has changed the resource since: the digest is no longer to be compared.
+    """
+
+    what: Hashable
+    scopes: tuple[Scope, ...]
+    fetch: Callable[[], Any] | None
+    seen: Any
+    expires: float | None
+    valid_for: float | None
+    overwritten: bool = False
+
+    def about(self, scopes: Iterable[Scope]) -> bool:
+        """Whether it reads what overlaps one of these."""
+        return any(ours.overlaps(theirs) for ours in self.scopes for theirs in scopes)
 
 
 class Attempt:
@@ -252,6 +275,24 @@ class Attempt:
         else:
             effect.position, effect.came = self.placed, self.again
             self.placed += 1
+
+    @property
+    def asks(self) -> Ask | None:
+        """Who is asked what a call's failure is to mean; None where nobody is."""
+        return self.ask if self.on_failure == "ask" else None
+
+    @property
+    def state_here(self) -> State | None:
+        """The state of its transaction; None when another worker has it."""
+        return None if self.live.id == DETACHED else self.live.state
+
+    def about(self, effect: Effect, **data: Any) -> dict[str, Any]:
+        """Return the `extra=` of a log call about an effect of it."""
+        return about(
+            transaction=self.name, run=self.run, attempt=self.number,
+            epoch=None if self.txn is None else self.txn.epoch,
+            tool=effect.declaration.tool, scope=effect.scope_text, key=effect.key, outcome=effect.outcome.value, **data,
+        )  # fmt: skip
 
     @property
     def step(self) -> str:
@@ -564,6 +605,66 @@ class Attempt:
         if not self.payloads.plain:
             for effect in self.effects.values():
                 self.payloads.forget(effect.key)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What a program holds of an attempt: the whole of it, or what joined one of its calls."""
+
+    attempt: Attempt
+    numbering: Numbering
+
+    @property
+    def joined(self) -> bool:
+        """Whether it settles with the call it was begun in."""
+        return self.numbering is not self.attempt.numbering
+
+
+class Inside:
+    """Where a tool runs: for which effect, of which attempt; a transaction begun there is a part of that.
+
+    A sub-agent is part of its caller's act: its calls become the outer transaction's and settle with that, unless it
+    is to be independent. Each is named by where it was made (`trip#1/0.0.2`: the third call of the first that joined
+    call 0), so a replay that answers call 0 from the record, and runs none of what it made, still knows all that
+    follow. Source: flat nesting, as in Gray and Reuter (1993), chapter 4.
+    """
+
+    __slots__ = ("attempt", "effect", "joined", "over")
+
+    def __init__(self, attempt: Attempt, effect: Effect) -> None:
+        self.attempt = attempt
+        self.effect = effect
+        self.joined = 0
+        self.over = False
+
+    def join(self) -> Part:
+        """Return the next part of the call."""
+        declaration = self.effect.declaration
+        read = declaration.tool if declaration.kind is EffectClass.READ else None
+        part = Part(self.attempt, Numbering((*self.effect.path, self.joined), read=read))
+        self.joined += 1
+        return part
+
+    def staged(self, scope: Scope) -> list[Staged]:
+        """Return the requests that its transaction has staged on a scope, in order."""
+        return self.attempt.staged(scope)
+
+    def calls_again(self) -> None:
+        """Note that the tool is called: what it called within, before, is to be asked for again."""
+        self.attempt.calls_again(self.effect)
+
+
+@dataclass(slots=True, eq=False)
+class Splinter:
+    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there.
+
+    `behind` never leaves: whoever comes back to the gate calls it again there.
+    """
+
+    attempt: Attempt
+    effects: list[Effect]
+    moved: list[Effect]
+    behind: list[Effect] = field(default_factory=list["Effect"])
 
 
 _QUOTES = ("cause", "verdict")

@@ -17,7 +17,7 @@ from typing import Any
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Part
 from settlemark._disposition import ANSWERED_NO, Disposition
 from settlemark._effect import Declaration, Effect, EffectClass, Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused, ScopeError, SettlemarkError, Wounded
@@ -25,7 +25,6 @@ from settlemark._failing import Skipped
 from settlemark._gates import Approver, is_asked
 from settlemark._guards import Order
 from settlemark._index import Position
-from settlemark._nesting import Part
 from settlemark._parking import Park
 from settlemark._requests import Wait
 from settlemark._scope import Scope

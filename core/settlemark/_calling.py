@@ -344,11 +344,14 @@ class Calling(Aborting):
             self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
 
     def _perform(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
-        if attempt.on_failure != "ask":
+        if attempt.asks is None:
             return self._try(attempt, effect, let_through)
         once = partial(self._try, attempt, effect, let_through)
         ours = partial(self._still_ours, attempt.live)
-        return until_answered(attempt, effect, once, ours, self.asking, held=False, let_through=let_through)
+        return until_answered(
+            effect, once, ours, ask=self.asks(attempt), transaction=attempt.name, state=lambda: attempt.state_here,
+            held=False, let_through=let_through,
+        )  # fmt: skip
 
     def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         current = attempt.current(effect)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from settlemark._scope import Scope
 
 if TYPE_CHECKING:
     from settlemark._effect import Effect
-    from settlemark._nesting import Inside
 
 
 class Staged(dict[str, Any]):
@@ -27,6 +26,22 @@ class Staged(dict[str, Any]):
         self.tool = tool
         self.key = key
         super().__init__(arguments)
+
+
+class Within(Protocol):
+    """What a call keeps of the transaction it is made in; see `settlemark._attempt.Inside`."""
+
+    effect: Effect
+    joined: int
+    over: bool
+
+    def staged(self, scope: Scope) -> list[Staged]:
+        """Return the requests that its transaction has staged on a scope, in order."""
+        ...
+
+    def calls_again(self) -> None:
+        """Note that the tool is called: what it called within, before, is to be asked for again."""
+        ...
 
 
 @dataclass(slots=True)
@@ -44,7 +59,7 @@ class CurrentCall:
     transaction: str
     epoch: int
     attempt: int
-    _inside: Inside | None = field(default=None, repr=False, compare=False)
+    _inside: Within | None = field(default=None, repr=False, compare=False)
     _around: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -54,7 +69,7 @@ class CurrentCall:
 
     def staged(self, scope: str) -> list[Staged]:
         """Return the requests this transaction has staged on a scope and not yet applied, in order."""
-        return [] if self._inside is None else self._inside.attempt.staged(Scope.parse(scope))
+        return [] if self._inside is None else self._inside.staged(Scope.parse(scope))
 
     def _end(self) -> None:
         """Note that the call is over: what is begun from here on, in a thread it left behind, is no part of it."""
@@ -64,7 +79,7 @@ class CurrentCall:
     def _calls(self) -> None:
         """Note that its tool is called, perhaps again: what it called within, before, is to be asked for again."""
         if self._inside is not None:
-            self._inside.attempt.calls_again(self._inside.effect)
+            self._inside.calls_again()
 
     def _begun(self) -> CurrentCall:
         """Return it as it is when its tool begins: what joined an earlier try joins again under the same names."""

@@ -19,19 +19,18 @@ from typing import Any, Unpack
 from settlemark._acting import Program, Retries
 from settlemark._aging import Aging
 from settlemark._approving import Approving
-from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._attempt import Attempt, Hook, OnFailure, Part
 from settlemark._bodies import is_in_body, names_asked_for
 from settlemark._door import Ended
 from settlemark._entangled import refuse_own_name
 from settlemark._errors import DeclarationError, Forgotten, Stale, UsageError, WaitTimeout, WouldBlock, Wounded
+from settlemark._events import Recovered
 from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._logs import about_txn
-from settlemark._nesting import Part
 from settlemark._parking import follow
 from settlemark._program import Deadline
 from settlemark._protocol import NOBODY, Protocol
-from settlemark._recovering import Recovered
 from settlemark._refusals import rewound
 from settlemark._requests import Act, Together, Wait
 from settlemark._rewinding import Rewinding

@@ -8,19 +8,41 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from settlemark._door import through
 from settlemark._effect import EffectClass, Outcome
 from settlemark._logs import log_failure
 from settlemark._states import Reason, State, Tag
 
-if TYPE_CHECKING:
-    from settlemark._recovering import Recovered
-
 log = logging.getLogger("settlemark")
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What one recovery has done: names of transactions, by what became of them.
+
+    Attributes:
+        committed: it was sealed or releasing, and is committed now.
+        undone: it was open or being undone, and is undone now.
+        kept: open, and kept for its framework to come back to it.
+        waiting: sealed, and its turn has not come; or a worker that fell silent may still be at work on it.
+        stuck: nobody here knows its handlers; by name: what to declare.
+        left: those that left something to look at; see `Settlement.residue`.
+    """
+
+    committed: list[str] = field(default_factory=list[str])
+    undone: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+    waiting: list[str] = field(default_factory=list[str])
+    stuck: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    left: list[str] = field(default_factory=list[str])
+
+    def __bool__(self) -> bool:
+        """Whether anything had to be done."""
+        return bool(self.committed or self.undone or self.kept or self.waiting or self.stuck)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,4 +200,7 @@ class _Around:
         log_failure(log, f"an observer failed around {self._acting.tool}", error, key=self._acting.key)
 
 
-__all__ = ["Acted", "Acting", "Aging", "Began", "Ended", "Event", "LostLease", "Observer", "Recovery", "Told", "Waited"]
+__all__ = [
+    "Acted", "Acting", "Aging", "Began", "Ended", "Event", "LostLease", "Observer", "Recovered", "Recovery", "Told",
+    "Waited",
+]  # fmt: skip

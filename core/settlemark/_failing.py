@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from settlemark._acting import Program
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import UsageError
 from settlemark._requests import Request
-from settlemark._txn import DETACHED
-
-if TYPE_CHECKING:
-    from settlemark._attempt import Attempt
+from settlemark._states import State
 
 Verdict = Literal["retry", "skip", "abort"]
 
@@ -55,18 +52,20 @@ class Skipped(Exception):
 
 
 def until_answered(
-    attempt: Attempt,
     effect: Effect,
     once: Callable[[], Program],
     ours: Callable[[], Program],
-    asking: Callable[[str, Callable[..., Any], Failure], Request],
     *,
+    ask: Callable[[Failure], Request] | None,
+    transaction: str,
+    state: Callable[[], State | None],
     held: bool,
     let_through: tuple[type[BaseException], ...] = (),
 ) -> Program:
     """Perform an effect, and again for as long as whoever is asked about its failures says so, and it is `ours`.
 
-    Only a failure is asked about: what may have happened must not be repeated, nor gone on without.
+    Only a failure is asked about: what may have happened must not be repeated, nor gone on without. `state` tells
+    how the transaction stands, None when another worker has it: an answer for another state counts for nothing.
 
     Raises:
         Skipped: the step is to go on without it. UsageError: the answer is none.
@@ -75,7 +74,7 @@ def until_answered(
     tries = 0
     while True:
         tries += 1
-        before = attempt.live.state
+        before = state()
         try:
             return (yield from once())
         except GeneratorExit:
@@ -83,19 +82,17 @@ def until_answered(
         except let_through:
             raise
         except Exception as error:
-            if attempt.on_failure != "ask" or attempt.ask is None or effect.outcome is not Outcome.FAILED:
+            if ask is None or effect.outcome is not Outcome.FAILED or state() is None:
                 raise
-            if attempt.live.id == DETACHED:
-                raise  # it is another worker's
             failure = Failure(
-                attempt.name, effect.declaration.tool, effect.shown(), effect.scope_text, error, tries, held
+                transaction, effect.declaration.tool, effect.shown(), effect.scope_text, error, tries, held
             )
-            verdict = cast("object", (yield asking(attempt.name, attempt.ask, failure)))
+            verdict = cast("object", (yield ask(failure)))
             if verdict not in get_args(Verdict):
                 raise UsageError(
                     f"ask= answered {verdict!r} about {failure.tool}: it can be 'retry', 'skip' or 'abort'"
                 ) from error
-            if verdict == "abort" or attempt.live.state is not before:
+            if verdict == "abort" or state() is not before:
                 raise
             if verdict == "skip":
                 effect.disposed = Disposed(Disposition.SKIPPED)

@@ -8,45 +8,17 @@ are made just before the step they guard, outside of its lock: they narrow the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, LiveRead
 from settlemark._effect import Effect
 from settlemark._program import Programs
-from settlemark._scope import Scope
 from settlemark._states import Reason, State
 from settlemark._txn import Txn
 
 PLANS = 10_000  # runs whose last turn only read
-
-
-@dataclass(slots=True, eq=False)
-class LiveRead:
-    """One read, and how to tell whether it still holds.
-
-    Attributes:
-        what: the same for the same read made again: what was seen first counts.
-        fetch: returns its resource's ETag or digest as it is now; None: only its age counts.
-        seen: what that was when it was read.
-        expires: on the monotonic clock; None for never.
-        overwritten: its own transaction has changed the resource since: the digest is no longer to be compared.
-    """
-
-    what: Hashable
-    scopes: tuple[Scope, ...]
-    fetch: Callable[[], Any] | None
-    seen: Any
-    expires: float | None
-    valid_for: float | None
-    overwritten: bool = False
-
-    def about(self, scopes: Iterable[Scope]) -> bool:
-        """Whether it reads what overlaps one of these."""
-        return any(ours.overlaps(theirs) for ours in self.scopes for theirs in scopes)
 
 
 class Freshening(Programs):
@@ -119,4 +91,4 @@ class Freshening(Programs):
                 plans.popitem(last=False)
 
 
-__all__ = ["Freshening", "LiveRead"]
+__all__ = ["Freshening"]

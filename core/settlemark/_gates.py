@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from settlemark import _codec
 from settlemark._disposition import Disposition
 from settlemark._effect import Declaration, Effect, EffectClass
 from settlemark._errors import Rejected, UsageError
 from settlemark.ledger._unreadable import Unreadable
-
-if TYPE_CHECKING:
-    from settlemark._attempt import Attempt
 
 Decision = Literal["approve", "reject", "edit"]
 Approver = Callable[["Gate"], Any]
@@ -62,16 +59,6 @@ class Gate:
     error: str | None = None
     question: int | None = None
     answered: bool = False
-
-    @classmethod
-    def of(cls, attempt: Attempt, effect: Effect) -> Gate:
-        """Return what is asked about an effect, under the number it was asked under before."""
-        declaration, arguments = effect.declaration, effect.shown()
-        return cls(
-            attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
-            effect.rationale, effect.key, _would(declaration, arguments, effect.scope_text, held=effect.held),
-            question=effect.disposed.question if is_asked(effect) else None,
-        )  # fmt: skip
 
     def shown(self) -> dict[str, Any]:
         """Return it as plain data, for a framework to carry to whoever is asked."""
@@ -176,11 +163,11 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
     )  # fmt: skip
 
 
-def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:
+def would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:
     """Return in a sentence what a call would do.
 
     >>> from settlemark._effect import declare
-    >>> _would(declare("mail", "irreversible", scope="mail:/{to}"), {"to": "a"}, "mail:/a", held=True)
+    >>> would(declare("mail", "irreversible", scope="mail:/{to}"), {"to": "a"}, "mail:/a", held=True)
     'mail would act on mail:/a with to="a" when its step settles; that cannot be undone'
     """
     given = ", ".join(f"{name}={_codec.encode(value)}" for name, value in arguments.items()) or "no arguments"
@@ -196,5 +183,5 @@ def _would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *
 
 __all__ = [
     "KIND", "Approval", "Approver", "Gate", "approval_of", "approve", "because_in", "edit", "is_asked", "reject",
-    "rejection",
+    "rejection", "would",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from settlemark._calling import Calling, give_back, returned
 from settlemark._disposition import NOTHING, Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Handler, Outcome
 from settlemark._errors import UsageError
-from settlemark._gates import Approval, Approver, Gate, approval_of, because_in, rejection
+from settlemark._gates import Approval, Approver, Gate, approval_of, because_in, is_asked, rejection, would
 from settlemark._hearing import either
 from settlemark._keys import key_of
 from settlemark._logs import Quote, about
@@ -193,7 +193,7 @@ class Gating(Calling):
         Raises:
             UsageError: the answer is none, however often it was asked.
         """
-        gate = Gate.of(attempt, effect)
+        gate = _gate_of(attempt, effect)
         for tries in range(TRIES, 0, -1):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
@@ -238,7 +238,7 @@ class Gating(Calling):
         """
         if effect.ask is None or not let_through:
             return  # whoever would be asked now need not be
-        gate = Gate.of(attempt, effect)
+        gate = _gate_of(attempt, effect)
         gate.answered = True
         try:
             late = yield self.asking(attempt.name, effect.ask, gate)
@@ -438,6 +438,16 @@ def _mode(effect: Effect) -> Mode:
     if effect.held:
         return Mode.HELD
     return Mode.EAGER if effect.declaration.undoable else Mode.FINAL
+
+
+def _gate_of(attempt: Attempt, effect: Effect) -> Gate:
+    """Return what is asked about an effect, under the number it was asked under before."""
+    declaration, arguments = effect.declaration, effect.shown()
+    return Gate(
+        attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
+        effect.rationale, effect.key, would(declaration, arguments, effect.scope_text, held=effect.held),
+        question=effect.disposed.question if is_asked(effect) else None,
+    )  # fmt: skip
 
 
 __all__ = ["Gating"]

@@ -7,17 +7,16 @@ hold's own, so it never waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from settlemark._acting import Program
 from settlemark._attempt import Attempt
+from settlemark._driver import Driver
 from settlemark._errors import StateError
 from settlemark._runners import run_async, run_sync
 from settlemark._states import State
-
-if TYPE_CHECKING:
-    from settlemark._settlement import Settlement
-    from settlemark._transaction import Opening
+from settlemark._transaction import Opening
 
 
 class Hold:
@@ -27,8 +26,9 @@ class Hold:
     overlaps its scopes waits until it is dropped; what touches others does not.
     """
 
-    def __init__(self, settlement: Settlement, options: dict[str, Any]) -> None:
-        self._settlement = settlement
+    def __init__(self, driver: Driver, opening: Callable[..., Opening], options: dict[str, Any]) -> None:
+        self._driver = driver
+        self._opening = opening
         self._options = options
         self._attempt: Attempt | None = None
 
@@ -53,7 +53,7 @@ class Hold:
             StateError: it is not placed yet. When it was dropped, entering the transaction says so.
         """
         group = self._placed().live.id
-        return self._settlement.transaction(name, **options)._under(group)  # noqa: SLF001 - its own part of it
+        return self._opening(name, **options)._under(group)  # noqa: SLF001 - its own part of it
 
     def drop(self) -> None:
         """Say that no more work will begin under it: what waited for it goes on, when what began has settled."""
@@ -74,10 +74,10 @@ class Hold:
     def _dropping(self) -> Program:
         attempt = self._placed()
         if attempt.live.state is State.OPEN:
-            yield from self._settlement.driver.commit(attempt)
+            yield from self._driver.commit(attempt)
 
     def _placing(self) -> Program:
-        self._attempt = yield from self._settlement.driver.begin(**self._options, role="hold")
+        self._attempt = yield from self._driver.begin(**self._options, role="hold")
         return self
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Idempotency keys: one for each decision, which no other decision of this or any other ledger ever has.
+"""The identity of decisions: their numbers in a transaction, and a key that no other decision of any ledger has.
 
 A key carries the ledger's own id, so a ledger that was thrown away and made anew, and each one in memory, has
 others. It can be read back in one way only: the id has a fixed length and what follows it says which form the name
@@ -17,7 +17,7 @@ import hashlib
 import re
 import secrets
 
-from settlemark._nesting import Path
+from settlemark._errors import DeclarationError
 
 ID_DIGITS = 16
 _LONGEST_NAME = 100
@@ -27,6 +27,55 @@ _HINT = 32
 _ESCAPED = str.maketrans({"%": "%25", "#": "%23"})
 _ESCAPED_NAMESPACE = str.maketrans({"%": "%25", ":": "%3A"})
 _NUMBERS = re.compile(r"(\d+)/(\d+(?:\.\d+)*|~[0-9a-f]{32})(?:[:~].*)?", re.DOTALL)
+
+
+Path = tuple[int, ...]
+"""Names a decision in its transaction; paths sort in issuance order."""
+
+
+class Numbering:
+    """Names the decisions of one transaction, or of what joined one of its calls, in issuance order.
+
+    >>> top, part = Numbering(), Numbering((0, 1))
+    >>> top.next("pay"), part.next("book"), part.next("mail"), top.next("pay")
+    ((0,), (0, 1, 0), (0, 1, 1), (1,))
+    """
+
+    __slots__ = ("_base", "_count", "_read")
+
+    def __init__(self, base: Path = (), *, read: str | None = None) -> None:
+        self._base = base
+        self._read = read
+        self._count = 0
+
+    @property
+    def base(self) -> Path:
+        """What the names of all these decisions begin with."""
+        return self._base
+
+    def under(self, *numbers: int) -> Numbering:
+        """Return the numbering of a part that has these numbers among the decisions.
+
+        >>> Numbering().under(2, 0).next("book")
+        (2, 0, 0)
+        """
+        return Numbering((*self._base, *numbers), read=self._read)
+
+    def next(self, tool: str) -> Path:
+        """Return the name of the next decision.
+
+        Raises:
+            DeclarationError: it would be made inside a read, which is neither recorded nor undone.
+        """
+        if self._read is not None:
+            raise DeclarationError(
+                f"{tool} has an effect and was called inside {self._read}, which is declared a read: nothing was run;"
+                f" declare what {self._read} does, or begin the inner transaction with independent=True",
+                tool=self._read,
+            )
+        path = (*self._base, self._count)
+        self._count += 1
+        return path
 
 
 def new_ledger_id() -> str:

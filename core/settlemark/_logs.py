@@ -18,8 +18,6 @@ from settlemark._plain import plain, plain_json, plain_traceback, told
 from settlemark._wording import in_words, is_a, kind_of
 
 if TYPE_CHECKING:
-    from settlemark._attempt import Attempt
-    from settlemark._effect import Effect
     from settlemark._txn import Txn
 
 FIELD = "settlemark"
@@ -102,15 +100,6 @@ def about_txn(txn: Txn, **data: Any) -> dict[str, Any]:
     return about(transaction=txn.name, run=txn.run, attempt=txn.attempt, epoch=txn.epoch, **data)
 
 
-def about_effect(attempt: Attempt, effect: Effect, **data: Any) -> dict[str, Any]:
-    """Return the `extra=` of a log call about an effect."""
-    return about(
-        transaction=attempt.name, run=attempt.run, attempt=attempt.number,
-        epoch=None if attempt.txn is None else attempt.txn.epoch,
-        tool=effect.declaration.tool, scope=effect.scope_text, key=effect.key, outcome=effect.outcome.value, **data,
-    )  # fmt: skip
-
-
 def log_failure(log: logging.Logger, text: str, error: BaseException, **data: Any) -> None:
     """Log that a function of the user's failed where that is to harm nobody, with its traceback where there is one.
 
@@ -185,7 +174,6 @@ __all__ = [
     "JsonLines",
     "Quote",
     "about",
-    "about_effect",
     "about_txn",
     "json_logs",
     "keep_from_logs",

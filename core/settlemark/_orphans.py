@@ -15,7 +15,7 @@ from settlemark._attempt import Attempt
 from settlemark._calling import give_back, returned
 from settlemark._disposition import Disposed, Disposition, words
 from settlemark._effect import Effect, Outcome
-from settlemark._nesting import Path
+from settlemark._keys import Path
 from settlemark._protocol import Protocol
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import DETACHED, Txn

@@ -13,15 +13,14 @@ from typing import Any
 
 from settlemark import _keys
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Inside
 from settlemark._bodies import asked_for, names_asked_for
 from settlemark._current import current_call
 from settlemark._door import through
 from settlemark._effect import Declaration, Effect, declared_as
 from settlemark._entangled import callers, refuse_to_wait
 from settlemark._errors import LedgerError, WaitTimeout
-from settlemark._logs import Quote, about_effect, about_txn, log_failure
-from settlemark._nesting import Inside
+from settlemark._logs import Quote, about_txn, log_failure
 from settlemark._protocol import Protocol
 from settlemark._requests import Act, Recorded, Wait
 from settlemark._scope import Scope, escape
@@ -344,7 +343,7 @@ class Programs(Telling):
         """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
         call = current_call()
         inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
-        if inside is None or inside.over or inside.attempt.txn is None:
+        if not isinstance(inside, Inside) or inside.over or inside.attempt.txn is None:
             return None
         return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
 
@@ -354,6 +353,11 @@ class Programs(Telling):
         Who waits in it for the end of that transaction would wait for itself, as in a call.
         """
         return Act(partial(function, *given), {}, None, around=partial(asked_for, self, name))
+
+    def asks(self, attempt: Attempt) -> Callable[[object], Act] | None:
+        """Return how somebody is asked what a failure is to mean for a transaction; None where nobody is."""
+        asks = attempt.asks
+        return None if asks is None else partial(self.asking, attempt.name, asks)
 
     def is_within(self, txn: Txn) -> bool:
         """Whether a transaction cannot end before the caller has returned: he runs in a call of it, or is asked."""
@@ -419,7 +423,7 @@ class Programs(Telling):
             note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)
             log.warning(
                 "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
-                extra=about_effect(attempt, effect, tag=effect.tag and effect.tag.value),
+                extra=attempt.about(effect, tag=effect.tag and effect.tag.value),
             )  # fmt: skip
         self._tell_listener(attempt.name)
 

@@ -9,7 +9,6 @@ Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 
 from settlemark._aborting import Beside
@@ -18,7 +17,7 @@ from settlemark._attempt import Attempt
 from settlemark._door import Ended
 from settlemark._effect import Outcome
 from settlemark._errors import InDoubt, PartialCommit, Refused
-from settlemark._events import Recovery
+from settlemark._events import Recovered, Recovery
 from settlemark._gating import Gating
 from settlemark._logs import about
 from settlemark._program import log
@@ -36,31 +35,6 @@ CAUSE = "its process ended"
 _MANY, _LANES = 256, 32
 HANDLER_GRACE = 5.0
 """Seconds in which a tool that nobody declared may still be: "not yet", before it is "gone"."""
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What one recovery has done: names of transactions, by what became of them.
-
-    Attributes:
-        committed: it was sealed or releasing, and is committed now.
-        undone: it was open or being undone, and is undone now.
-        kept: open, and kept for its framework to come back to it.
-        waiting: sealed, and its turn has not come; or a worker that fell silent may still be at work on it.
-        stuck: nobody here knows its handlers; by name: what to declare.
-        left: those that left something to look at; see `Settlement.residue`.
-    """
-
-    committed: list[str] = field(default_factory=list[str])
-    undone: list[str] = field(default_factory=list[str])
-    kept: list[str] = field(default_factory=list[str])
-    waiting: list[str] = field(default_factory=list[str])
-    stuck: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    left: list[str] = field(default_factory=list[str])
-
-    def __bool__(self) -> bool:
-        """Whether anything had to be done."""
-        return bool(self.committed or self.undone or self.kept or self.waiting or self.stuck)
 
 
 class Recovering(Gating, Settling):
@@ -396,4 +370,4 @@ class Recovering(Gating, Settling):
             yield from self._release_all(attempt, txn)
 
 
-__all__ = ["CAUSE", "Recovered", "Recovering"]
+__all__ = ["CAUSE", "Recovering"]

@@ -25,10 +25,11 @@ from settlemark._current import CurrentCall
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import UNKNOWN, Declaration, Effect, Outcome
 from settlemark._errors import Refused, UsageError, WouldBlock
-from settlemark._logs import Quote, about, about_effect
+from settlemark._events import Recovered
+from settlemark._logs import Quote, about
 from settlemark._program import log
 from settlemark._protocol import Protocol
-from settlemark._recovering import Recovered, Recovering
+from settlemark._recovering import Recovering
 from settlemark._recovery import afresh, named, revive
 from settlemark._states import Reason, State, Tag
 from settlemark._text import CAUSE, prose
@@ -301,7 +302,7 @@ class Resolving(Recovering):
             yield from self._admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
             self.ledger.later(lambda protocol, _book: returned(protocol, mirror.calls, happened=True))
         except (Refused, WouldBlock) as error:
-            log.info("%s is not undone yet: %s", key, error, extra=about_effect(attempt, mirror))
+            log.info("%s is not undone yet: %s", key, error, extra=attempt.about(mirror))
             self._asked.setdefault(key, (self._monotonic() + FIRST_PAUSE, FIRST_PAUSE))
             self._doubt()
         except GeneratorExit:

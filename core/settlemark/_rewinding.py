@@ -19,10 +19,10 @@ from settlemark._calling import returned
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import Effect, Outcome
 from settlemark._errors import DeclarationError, UsageError, WaitTimeout, Wounded
+from settlemark._events import Recovered
 from settlemark._logs import about
 from settlemark._program import Deadline, log
 from settlemark._protocol import Protocol
-from settlemark._recovering import Recovered
 from settlemark._recovery import afresh, named, revive
 from settlemark._requests import Wait
 from settlemark._resolving import REWIND, Resolving

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program, Retries
-from settlemark._attempt import Hook, OnFailure
+from settlemark._attempt import Hook, OnFailure, Part
 from settlemark._bodies import in_body
 from settlemark._choosing import Choice
 from settlemark._current import current_call
@@ -34,7 +34,7 @@ from settlemark._effect import (
     named_by,
 )
 from settlemark._errors import DeclarationError, UsageError
-from settlemark._events import LostLease, Observer, Told
+from settlemark._events import LostLease, Observer, Recovered, Told
 from settlemark._failing import Ask
 from settlemark._gates import Approver
 from settlemark._guards import Order, Reads, Tools, guards_for
@@ -42,11 +42,9 @@ from settlemark._holding import Hold
 from settlemark._index import Position
 from settlemark._level import Level
 from settlemark._logs import about, keep_from_logs, let_into_logs
-from settlemark._nesting import Part
 from settlemark._operators import Operators
 from settlemark._parking import Park, Parked
 from settlemark._protocol import Protocol
-from settlemark._recovering import Recovered
 from settlemark._registry import Registry
 from settlemark._retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
 from settlemark._runners import run_async, run_sync
@@ -582,7 +580,7 @@ class Settlement(Operators):
         True
         """
         options = self._options(name or f"hold-{self._ids()}", None, scopes, (), wait, None)
-        return Hold(self, {**options, "known": False})
+        return Hold(self.driver, self.transaction, {**options, "known": False})
 
     def advance(self, scope: str | Scope, epoch: int) -> None:
         """Say that all at or below this epoch is over on a scope: its floor, which never goes back.

@@ -389,7 +389,10 @@ class Settling(Orphaning, Splitting):
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing
 
-            yield from until_answered(attempt, effect, once, ours, self.asking, held=True)
+            yield from until_answered(
+                effect, once, ours, ask=self.asks(attempt), transaction=attempt.name,
+                state=lambda: attempt.state_here, held=True,
+            )  # fmt: skip
         finally:
             if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
                 self.ledger.later(partial(_left, effect.calls))  # else it may be yet to come

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Part
 from settlemark._door import Ended
 from settlemark._driver import Driver, raise_interrupt
 from settlemark._errors import UsageError
-from settlemark._nesting import Part
 from settlemark._requests import Act, Together
 from settlemark._states import State
 from settlemark._wording import in_words

@@ -7,33 +7,20 @@ the answer comes. Both halves come from one step: a crash leaves the whole, or t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, LiveRead, Splinter
 from settlemark._calling import give_back
 from settlemark._disposition import ELSEWHERE, Disposed, Disposition
 from settlemark._effect import Effect, EffectClass, Outcome
-from settlemark._freshness import Freshening, LiveRead
-from settlemark._nesting import Path
+from settlemark._freshness import Freshening
+from settlemark._keys import Path
 from settlemark._protocol import NOBODY, Protocol
 from settlemark._scope import Scope
 from settlemark._states import Reason, State, Tag
 from settlemark._txn import Blocked, Txn
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
-
-
-@dataclass(slots=True, eq=False)
-class Splinter:
-    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there.
-
-    `behind` never leaves: whoever comes back to the gate calls it again there.
-    """
-
-    attempt: Attempt
-    effects: list[Effect]
-    moved: list[Effect]
-    behind: list[Effect] = field(default_factory=list["Effect"])
 
 
 class Splitting(Freshening):

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, get_args
+from typing import Any, NoReturn, Protocol, Self, TypeVar, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Part
 from settlemark._bodies import enter_body, leave_body
 from settlemark._current import Staged
 from settlemark._door import is_lazy_function
+from settlemark._driver import Driver
 from settlemark._effect import Declaration, Effect, EffectClass, Frozen, Outcome, declare
 from settlemark._errors import StateError, UsageError
 from settlemark._failing import Skipped
 from settlemark._guards import Order
-from settlemark._nesting import Part
 from settlemark._parking import Park
 from settlemark._runners import run_apart, run_async, run_from_anywhere, run_sync
 from settlemark._scope import Scope
@@ -28,9 +28,6 @@ from settlemark._sequencer import Seat, Turn
 from settlemark._shield import closed, lower_shield, raise_shield, strike
 from settlemark._states import Reason, State, Tag
 from settlemark._wording import in_words
-
-if TYPE_CHECKING:
-    from settlemark._settlement import Settlement
 
 _T = TypeVar("_T")
 
@@ -78,14 +75,41 @@ class Queued:
         return f"<Queued {self.tool} {self.key} {self.outcome}>"
 
 
+class Host(Protocol):
+    """What a transaction asks of the settlement that it was begun by."""
+
+    @property
+    def driver(self) -> Driver:
+        """The engine."""
+        ...
+
+    def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
+        """Return what is known of a tool."""
+        ...
+
+    def effect_of(
+        self, declaration: Declaration, arguments: dict[str, Any], run_tool: Callable[[], Any], *, run: str
+    ) -> Effect:
+        """Return the effect of one call."""
+        ...
+
+    def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
+        """Return the likeness of an effect with other arguments, not recorded yet."""
+        ...
+
+    def remember_loop(self) -> None:
+        """Have handlers that nobody calls run in the event loop of the caller."""
+        ...
+
+
 class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
     _is_to_be_left = False
     """Whether there is a block around it, which its caller is to leave."""
 
-    def __init__(self, settlement: Settlement, part: Part, park: Park = "keep") -> None:
-        self._settlement = settlement
+    def __init__(self, host: Host, part: Part, park: Park = "keep") -> None:
+        self._host = host
         self._part = part
         self._attempt = part.attempt
         self._park: Park = park
@@ -94,7 +118,7 @@ class _Face:
         # The collector: all that could call through it, or leave its block, is gone. It may run between any two
         # instructions, so nothing is done here.
         if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
-            run_from_anywhere(self._settlement.driver.end_dropped, self._attempt)
+            run_from_anywhere(self._host.driver.end_dropped, self._attempt)
 
     @property
     def name(self) -> str:
@@ -149,15 +173,15 @@ class _Face:
 
     def _committing(self) -> Program:
         if not self.joined:
-            yield from self._settlement.driver.conclude(self._attempt)
+            yield from self._host.driver.conclude(self._attempt)
 
     def _aborting(self, reason: str) -> Program:
         if self.joined:
             # The call it was begun in still runs: what it did is undone when that returns.
-            yield from self._settlement.driver.doom(self._attempt, Reason.FAILED, cause=reason)
+            yield from self._host.driver.doom(self._attempt, Reason.FAILED, cause=reason)
             return
         # One that is releasing is waited for: it may still be undone by whoever releases it.
-        yield from self._settlement.driver.abort(self._attempt, Reason.FAILED, cause=reason)
+        yield from self._host.driver.abort(self._attempt, Reason.FAILED, cause=reason)
         if self.state is State.COMMITTED:
             raise StateError(
                 f"{self.name} is committed: it can no longer be undone", transaction=self.name, state=self.state
@@ -187,16 +211,16 @@ class _Face:
                 f"{getattr(function, '__name__', function)} is a generator: nothing was run, and calling it does"
                 " nothing; let it do its work, and return what came of it"
             )
-        declaration = self._settlement.declaration(function)
+        declaration = self._host.declaration(function)
         run: Callable[[], Any] = partial(function, *args, **kwargs)
         if declaration.kind is not EffectClass.READ:
             # It acts as it was recorded, whatever its caller, or an earlier try of it, changes in between.
             args, kwargs = _codec.snapshot(args), _codec.snapshot(kwargs)
             run = Frozen(function, args, kwargs)
-        effect = self._settlement.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
+        effect = self._host.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
         # Not of this face: what is on record of its transaction must not keep it, see `__del__`.
-        effect.remake = partial(self._settlement.remade, run=self.run)
-        with self._settlement.driver.local:
+        effect.remake = partial(self._host.remade, run=self.run)
+        with self._host.driver.local:
             self._attempt.place(effect, self._part.numbering)
         return effect
 
@@ -257,7 +281,7 @@ class Transaction(_Face):
             if function is not None:
                 _refuse_async(function)
         effect = self._read_effect(scope, fetch, live, valid_for)
-        result: _T | None = _answer(run_sync(self._settlement.driver.call(self._attempt, effect)))
+        result: _T | None = _answer(run_sync(self._host.driver.call(self._attempt, effect)))
         return result
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -269,7 +293,7 @@ class Transaction(_Face):
             InDoubt: nobody can tell whether it happened. Else what the tool raises.
         """
         _refuse_async(function)
-        return _answer(run_sync(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs))))
+        return _answer(run_sync(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
         """Return a group of calls that act in the order in which they are planned.
@@ -317,13 +341,11 @@ class AsyncTransaction(_Face):
     ) -> Any:
         """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
         effect = self._read_effect(scope, fetch, live, valid_for)
-        return _answer(await run_async(self._settlement.driver.call(self._attempt, effect)))
+        return _answer(await run_async(self._host.driver.call(self._attempt, effect)))
 
     async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool, async or not (then in a thread). See `Transaction.call`."""
-        return _answer(
-            await run_async(self._settlement.driver.call(self._attempt, self._effect(function, args, kwargs)))
-        )
+        return _answer(await run_async(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
         """Return a group of calls that act in the order in which they are planned. See `Transaction.turn`."""
@@ -350,7 +372,7 @@ class TurnFace:
         self._because = because
         # A turn is a part of its transaction, whichever face that has, and keeps it.
         self._of = transaction
-        self._driver = transaction._settlement.driver  # noqa: SLF001 - the same module's pair
+        self._driver = transaction._host.driver  # noqa: SLF001 - the same module's pair
         self._attempt = transaction._attempt  # noqa: SLF001 - the same module's pair
         self._effect = transaction._effect  # noqa: SLF001 - the same module's pair
         txn = self._attempt.txn
@@ -408,8 +430,8 @@ class PlannedCall:
 class Opening:
     """A transaction about to begin: enter it with `with` or `async with`."""
 
-    def __init__(self, settlement: Settlement, options: dict[str, Any], park: Park = "keep") -> None:
-        self._settlement = settlement
+    def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
+        self._host = host
         self._options = options
         self._park: Park = park
         self._face: Transaction | AsyncTransaction | None = None
@@ -426,8 +448,8 @@ class Opening:
         up = raise_shield()
         try:
             run_sync(self._enter(begun))
-            self._face = Transaction(self._settlement, begun[0], self._park)
-            enter_body(self._settlement.driver, begun[0].attempt.name)
+            self._face = Transaction(self._host, begun[0], self._park)
+            enter_body(self._host.driver, begun[0].attempt.name)
             self._shielded = up
             strike()  # from here on its end is sure to come
             self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
@@ -448,7 +470,7 @@ class Opening:
     ) -> None:
         assert isinstance(self._face, Transaction)
         self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             run_sync(self._leaving(self._face, error))
         finally:
@@ -457,13 +479,13 @@ class Opening:
 
     @closed
     async def __aenter__(self) -> AsyncTransaction:
-        self._settlement.remember_loop()
+        self._host.remember_loop()
         begun: list[Part] = []
         up = raise_shield()
         try:
             await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
-            self._face = AsyncTransaction(self._settlement, begun[0], self._park)
-            enter_body(self._settlement.driver, begun[0].attempt.name)
+            self._face = AsyncTransaction(self._host, begun[0], self._park)
+            enter_body(self._host.driver, begun[0].attempt.name)
             self._shielded = up
             strike()
             self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
@@ -486,10 +508,10 @@ class Opening:
         """End what has begun, and will never be entered."""
         for part in begun:
             if not part.joined:
-                yield from self._settlement.driver.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
+                yield from self._host.driver.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
 
     def _enter(self, begun: list[Part]) -> Program:
-        part: Part = yield from self._settlement.driver.enter(**self._options)
+        part: Part = yield from self._host.driver.enter(**self._options)
         if not part.joined:
             part.attempt.parks = self._park
         begun.append(part)
@@ -500,7 +522,7 @@ class Opening:
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
         self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._settlement.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             if kind is GeneratorExit:
                 run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
@@ -511,7 +533,7 @@ class Opening:
                 lower_shield()
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program:
-        driver, attempt = self._settlement.driver, face._attempt  # noqa: SLF001 - the same module's pair
+        driver, attempt = self._host.driver, face._attempt  # noqa: SLF001 - the same module's pair
         if face.joined:
             return  # what its caller makes of an error decides, as of any failed call
         if error is not None:

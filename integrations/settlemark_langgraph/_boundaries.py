@@ -18,7 +18,7 @@ from typing import Any, Literal, cast, get_args
 
 from settlemark import InDoubt, PartialCommit, Refused, SettlemarkError, Settlement, UsageError
 from settlemark._acting import Program
-from settlemark._nesting import Part
+from settlemark._attempt import Part
 from settlemark._of_settlement import OfSettlement
 from settlemark._once import Once
 from settlemark._parking import Park, is_parked

@@ -18,10 +18,9 @@ from typing import Any, cast
 
 from settlemark import Refused, Settlement, UsageError
 from settlemark._acting import Program
-from settlemark._attempt import Attempt
+from settlemark._attempt import Attempt, Part
 from settlemark._choosing import MARK, Choice, chosen_in, is_left, is_undone
 from settlemark._driver import Driver
-from settlemark._nesting import Part
 from settlemark._of_settlement import OfSettlement
 from settlemark._once import Once
 from settlemark._protocol import Protocol

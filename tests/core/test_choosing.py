@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from settlemark import LedgerError, Refused, Settlement, Stale, UsageError
+from settlemark._attempt import Part
 from settlemark._choosing import Choice, chosen_in
 from settlemark._effect import Outcome
-from settlemark._nesting import Part
 from settlemark._runners import run_sync
 from settlemark._scope import Scope
 from settlemark._states import Reason, State

@@ -30,7 +30,7 @@ from settlemark import (
     effect,
 )
 from settlemark._batch import open_batch
-from settlemark._recovering import Recovered
+from settlemark._events import Recovered
 from settlemark._runners import run_sync
 from settlemark._states import State
 

@@ -67,7 +67,7 @@ ROOMS = (
         "driver",
         "_aborting.py _acting.py _aging.py _approving.py _asking.py _attempt.py _batch.py _bodies.py _calling.py"
         " _choosing.py _disposition.py _door.py _driver.py _failing.py _freshness.py _gates.py _gating.py _hearing.py"
-        " _holding.py _leaving.py _nesting.py _operators.py _orphans.py _parking.py _program.py _recovering.py"
+        " _holding.py _leaving.py _operators.py _orphans.py _parking.py _program.py _recovering.py"
         " _recovery.py _refusals.py _requests.py _resolving.py _rewind.py _rewinding.py _runners.py _sequencer.py"
         " _settling.py _shield.py _speculation.py _splitting.py _telling.py _tending.py _verdicts.py _waiting.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"

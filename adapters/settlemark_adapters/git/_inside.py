@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from settlemark._attempt import Inside
 from settlemark._current import CurrentCall, current_call
 from settlemark._keys import step_in
-from settlemark._nesting import Inside
 from settlemark._settlement import Settlement
 from settlemark_adapters.git._faults import GitFault
 
@@ -59,7 +59,8 @@ def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callabl
 
 
 def _inside(call: CurrentCall) -> Inside | None:
-    return call._inside  # noqa: SLF001 - where it is kept; there is no other way to learn of the transaction's attempt
+    inside = call._inside  # noqa: SLF001 - where it is kept; there is no other way to learn of the transaction's attempt
+    return inside if isinstance(inside, Inside) else None
 
 
 __all__ = ["Acting", "acting", "enlist"]

@@ -13,8 +13,7 @@ import typer
 from settlemark._commands import _options
 from settlemark._commands._options import AsJson, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._errors import LedgerError
-from settlemark._events import Acting, Event, Recovery
-from settlemark._recovering import Recovered
+from settlemark._events import Acting, Event, Recovered, Recovery
 from settlemark._show import short
 from settlemark._terminal import fail, say, say_json
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from settlemark import _codec
 from settlemark._acting import Program, in_doubt
+from settlemark._attempt import Part
 from settlemark._disposition import Disposition
 from settlemark._effect import Declaration, Effect, Outcome
 from settlemark._errors import InDoubt, Refused, SettlemarkError
 from settlemark._gates import because_in, rejection
-from settlemark._nesting import Part
 from settlemark._parking import follow
 from settlemark._protocol import Protocol
 from settlemark._scope import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from settlemark import _codec
 from settlemark._acting import Program
@@ -22,11 +22,8 @@ from settlemark._transaction import checked_park
 from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._shared import Shared
-from settlemark.agents._work import Work
+from settlemark.agents._work import Settles, Work
 from settlemark.ledger._contract import Book, RecordedTransaction
-
-Settles = Literal["turn", "part", "run"]
-"""What settles together: the calls of a turn, all of one agent's or task's work, or all of a run."""
 
 
 class Missing:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import count
 
 from settlemark._acting import Program
-from settlemark._nesting import Part
+from settlemark._attempt import Part
 from settlemark._once import Once
 from settlemark._settlement import Settlement
 from settlemark._states import Reason, State

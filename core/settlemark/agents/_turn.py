@@ -6,24 +6,22 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from settlemark._acting import Program
-from settlemark._batch import Batch, BatchCall, Remake
+from settlemark._batch import Batch, BatchCall, Control, Remake
 from settlemark._effect import Effect
 from settlemark._errors import Cancelled, Refused, SettlemarkError
 from settlemark._gates import Approver
 from settlemark._once import Once
 from settlemark._requests import Wait
+from settlemark._sequencer import Turn
 from settlemark._states import State
 from settlemark._transaction import Queued
 from settlemark._txn import Ticket, fire
 from settlemark.agents._call import Call
 from settlemark.agents._recalled import Decision
 from settlemark.agents._words import Undone, words
-
-if TYPE_CHECKING:
-    from settlemark.agents._work import Plan, Work
 
 TRIES = 20
 """How often a turn that loses races is tried in all."""
@@ -35,6 +33,51 @@ class Opened:
 
     batch: Batch
     seats: Mapping[int, BatchCall]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to become of a turn.
+
+    Attributes:
+        calls: all of it.
+        known: of those that were decided before, what is on record, or why they are refused.
+        name: the transaction's, or None when nothing in it acts.
+        order: one that it keeps with other turns.
+    """
+
+    calls: Sequence[Call]
+    known: Mapping[int, Decision | SettlemarkError]
+    name: str | None
+    order: Turn | None
+
+
+class TurnHost(Protocol):
+    """What a turn asks of the work that it belongs to; see `Work`."""
+
+    name: str
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a call that has not come is taken for answered by the framework itself."""
+        ...
+
+    @property
+    def let_through(self) -> Control:
+        """The framework's control flow: exceptions that put a turn aside, to be gone on with."""
+        ...
+
+    def now(self) -> float:
+        """Return the time in seconds, from any fixed point."""
+        ...
+
+    def plan(self, turn: AgentTurn) -> Program:
+        """Return what is to become of a turn."""
+        ...
+
+    def open(self, plan: Plan) -> Program:
+        """Begin a turn, and give its calls their seats."""
+        ...
 
 
 class AgentTurn:
@@ -52,7 +95,7 @@ class AgentTurn:
 
     def __init__(
         self,
-        work: Work,
+        work: TurnHost,
         calls: Sequence[Call],
         *,
         because: str | None,
@@ -212,7 +255,7 @@ class AgentTurn:
             except BaseException as raised:
                 error = raised
         try:
-            if error is None or (isinstance(error, Exception) and not isinstance(error, self._work.run.let_through)):
+            if error is None or (isinstance(error, Exception) and not isinstance(error, self._work.let_through)):
                 yield from batch.leave(seat, failed=None if error is None else words(error))
             else:
                 yield from batch.leave(seat, error=error)

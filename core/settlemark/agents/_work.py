@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol
 
 from settlemark._acting import Program
-from settlemark._batch import Batch, BatchCall, open_batch
+from settlemark._attempt import Part
+from settlemark._batch import Batch, BatchCall, Control, open_batch
 from settlemark._errors import ScopeError, SettlemarkError
-from settlemark._nesting import Part
+from settlemark._guards import Order
+from settlemark._parking import Park
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
+from settlemark._settlement import Settlement
 from settlemark.agents._call import Call
 from settlemark.agents._names import Names
 from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left
 from settlemark.agents._shared import Shared
-from settlemark.agents._turn import AgentTurn, Opened
+from settlemark.agents._turn import AgentTurn, Opened, Plan
 
-if TYPE_CHECKING:
-    from settlemark.agents._run import AgentRun
+Settles = Literal["turn", "part", "run"]
+"""What settles together: the calls of a turn, all of one agent's or task's work, or all of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to become of a turn.
+class WorkHost(Protocol):
+    """What the work of an agent asks of the job that it is a part of; see `AgentRun`."""
 
-    Attributes:
-        calls: all of it.
-        known: of those that were decided before, what is on record, or why they are refused.
-        name: the transaction's, or None when nothing in it acts.
-        order: one that it keeps with other turns.
-    """
+    settlement: Settlement
+    name: str
+    resumable: bool
+    settle: Settles
+    order: Order
+    park: Park
+    may_touch: tuple[str, ...]
+    let_through: Control
 
-    calls: Sequence[Call]
-    known: Mapping[int, Decision | SettlemarkError]
-    name: str | None
-    order: Turn | None
+    @property
+    def patience(self) -> float:
+        """Seconds after which a call that has not come is taken for answered by the framework itself."""
+        ...
+
+    def earlier(self) -> Program:
+        """Return what stands of the whole run from before it was begun here."""
+        ...
 
 
 class Work:
@@ -48,7 +55,7 @@ class Work:
         name: the agent's or task's; it is the same when the job is begun again.
     """
 
-    def __init__(self, run: AgentRun, name: str, number: int, shared: Shared | None) -> None:
+    def __init__(self, run: WorkHost, name: str, number: int, shared: Shared | None) -> None:
         self.run = run
         self.name = name or run.name
         self._number = number
@@ -70,6 +77,11 @@ class Work:
     def patience(self) -> float:
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
         return self.run.patience
+
+    @property
+    def let_through(self) -> Control:
+        """The framework's control flow: exceptions that put a turn aside, to be gone on with."""
+        return self.run.let_through
 
     def now(self) -> float:
         """Return the time in seconds, from any fixed point."""

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from settlemark import _codec
 from settlemark._disposition import Disposed, Disposition
 from settlemark._effect import EffectClass, Outcome
-from settlemark._keys import parsed, path_in
-from settlemark._nesting import Path
+from settlemark._keys import Path, parsed, path_in
 from settlemark._protocol import Protocol as Engine
 from settlemark._requests import Pending
 from settlemark._states import Reason, State, Tag

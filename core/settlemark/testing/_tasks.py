@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, TypedDict
 
 from settlemark._acting import Retries
-from settlemark._attempt import Attempt, Hook, OnFailure
+from settlemark._attempt import Attempt, Hook, OnFailure, Part
 from settlemark._disposition import Disposition
 from settlemark._effect import Effect
 from settlemark._errors import (
@@ -26,7 +26,6 @@ from settlemark._errors import (
 )
 from settlemark._failing import Ask, Failure, Verdict
 from settlemark._guards import Guards
-from settlemark._nesting import Part
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark._speculation import Speculation

@@ -12,9 +12,9 @@ from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
 
 from settlemark import LedgerError, Outcome, Refused, State
+from settlemark._events import Recovered
 from settlemark._image import Own, image, load
 from settlemark._protocol import Protocol
-from settlemark._recovering import Recovered
 from settlemark._runners import _do_sync, run_sync
 from settlemark._scope import Scope
 from settlemark._states import Reason
