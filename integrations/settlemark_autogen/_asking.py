@@ -73,7 +73,7 @@ class Desk:
         now = {
             found[key].key: replace(gate, key=found[key].key, transaction=found[key].transaction)
             for key, gate in asked.items()
-            if key in found
+            if key in found and not found[key].is_answered
         }
         return list(now.values())
 
@@ -101,11 +101,12 @@ class Desk:
             self._answers[now] = answer
 
     async def answered(self, messages: Sequence[LLMMessage], run: str, agent: str) -> list[FunctionCall]:
-        """Return the calls of the latest turn of an agent that waits for an answer which is there by now."""
+        """Return the calls of the latest turn of an agent that waits for an answer which is there by now.
+
+        It was given here, or is on record: somebody answered elsewhere, with `settlemark approve` say.
+        """
         with self._lock:
             answers = dict(self._answers)
-        if not answers:
-            return []
         found: dict[str, Standing] = await run_async(self._stands(answers))
         waiting = [standing for key, standing in found.items() if standing.key == key]
         with self._lock:

@@ -91,6 +91,8 @@ class Calls:
 
     async def answered(self, messages: Sequence[LLMMessage]) -> list[FunctionCall]:
         """Return the calls of this agent's latest turn that was put aside, and can go on: a person has answered."""
+        if self._ask is not self.desk:
+            return []
         return await self.desk.answered(messages, self.job.name, acting_agent(self._agent))
 
     def learn(self, schemas: Sequence[ToolSchema]) -> None:

@@ -10,10 +10,12 @@ from autogen_core import FunctionCall
 
 from settlemark import PayloadError, Settlement, _codec
 from settlemark._acting import Program
+from settlemark._approving import questions
 from settlemark._asking import effect_of_key
 from settlemark._disposition import Disposition
 from settlemark._effect import Outcome
 from settlemark._protocol import Protocol
+from settlemark._show import said_values
 from settlemark._states import State
 from settlemark.agents import Names
 from settlemark.ledger._contract import Book, RecordedEffect
@@ -21,7 +23,8 @@ from settlemark.ledger._payloads import Payloads
 from settlemark_autogen._messages import NO_JSON, arguments_of
 
 Stands = Callable[[Iterable[str]], Program]
-"""Finds, by the key that a question had when it was asked, what stands of it: a `dict[str, Standing]`."""
+"""Finds, by the key that a question had when it was asked, what stands of it, and what is answered elsewhere: a
+`dict[str, Standing]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class Standing:
 
     effect: RecordedEffect
     payloads: Payloads
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its answer is on record, from whatever process, and nobody has gone on with it yet."""
+        return "decision" in said_values(self.effect)
 
     @property
     def key(self) -> str:
@@ -63,11 +71,15 @@ class Standing:
 
 
 def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program:
-    """Return those of these questions of a run that stand, by the keys that were given."""
-    asked = list(keys)
+    """Return those of these questions of a run that stand, by the keys that were given; and those answered elsewhere.
+
+    Who answers elsewhere does not know this workbench, and it may be another process that asked.
+    """
+    given = list(keys)
 
     def look(protocol: Protocol, book: Book) -> dict[str, Standing]:
-        found = {key: _now(book, effect_of_key(book, key)) for key in asked}
+        elsewhere = [one.key for one in questions(protocol, book) if one.run == run and one.answer is not None]
+        found = {key: _now(book, effect_of_key(book, key)) for key in dict.fromkeys([*given, *elsewhere])}
         payloads = settlement.ledger.payloads
         return {
             key: Standing(effect, payloads)

@@ -55,7 +55,8 @@ class SettledWorkbench(WrappedWorkbench):
         may_touch: scopes that each turn holds before its first call runs.
         approver: asked for a person's yes where a tool is declared with `approve=`; the settlement's by default. With
             `"handoff"` the agent is told to hand off: its turn is put aside, `questions` has what is asked, and when
-            that has been given to `answer` the agent's next request goes on with the turn.
+            that has been given to `answer`, or elsewhere (`settlement.approve`, `settlemark approve`), the agent's next
+            request goes on with the turn.
 
     Raises:
         UsageError: `settlement` is no `Settlement`, or an option is none. DeclarationError: `effects` contradicts

@@ -246,6 +246,50 @@ async def test_a_question_that_was_answered_takes_no_second_answer_and_nothing_a
     assert (answers(result), workbench.questions, len(model.requests) - asked) == ([], [], 1)
 
 
+async def test_what_is_answered_at_the_settlement_alone_goes_on_with_the_turn_and_is_no_question_any_more(
+    world, settlement, caplog
+):
+    workbench, model, booker = alone(world, settlement)
+    await booker.run(task="go")
+    (question,) = workbench.questions
+    await settlement.aapprove(question.key, by="ada")
+    asked, standing = len(model.requests), workbench.questions
+    result = await booker.run(task="well?")
+
+    assert (standing, workbench.questions, len(model.requests) - asked) == ([], [], 1)
+    assert world.log == ["book Ada", "pay 800 deposit", "mail a"]
+    assert answers(result) == [(False, "booked"), (False, "paid 800"), (False, "sent")]
+    assert caplog.messages == []
+
+
+async def test_an_answer_that_comes_behind_one_at_the_settlement_changes_nothing_and_that_is_said(
+    world, settlement, caplog
+):
+    workbench, _, booker = alone(world, settlement)
+    await booker.run(task="go")
+    (question,) = workbench.questions
+    await settlement.areject(question.key, because="too dear", by="ada")
+    workbench.answer(question.key, approve())
+    result = await booker.run(task="well?")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert "pay was rejected by a human: too dear" in answers(result)[1][1]
+    assert [text for text in caplog.messages if "was answered already, by ada: reject" in text] != []
+
+
+async def test_an_answer_at_the_settlement_is_no_other_agents_and_no_other_jobs(world, settlement):
+    workbench, _, booker = alone(world, settlement, agent="clerk")
+    await booker.run(task="go")
+    await settlement.aapprove(workbench.questions[0].key, by="ada")
+    for others in ({"run": "trip-43", "agent": "clerk"}, {"agent": "cashier"}):
+        _, model, other = alone(world, settlement, message=turn(("mail", {"to": "b"})), **others)
+        await other.run(task="go")
+        assert len(model.requests) == 2
+
+    assert world.log == ["book Ada", "mail b", "mail b"]
+    assert [question.tool for question in settlement.approvals()] == ["pay"]
+
+
 @pytest.mark.parametrize("run", ["trips/42", "trip 42!1"])
 @pytest.mark.parametrize("agent", [None, "the clerk/2"])
 async def test_an_answer_finds_its_turn_whatever_the_job_and_the_agent_are_called(world, settlement, run, agent):
