@@ -6,6 +6,8 @@ import copy
 import hashlib
 import json
 import math
+import types
+from collections import Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
@@ -168,7 +170,10 @@ def _copy(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is dict:
-        return {key: item if type(item) is str else _copy(item) for key, item in value.items()}
+        return {
+            key if type(key) is str else _copy(key): item if type(item) is str else _copy(item)
+            for key, item in value.items()
+        }
     if kind is list:
         return [_copy(item) for item in value]
     if kind is tuple:
@@ -188,6 +193,8 @@ def _copy_of_a_class(value: Any) -> Any:
         return value
     if not _is_copied(value):
         return value
+    if not _is_as_it_reads(value):
+        return _as_recorded(value)
     try:
         made: Any = copy.deepcopy(value)
     except RecursionError:
@@ -198,9 +205,12 @@ def _copy_of_a_class(value: Any) -> Any:
 
 
 def _as_recorded(value: Any) -> Any:
-    """Return what the record has of a value whose class cannot be copied."""
+    """Return what the record has of a value whose class cannot be copied, or says for itself what it holds.
+
+    Of the latter it is asked once.
+    """
     if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in cast("Any", value).items()}
+        return {_copy(key): _copy(item) for key, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
         items = [_copy(item) for item in cast("Any", value)]
         return items if isinstance(value, list) else tuple(items)
@@ -209,6 +219,52 @@ def _as_recorded(value: Any) -> Any:
     if isinstance(value, float):
         return float.__float__(value)
     return int.__int__(value) if isinstance(value, int) else value
+
+
+def _is_as_it_reads(value: Any) -> bool:
+    """Whether whoever reads a value finds what it holds: its class, or one within, has not its own words for that.
+
+    Those may change from one reading to the next: then the record, the scope, an approver and the tool would each find
+    something else. A mapping that is no dict has nothing but its own words.
+    """
+    kind = _kind(value)
+    if kind in _SCALARS or isinstance(value, Enum):
+        return True
+    held: tuple[Any, ...] = ()
+    if isinstance(value, dict):
+        held = (*_KEYS(value), *_VALUES(value))
+    elif isinstance(value, list | tuple):
+        held = tuple(_ITEMS(value) if isinstance(value, list) else _PARTS(value))
+    elif kind is UserDict:
+        held = (value.data,)
+    elif isinstance(value, Mapping):
+        return False
+    elif not isinstance(value, str | int | float):
+        return True  # no record holds it
+    return not _has_its_own_words(kind) and all(map(_is_as_it_reads, held))
+
+
+def _has_its_own_words(kind: type[Any]) -> bool:
+    """Whether somebody's own Python code says what a reader of this class finds."""
+    return any(
+        type(vars(each)[name]) not in _OF_C
+        for each in kind.__mro__
+        if each not in _STANDARD
+        for name in vars(each).keys() & _READERS
+    )
+
+
+# What is held, whatever the class of it says.
+_KEYS: Callable[[Any], Any] = vars(dict)["keys"]
+_VALUES: Callable[[Any], Any] = vars(dict)["values"]
+_ITEMS: Callable[[Any], Any] = vars(list)["__iter__"]
+_PARTS: Callable[[Any], Any] = vars(tuple)["__iter__"]
+_STANDARD = frozenset({dict, list, tuple, str, int, float, object, Counter, OrderedDict, defaultdict, UserDict})
+_OF_C = frozenset({types.WrapperDescriptorType, types.MethodDescriptorType, types.NoneType})
+_READERS = frozenset({
+    "__contains__", "__float__", "__format__", "__getattribute__", "__getitem__", "__index__", "__int__", "__iter__",
+    "__len__", "__missing__", "__reversed__", "__str__", "encode", "get", "items", "keys", "values",
+})  # fmt: skip
 
 
 def _is_a_model(value: Any) -> bool:

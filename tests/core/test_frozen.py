@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, OrderedDict, UserDict, UserList, defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,7 +18,7 @@ from typing import NamedTuple
 import pydantic
 import pytest
 
-from settlemark import PayloadError, Retries, _codec, current_call, effect
+from settlemark import PayloadError, Retries, Vetoed, _codec, current_call, effect
 
 
 class Point(NamedTuple):
@@ -90,6 +92,113 @@ class Jsonable:
 def filled(mapping):
     mapping["items"] = [1]
     return mapping
+
+
+class Told:
+    """Counts what it says of itself: each time another."""
+
+    said = 0
+
+    def next(self):
+        type(self).said += 1
+        return [type(self).said]
+
+
+class ItemsChange(Told, dict):
+    def items(self):
+        return [("items", self.next())]
+
+
+class KeysChange(Told, dict):
+    def keys(self):
+        return [f"items {self.next()}"]
+
+    def __getitem__(self, key):
+        return self.next()
+
+    def __iter__(self):
+        return iter(self.keys())
+
+
+class LookedUp(Told, dict):
+    def __missing__(self, key):
+        return self.next()
+
+    def get(self, key, default=None):
+        return self.next()
+
+
+class ListChanges(Told, list):
+    def __iter__(self):
+        return iter([self.next()])
+
+
+class TupleChanges(Told, tuple):
+    __slots__ = ()
+
+    def __iter__(self):
+        return iter([self.next()])
+
+
+class TextChanges(str):
+    __slots__ = ()
+    said = 0
+
+    def __str__(self):
+        type(self).said += 1
+        return f"to {type(self).said}"
+
+
+class NumberChanges(int):
+    def __str__(self):
+        return "another"
+
+
+class Mapped(Told, Mapping):
+    """No dict, and no copy of it reads as it did."""
+
+    def __getitem__(self, key):
+        return self.next()
+
+    def __iter__(self):
+        return iter(["items"])
+
+    def __len__(self):
+        return 1
+
+
+CHANGING = {
+    "a dict whose items change": lambda: ItemsChange(items=[1]),
+    "a dict whose keys change": lambda: KeysChange(items=[1]),
+    "a dict that answers for what it has not": lambda: LookedUp(items=[1]),
+    "a list whose items change": lambda: ListChanges([1]),
+    "a tuple whose items change": lambda: TupleChanges([1]),
+    "a text that says something else": lambda: TextChanges("one"),
+    "a number that says something else": lambda: NumberChanges(1),
+    "a mapping": Mapped,
+}
+WITHIN = {
+    "itself": lambda value: value,
+    "in a dict": lambda value: {"at": value},
+    "in a list": lambda value: [value],
+    "in a tuple": lambda value: (value,),
+    "in an OrderedDict": lambda value: OrderedDict(at=value),
+    "in a defaultdict": lambda value: defaultdict(list, at=value),
+    "in a namedtuple": lambda value: Point([value], 1),
+    "in a class of dict": lambda value: Order(at=[value]),
+    "in a UserDict": lambda value: UserDict(at=value),
+    "in a mapping": lambda value: MappingProxyType({"at": value}),
+}
+
+
+def read(value):
+    """Return what a reader finds, who looks up, goes through, counts, writes out and takes apart."""
+    if isinstance(value, dict | UserDict):
+        looked = [(key, read(value[key]), read(value.get("none"))) for key in value]
+        return looked, [(key, read(item)) for key, item in value.items()], len(value), list(value.keys())
+    if isinstance(value, list | tuple):
+        return [read(item) for item in value], [read(value[n]) for n in range(len(value))]
+    return f"{value}", str(value)
 
 
 FROZEN = {
@@ -206,6 +315,78 @@ def test_whatever_is_done_to_an_argument_each_try_and_each_handler_gets_what_was
     assert {where for where, _ in seen} >= places
     (row,) = (found.row for one in settlement.transactions() for found in one.effects)
     assert json.loads(row.arguments) == {"value": kept}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("around", WITHIN.values(), ids=WITHIN)
+@pytest.mark.parametrize("make", CHANGING.values(), ids=CHANGING)
+@pytest.mark.parametrize("door", ["call", "positional", "plan", "edit", "answer"])
+def test_what_a_class_says_of_itself_is_asked_once_and_everybody_finds_that(open_settlement, door, make, around):
+    """Doors: a call by name, by position and as one of a turn, what an approver gives, what answers a parked one.
+
+    Places: the scope, the check, the approver, the tool at each try, the hook, what is staged, the undo, the record.
+    """
+    seen = []
+
+    def saw(where, value):
+        seen.append((where, read(value), plain(value)))
+
+    def scope(value):
+        saw("scope", value)
+        return "thing:/a"
+
+    def undo(value):
+        saw("undo", value)
+        raise OSError
+
+    kind = "irreversible" if door in ("edit", "answer") else "reversible"
+    parts = {"undo": undo} if kind == "reversible" else {}
+
+    @effect(
+        kind, scope=scope, name="act", check=lambda value: saw("check", value), keyed=True, probe=lambda: None,
+        approve=door in ("edit", "call"), **parts,
+    )  # fmt: skip
+    def act(value):
+        saw("tool", value)
+        if [where for where, *_ in seen].count("tool") == 1:
+            raise TimeoutError
+
+    value = around(make())
+
+    def approver(gate):
+        if door == "edit":
+            seen.clear()
+            return {"decision": "edit", "arguments": {"value": value}}
+        saw("gate", gate.arguments["value"])
+        saw("gate shown", gate.shown()["arguments"]["value"])
+        return True
+
+    def hook(footprint):
+        for one in footprint.effects:
+            saw("hook", one["arguments"]["value"])
+        return kind != "reversible"  # else its undo is never seen
+
+    settlement = open_settlement(approver=approver, retries=Retries(first=0, most=0))
+    with suppress(Vetoed), settlement.transaction("job", before_commit=() if door == "answer" else hook) as tx:
+        if door == "call":
+            tx.call(act, value=value)
+        elif door == "positional":
+            tx.call(act, value)
+        elif door == "plan":
+            with tx.turn() as turn:
+                turn.plan(act, value=value).run()
+        else:
+            tx.call(act, value="another")
+            if door == "answer":
+                tx.park()
+    if door == "answer":
+        seen.clear()
+        settlement.answer("job", approve=True, arguments={"value": value})
+    found = [(read, as_json) for _, read, as_json in seen]
+    assert {where for where, *_ in seen} >= {"scope", "tool"}
+    assert [each for each in found if each != found[0]] == []
+    kept = [json.loads(e.row.arguments)["value"] for one in settlement.transactions() for e in one.effects]
+    assert kept[-1] == found[0][1]
 
 
 @pytest.mark.parametrize("make", FROZEN.values(), ids=FROZEN)
