@@ -47,8 +47,9 @@ class Asking(Programs):
             if told is not UNKNOWN:
                 return told
             found = yield from probe(effect, current)
-            if found is None and (silent or (effect.declaration.asks_by_key and self.is_forgotten(effect))):
-                found = UNKNOWN  # what is forgotten, or may still be sent, is not found, whether it happens or not
+            forgotten = effect.unsigned or self.is_forgotten(effect)
+            if found is None and (silent or (effect.declaration.asks_by_key and forgotten)):
+                found = UNKNOWN  # forgotten, without a key, or yet to be sent, it is not found, happened or not
             asked += 1
             over = retries is None or effect.declaration.probe is None or asked >= retries.tries
             if found is not UNKNOWN or over:

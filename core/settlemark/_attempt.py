@@ -385,6 +385,8 @@ class Attempt:
             earlier.run, earlier.ask, earlier.remake = effect.run, effect.ask, effect.remake
             if not earlier.executed or effect.declaration.speaks_for(earlier.declaration.version):
                 earlier.declaration, earlier.missing = effect.declaration, None
+                if earlier.executed and earlier.keyless:
+                    earlier.declaration = effect.declaration.without_key()
             earlier.pack, earlier.unpack = effect.pack, effect.unpack
             if earlier.stored and earlier.unpack is not None:
                 earlier.stored = False  # also of a held one, which has no result yet

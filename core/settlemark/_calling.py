@@ -240,6 +240,7 @@ class Calling(Aborting):
                 return effect.result
             if effect.disposition is Disposition.SKIPPED:
                 raise Skipped(_failed_before(effect.declaration.tool, effect.error, attempt.name))
+            yield from self._refuse_to_hold(attempt, effect)
         effect.held = effect.held or attempt.must_hold(effect)
         if not effect.held:
             return (yield from self._act(attempt, txn, effect, let_through))
@@ -247,6 +248,19 @@ class Calling(Aborting):
             self._come(seat, effect)
         yield from self._hold(attempt, txn, effect)
         return self._held_or_stopped(attempt, effect, seat)
+
+    def _refuse_to_hold(self, attempt: Attempt, effect: Effect) -> Program:
+        """Return when an effect that is on record as one that acts at once is none that has to wait for the commit now.
+
+        Raises:
+            Stale: its tool, or what it comes behind, was declared otherwise since. It may have acted already, and its
+                key is used up: all of its transaction is undone.
+        """
+        if effect.held or not attempt.must_hold(effect):
+            return
+        tool = effect.declaration.tool
+        how = f"was for {tool} to act on at once when it was planned, and is to wait for the commit now"
+        yield from self.refuse(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
 
     def _held_or_stopped(self, attempt: Attempt, effect: Effect, seat: Seat | None) -> Effect:
         """Return an effect that is held, unless a failure before it stops it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -228,11 +228,20 @@ class Declaration:
         """Whether its handlers may act for an effect of this version."""
         return version == self.version or version in self.versions
 
+    def without_key(self) -> Declaration:
+        """Return what it says of a call that was sent when the tool was not `keyed` yet: that is never sent again."""
+        return replace(self, keyed=False) if self.keyed else self
+
     @cached_property
     def handlers(self) -> str:
-        """Its handlers' names by role, as the JSON text that the ledger keeps beside each effect."""
+        """Its handlers' names by role, as the JSON text that the ledger keeps beside each effect.
+
+        And whether its counterparty is sent a key: of a call that was sent without one a later declaration cannot say
+        that it may be sent again.
+        """
         roles = {"undo": self.undo, "probe": self.probe, "release": self.release}
-        return _codec.encode({role: handler.name for role, handler in roles.items() if handler is not None})
+        named = {role: handler.name for role, handler in roles.items() if handler is not None}
+        return _codec.encode({**named, "keyed": True} if self.keyed else named)
 
     @cached_property
     def _signature(self) -> tuple[inspect.Signature | None, frozenset[str], frozenset[str], dict[str, Any]]:
@@ -307,9 +316,10 @@ class Effect:
     many changes of tools there had been when this call was planned; None: it calls no tool that anybody
     registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
     among the held ones (`Leaves`). `sender` is who may still be sending it, or undoing it, for all that this process
-    knows: a worker that was buried meanwhile. `called` is how often its tool was called, at least once by an earlier
-    process, and `came` in which of the times that its transaction was entered it was issued first. `kept` is what it
-    returned, as plain data that nobody else has.
+    knows: a worker that was buried meanwhile. `keyless` says that its tool was not `keyed` when it was recorded, and
+    `unsigned` that it had no probe either, so that it may have been sent without its key. `called` is how often its
+    tool was called, at least once by an earlier process, and `came` in which of the times that its transaction was
+    entered it was issued first. `kept` is what it returned, as plain data that nobody else has.
     """
 
     declaration: Declaration
@@ -345,6 +355,8 @@ class Effect:
     turned: bool = False
     leaves: int = 0
     sender: str | None = None
+    keyless: bool = False
+    unsigned: bool = False
     called: int = 0
     came: int = 0
     kept: tuple[Any] | None = None
@@ -353,6 +365,12 @@ class Effect:
         """Have it leave last if it cannot be undone."""
         if self.declaration.kind is EffectClass.IRREVERSIBLE:
             self.leaves |= Leaves.LAST
+
+    def doubt(self) -> None:
+        """Have it that it may have been sent, as what it was declared to be when it was recorded."""
+        self.outcome = Outcome.UNKNOWN
+        if self.keyless:
+            self.declaration = self.declaration.without_key()
 
     @property
     def executed(self) -> bool:

@@ -269,7 +269,7 @@ class Parking(Recovering):
             declared = self._declaration(effect.row.tool, effect.row.version)
             leaves = effect.row.held and effect.outcome is Outcome.QUEUED
             if (leaves and (declared is None or declared.function is None)) or (
-                effect.row.handlers != "{}" and declared is None
+                effect.row.handled and declared is None
             ):
                 missing.add(named(effect.row))
         if missing:

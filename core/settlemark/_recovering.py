@@ -268,7 +268,7 @@ class Recovering(Gating, Settling):
                 effect.row.held and effect.outcome is Outcome.QUEUED and txn.state in (State.SEALED, State.RELEASING)
             )
             acted = effect.outcome in (Outcome.CONFIRMED, Outcome.INTENDED, Outcome.UNKNOWN) and effect.tag is None
-            undone = acted and not effect.row.held and effect.row.handlers != "{}"
+            undone = acted and not effect.row.held and effect.row.handled
             undone = undone and txn.state in (State.OPEN, State.ABORTING)
             unknown = (undone and declared is None) or (leaves and (declared is None or declared.function is None))
             if unknown or ((undone or leaves) and is_sealed(effect.row)):
@@ -308,7 +308,7 @@ class Recovering(Gating, Settling):
         """Have it asked about the first effect that is queued: each outcome was on disk before the next was let go."""
         queued = next((e for e in attempt.leaving() if e.outcome is Outcome.QUEUED), None)
         if queued is not None:
-            queued.outcome = Outcome.UNKNOWN
+            queued.doubt()
 
     def _end(self, attempt: Attempt, report: Recovered, turn: Ticket | None) -> Program:
         txn = attempt.live

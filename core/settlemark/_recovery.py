@@ -43,19 +43,23 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
         called=1,
         kept=None if result is None or isinstance(recorded.result, Unreadable) else (result,),
         held=row.held,
-        outcome=Outcome.UNKNOWN if cut_off else recorded.outcome,
+        outcome=recorded.outcome,
         result=result,
         stored=True,
         error=recorded.error if not cut_off else CUT_OFF if recorded.sender is None else SILENT,
         tag=recorded.tag,
         disposed=recorded.disposed,
         at=row.at,
-        missing=named(row) if declaration is None and row.handlers != "{}" else None,
+        missing=named(row) if declaration is None and row.handled else None,
         fingerprint=row.fingerprint,
         withheld={} if declaration is None else withheld_from(declaration, row.arguments, recorded.result),
         unread=(result, recorded.result) if isinstance(recorded.result, Unreadable) else None,
         sender=recorded.sender,
+        keyless=not row.keyed,
+        unsigned=not row.keyed and not row.probed,
     )
+    if cut_off or effect.outcome is Outcome.UNKNOWN:
+        effect.doubt()
     effect.leaves = row.leaves  # as it was then, whatever the tool is declared now
     return effect
 

@@ -381,7 +381,7 @@ class Resolving(Recovering):
         declared = self._declaration(effect.row.tool, effect.row.version)
         late = is_to_undo(recorded, effect)
         role: Role = "undo" if late else "probe"
-        if declared is None and effect.row.handlers != "{}":
+        if declared is None and effect.row.handled:
             remedy = self._to_declare(effect)
         elif late and self._can_deal_with(recorded, effect):
             return None  # known, and about to be undone

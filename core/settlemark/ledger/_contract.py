@@ -119,6 +119,21 @@ class EffectRow(NamedTuple):
         return "undo" in _codec.decode(self.handlers)
 
     @property
+    def handled(self) -> bool:
+        """Whether its declaration had a handler, which must be declared to end it."""
+        return any(role != "keyed" for role in _codec.decode(self.handlers))
+
+    @property
+    def probed(self) -> bool:
+        """Whether its declaration had a probe."""
+        return "probe" in _codec.decode(self.handlers)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its counterparty was to know its key, and answer a repeat with the first outcome."""
+        return self.kind is EffectClass.IDEMPOTENT or "keyed" in _codec.decode(self.handlers)
+
+    @property
     def scope(self) -> str:
         """Its scopes as one text, for people."""
         return " ".join(_codec.decode(self.scopes))
