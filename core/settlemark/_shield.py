@@ -50,6 +50,8 @@ _wrapped: dict[int, Striking] = {}
 _put_off: dict[int, float] = {}
 _depth = 0
 _locks = 0
+_forgone: list[None] = []
+"""One for each call of `lower_shield` that will never come, until it is taken off the depth."""
 
 
 def closed(function: _F) -> _F:
@@ -111,6 +113,7 @@ def raise_shield() -> bool:
             _wrapped[number] = handler
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _meet)
+    _take_forgone()
     _depth += 1  # when all are met: one that strikes before has begun nothing
     return True
 
@@ -120,12 +123,31 @@ def lower_shield() -> None:
     """Take back one call of `raise_shield`, and let strike what was put off, unless the caller is shielded, too."""
     global _depth  # noqa: PLW0603
     _depth -= 1
+    _take_forgone()
     try:
         if _put_off and not _is_closed(sys._getframe(2)):  # noqa: SLF001 - the frames tell
             strike()
     finally:
         if _depth == 0 and threading.get_ident() == _main():
             _unwrap()
+
+
+@closed
+def forgo_lowering() -> None:
+    """Say, as the collector may in any thread and between any two instructions, that a `lower_shield` never comes."""
+    _forgone.append(None)
+    if threading.get_ident() == _main() and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
+        _take_forgone()
+        if _depth == 0:
+            _unwrap()
+
+
+@closed
+def _take_forgone() -> None:
+    global _depth  # noqa: PLW0603
+    while _forgone:
+        _forgone.pop()
+        _depth -= 1
 
 
 @closed
@@ -221,6 +243,6 @@ def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
 
 
 __all__ = [
-    "HEADROOM", "PUT_OFF_SECONDS", "closed", "hanging", "lifted", "locked", "lower_shield", "raise_shield",
-    "refuse_too_deep", "shielded", "strike", "unlocked",
+    "HEADROOM", "PUT_OFF_SECONDS", "closed", "forgo_lowering", "hanging", "lifted", "locked", "lower_shield",
+    "raise_shield", "refuse_too_deep", "shielded", "strike", "unlocked",
 ]  # fmt: skip

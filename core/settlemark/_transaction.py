@@ -25,7 +25,7 @@ from settlemark._parking import Park
 from settlemark._runners import run_apart, run_async, run_from_anywhere, run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Seat, Turn
-from settlemark._shield import closed, lower_shield, raise_shield, strike
+from settlemark._shield import closed, forgo_lowering, lower_shield, raise_shield, strike
 from settlemark._states import Reason, State, Tag
 from settlemark._wording import in_words
 
@@ -437,6 +437,11 @@ class Opening:
         self._face: Transaction | AsyncTransaction | None = None
         self._shielded = False  # signals are met here until its end
 
+    def __del__(self) -> None:
+        # It was entered by hand and is dropped: nobody can leave it any more.
+        if self._shielded and not sys.is_finalizing():
+            forgo_lowering()
+
     def _under(self, hold: int) -> Self:
         """Have it begin at the place of a hold."""
         self._options |= {"group": hold, "independent": True}
@@ -475,6 +480,7 @@ class Opening:
             run_sync(self._leaving(self._face, error))
         finally:
             if self._shielded:
+                self._shielded = False
                 lower_shield()
 
     @closed
@@ -490,6 +496,7 @@ class Opening:
             strike()
             self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
         except GeneratorExit:
+            self._shielded = False
             if up:
                 lower_shield()
             raise  # it goes on elsewhere, and is given up there
@@ -530,6 +537,7 @@ class Opening:
                 await run_async(self._leaving(self._face, error))
         finally:
             if self._shielded:
+                self._shielded = False
                 lower_shield()
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program:

@@ -1,11 +1,12 @@
 """Ctrl-C, and other signals, at any moment: all of a transaction is undone or named, and its scope is free again."""
 
+import gc
 import signal
 import sys
 import threading
 import time
 from _thread import interrupt_main
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -377,6 +378,62 @@ def test_handlers_are_as_they_were_when_the_engine_is_not_at_work(url, open_sett
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     act(settlement, world, "tour")
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def kept_open(settlement, how):
+    """Enter a transaction by hand, and return what keeps it."""
+    if how == "its face":
+        return settlement.transaction("open").__enter__()
+    if how == "its opening":
+        opening = settlement.transaction("open")
+        opening.__enter__()
+        return opening
+    if how == "a stack":
+        stack = ExitStack()
+        stack.enter_context(settlement.transaction("open"))
+        return stack
+
+    def works():
+        with settlement.transaction("open"):
+            yield
+
+    work = works()
+    next(work)
+    return work
+
+
+@pytest.mark.parametrize("where", ["here", "in a thread", "in a tool", "in a circle"])
+@pytest.mark.parametrize("how", ["its face", "its opening", "a stack", "a generator"])
+def test_who_drops_a_transaction_leaves_the_handlers_as_they_were(
+    how, where, url, open_settlement, world, on_signal, monkeypatch
+):
+    """A handler that stayed wrapped would come back in place of one that its user sets and takes back."""
+    monkeypatch.setattr(_shield, "_depth", 0)  # other tests keep transactions that they never leave
+    settlement = open_settlement(url)
+    on_signal(signal.SIGINT, strike)
+    kept = [kept_open(settlement, how)]
+    if how != "its face":  # which nobody can leave, as nobody has its opening
+        assert signal.getsignal(signal.SIGINT) is _shield._meet
+    if where == "in a thread":
+        thread = threading.Thread(target=kept.clear)
+        thread.start()
+        thread.join()
+    elif where == "in a tool":
+
+        @effect("opaque", name="drops")
+        def drops():
+            kept.clear()
+
+        settlement.run("trip", lambda tx: tx.call(drops))
+    elif where == "in a circle":
+        kept.append(kept)
+        del kept
+        gc.collect()
+    else:
+        kept.clear()
+    act(settlement, world, "tour")
+
+    assert (signal.getsignal(signal.SIGINT), _shield._depth) == (strike, 0)
 
 
 def test_a_stack_with_no_room_begins_nothing(url, open_settlement, world):

@@ -240,7 +240,7 @@ def test_what_a_call_that_is_answered_from_the_record_called_within_stands(again
             part.call(book, at="a")
 
     def plan(tx):
-        at_work[:] = [tx._settlement]
+        at_work[:] = [tx._host]
         tx.call(outer)
 
     settlement = again(plan)
