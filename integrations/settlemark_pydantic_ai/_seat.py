@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 
-from settlemark import Gate
+from settlemark import Gate, UsageError
 from settlemark._current import carried_into
 from settlemark._gates import approve, edit, reject
 from settlemark._runners import to_its_end
-from settlemark_pydantic_ai._places import Fate, Place
+from settlemark_pydantic_ai._places import Fate, Place, taken
 
 DEFERRAL = (ApprovalRequired, CallDeferred)
 """By these a call is put aside."""
@@ -37,7 +38,7 @@ class Seat:
 
     Args:
         place: its place in the turn.
-        run: runs its tool; None of one that comes to none.
+        run: runs its tool, as the framework has it or with the arguments it is given; None of one that comes to none.
         approved: a person has said yes to it.
         threaded: the tool runs in a thread, which no cancellation reaches.
 
@@ -48,7 +49,7 @@ class Seat:
     def __init__(
         self,
         place: Place,
-        run: Callable[[], Awaitable[Any]] | None = None,
+        run: Callable[..., Awaitable[Any]] | None = None,
         *,
         approved: bool,
         threaded: bool = False,
@@ -62,11 +63,15 @@ class Seat:
         self._task = asyncio.current_task()
 
     async def run(self) -> Any:
-        """Run the tool, or return what stands for its result."""
+        """Run the tool as the model has issued it, or return what stands for its result."""
+        place = self._place
+        return await self._run(() if place.edited is None else (self._taken(place.part.args_as_dict()),))
+
+    async def _run(self, arguments: tuple[()] | tuple[Mapping[str, Any]]) -> Any:
         try:
             if self._tool is None:
                 return _outcome(self._place)
-            work = _awaited(self._tool)
+            work = _awaited(partial(self._tool, *arguments))
             if asyncio.current_task() is not self._task:
                 # Another call's task releases it: this one's context goes along.
                 work = _awaited(partial(asyncio.create_task, work, context=carried_into(self._context)))
@@ -98,10 +103,26 @@ class Seat:
         self.own = waits
         raise waits
 
-    def remake(self, _arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
-        """Return what runs the call with the arguments that a person gave: the framework has put them in."""
+    def remake(self, arguments: Mapping[str, Any]) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
+        """Return what runs the call with the arguments that a person gave, and these as its tool gets them.
+
+        Where the framework was given them it has put them in. Somebody else may have been first, elsewhere.
+
+        Raises:
+            UsageError: the tool does not take them.
+        """
         checked = self._place.checked
-        return self.run, None if checked is None else checked.arguments
+        if self._tool is None or (checked is not None and checked.part.args_as_dict() == arguments):
+            return partial(self._run, ()), None if checked is None else checked.arguments
+        given = self._taken(arguments)
+        return partial(self._run, (given,)), given
+
+    def _taken(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        place = self._place
+        found = None if place.tool is None else taken(place.tool, replace(place.part, args=dict(arguments)))
+        if found is None:
+            raise UsageError(f"{place.name} does not take {dict(arguments)!r}; nothing was run", tool=place.name)
+        return found
 
 
 def _outcome(place: Place) -> Any:

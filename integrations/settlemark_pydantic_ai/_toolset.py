@@ -46,8 +46,10 @@ class SettlingToolset(WrapperToolset[Any]):
         """Run a tool in its turn."""
         kept = _codec.snapshot(tool_args)  # it runs as it was issued, whatever is done to these in between
 
-        async def run(ctx: RunContext[Any]) -> Any:
-            return await self.wrapped.call_tool(name, _codec.snapshot(kept), ctx, tool)
+        async def run(ctx: RunContext[Any], arguments: Mapping[str, Any] | None = None) -> Any:
+            return await self.wrapped.call_tool(
+                name, _codec.snapshot(kept if arguments is None else dict(arguments)), ctx, tool
+            )
 
         if is_journaled(tool):
             return await run(ctx)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
@@ -162,10 +163,10 @@ class Turns:
 
     # ---- calls
 
-    async def call(
-        self, ctx: RunContext[Any], tool: ToolsetTool[Any], run: Callable[[RunContext[Any]], Awaitable[Any]]
-    ) -> Any:
+    async def call(self, ctx: RunContext[Any], tool: ToolsetTool[Any], run: Callable[..., Awaitable[Any]]) -> Any:
         """Run a tool in its turn, and return what is to be told of it.
+
+        `run(ctx)` runs it as the framework has it, `run(ctx, arguments)` with other arguments.
 
         Raises:
             ToolFailed: it did not run, or was undone, or nobody knows. ApprovalRequired: it waits. Else what it raised.
@@ -182,7 +183,7 @@ class Turns:
         place.come = True
         if place.part.tool_call_id in self._behind and ctx.tool_call_approved:
             ctx = _unapproved(ctx)  # nobody has been asked about it
-        seat = Seat(place, lambda: run(ctx), approved=ctx.tool_call_approved, threaded=is_threaded(tool))
+        seat = Seat(place, partial(run, ctx), approved=ctx.tool_call_approved, threaded=is_threaded(tool))
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in one"
         turn.acting.add(task)

@@ -172,6 +172,38 @@ async def test_with_other_arguments_the_call_happens_with_these(world, settlemen
     assert paid.row.arguments == '{"what":"half"}'
 
 
+@pytest.mark.parametrize(("elsewhere", "paid"), [(None, "hotel"), ({"what": "half"}, "half")])
+@pytest.mark.parametrize("here", [True, ToolApproved(override_args={"what": "third"})], ids=["a yes", "others"])
+async def test_what_was_approved_elsewhere_before_is_what_happens_and_what_is_on_record(
+    world, settlement, elsewhere, paid, here
+):
+    clerk = clerk_with(declared, world, settlement)
+    first = await clerk.run("go")
+    (question,) = settlement.approvals()
+    await settlement.aapprove(question.key, by="ada", arguments=elsewhere)
+
+    last = await again(clerk, first, answered(pay_1=here))
+
+    assert world.log == ["book Ada", f"pay {paid}", "mail ada"]
+    assert texts(last) == ["book Ada: number 1", f"pay {paid}: number 2", "mail ada: number 3"]
+    acted = [e for found in settlement.transactions() for e in found.effects if e.result and "pay" in e.result]
+    assert [effect.row.arguments for effect in acted] == [f'{{"what":"{paid}"}}']
+    assert clean(world, settlement)
+
+
+async def test_arguments_from_elsewhere_that_the_tool_does_not_take_run_nothing(world, settlement):
+    clerk = clerk_with(declared, world, settlement)
+    first = await clerk.run("go")
+    (question,) = settlement.approvals()
+    await settlement.aapprove(question.key, by="ada", arguments={"what": {"no": "text"}})
+
+    last = await again(clerk, first, answered(pay_1=True))
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert answers(last)[1] == ("failed", "UsageError: pay does not take {'what': {'no': 'text'}}; nothing was run")
+    assert clean(world, settlement)
+
+
 @WAYS
 async def test_in_a_new_process_the_message_history_is_all_that_is_needed(world, tmp_path, way):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
