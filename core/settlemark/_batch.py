@@ -58,6 +58,7 @@ class BatchCall:
     failed: str | None = None
     skipped: bool = False
     over: bool = False
+    stopped: bool = False  # by the failure of another, when the turn was settled: it is no failure of its own
 
     @property
     def tool(self) -> str:
@@ -316,7 +317,8 @@ class Batch:
         else:
             self._escaped = self._escaped or (error is not None and is_a(error, Exception))
             call.failed = failed if error is None else in_words(error)
-            self._driver.leave(call.seat, failed=call.failed is not None and not call.skipped)
+            call.stopped = self.settled and self._turn.failed is not None and self._turn.failed is not call.seat
+            self._driver.leave(call.seat, failed=_has_failed(call))
         if error is not None and not is_a(error, Exception):
             self._cut = True  # `abandon` follows
             self._wake()
@@ -387,7 +389,7 @@ class Batch:
             return str(self.refusal)
         if self._cause is not None:
             return self._cause
-        first = next((call for call in self.calls if call.failed is not None and not call.skipped), None)
+        first = next(filter(_has_failed, self.calls), None)
         return "the step was stopped" if first is None else f"{first.tool} failed: {first.failed}"
 
     def _settle(self) -> Program:
@@ -406,7 +408,7 @@ class Batch:
             self._wake()
 
     def _ending(self) -> Program:
-        failed = any(call.failed is not None and not call.skipped for call in self.calls)
+        failed = any(map(_has_failed, self.calls))
         if self._within and not (failed or self._control or self._escaped):
             yield from self._driver.take_back_orphans(self.attempt, self._numbering.base)
         if (self.joined and not (self._within and failed)) or self.attempt.replay is not None:
@@ -502,6 +504,11 @@ def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | 
             " it is on record: settlement.residue()"
         )
     return f"never left: {tool} was held, and dropped because {because}" if held else None
+
+
+def _has_failed(call: BatchCall) -> bool:
+    """Whether a call has failed itself, and the turn does not go on without it."""
+    return call.failed is not None and not (call.skipped or call.stopped)
 
 
 def _given_up(effect: Effect) -> bool:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Queued, Refused, current_call, effect
+from settlemark._batch import open_batch
 from settlemark._effect import declare
+from settlemark._runners import run_sync
 from settlemark._scope import Scope
 from settlemark._sequencer import Turn
 from settlemark._txn import Ticket
@@ -492,3 +494,64 @@ def test_a_held_call_that_comes_on_another_scope_holds_back_what_overlaps_that()
     turn = Turn()
     turn.comes(turn.take(MAILS, ADA), (BEE,))
     assert turn.take(BOOKS, BEE).held
+
+
+@pytest.mark.parametrize("order", ["turn", "scopes"])
+def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_one_that_did(
+    open_settlement, order, monkeypatch
+):
+    """The first held call has heard of it, and is over, before the last asks why it did not leave."""
+    settlement = open_settlement()
+
+    @effect("irreversible", scope="mail:/{to}", name="mail")
+    def mail(to): ...
+
+    @effect("irreversible", scope="page:/{to}", name="post")
+    def post(to): ...
+
+    @effect("opaque", name="book")
+    def book(to):
+        held.wait(30)
+        raise LookupError("no room")
+
+    batch = run_sync(open_batch(settlement, "trip", run="trip", order=order))
+    seats = {tool: batch.seat(settlement.declaration(tool), {"to": "a"}) for tool in (mail, book, post)}
+    told, gone, held = {}, threading.Event(), threading.Event()
+    result, until_settled = batch.result, batch._until_settled
+
+    def last(effect):
+        if effect.declaration.tool == "post":
+            gone.wait(30)
+        return result(effect)
+
+    def waits(call, *, cut):
+        if call.tool == "post":
+            held.set()
+        return until_settled(call, cut=cut)
+
+    monkeypatch.setattr(batch, "result", last)
+    monkeypatch.setattr(batch, "_until_settled", waits)
+
+    def play(tool):
+        call, error = seats[tool], None
+        try:
+            run_sync(batch.perform(call, lambda: tool("a"), {"to": "a"}))
+        except Exception as raised:
+            error = raised
+        told[call.tool] = str(error)
+        run_sync(batch.leave(call, failed=told[call.tool]))
+        if tool is mail:
+            gone.set()
+        run_sync(batch.finish(call))
+
+    threads = [threading.Thread(target=play, args=(tool,)) for tool in seats]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert told["book"] == "no room"
+    assert "book" in told["mail"]
+    assert "mail" not in told["post"]
+    assert "book" in told["post"]
+    assert "mail failed" not in batch.because()
