@@ -564,9 +564,12 @@ class Settlement(Operators):
         return self.effect_of(declaration, named, Frozen(function, (), named), run=run)
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
-        """Return a hold, to enter: what begins later and overlaps these scopes waits until it is dropped.
+        """Return a hold, to enter: what begins later and overlaps these scopes does not settle before it is dropped.
 
-        For an orchestrator that knows of work not begun: it begins that under the hold.
+        For an orchestrator that knows of work not begun: it begins that under the hold. It is no lock: it keeps a place
+        in the order in which transactions settle, and who began later may read meanwhile, and is stale when he comes to
+        settle on what was changed before him. For a resource that many want to change at once use `run`, which waits in
+        line after a lost race before it reads again; a loop of one's own around a hold reads as often as it loses.
 
         Args:
             scopes: what the work may touch.
