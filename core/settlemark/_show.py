@@ -18,7 +18,7 @@ from settlemark.ledger._unreadable import Unreadable
 from settlemark.ledger._workers import process
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
 
 EMPTY = "The ledger is empty: no transaction with an effect is on record."
@@ -396,11 +396,29 @@ def _effects_table(transactions: Sequence[RecordedTransaction]) -> Table:
     return table
 
 
-def new_table(title: str, *columns: str) -> Table:
-    """Return an empty table for a rich console."""
-    from rich.table import Table
+_UNBOUND = 1 << 20
 
-    table = Table(title=title, title_justify="left", title_style="bold")
+
+def new_table(title: str, *columns: str) -> Table:
+    """Return an empty table for a rich console; where it would break words, each row is shown line by line instead."""
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    class Fitting(Table):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            unbound = options.update(max_width=_UNBOUND)
+            if Measurement.get(console, unbound, self).minimum <= options.max_width:
+                yield from super().__rich_console__(console, options)
+                return
+            yield Text(title, style="bold")
+            for row in zip(*(column.cells for column in self.columns), strict=True):
+                yield Text()
+                for column, cell in zip(columns, row, strict=True):
+                    if str(cell):
+                        yield Text.assemble(f"{column}: " if column else "", cell)
+
+    table = Fitting(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

@@ -7,9 +7,10 @@ its own. A line is one line, whatever names and messages are in it: see `settlem
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -21,6 +22,11 @@ from settlemark._wording import at_terminal
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+
+
+_NARROW = 80
+_WIDE = 10_000
+"""Characters of a line in a file or a pipe, where nobody is served by a word that is broken in two."""
 
 
 def say(*lines: object, err: bool = False) -> None:
@@ -45,8 +51,11 @@ def json_line(value: Any) -> str:
 
 
 def say_table(table: RenderableType) -> None:
-    """Print what rich can render."""
-    console().print(table)
+    """Print what rich can render: as wide as it is, unless somebody looks at it through a terminal."""
+    shown = console()
+    if not shown.is_terminal and "COLUMNS" not in os.environ:
+        shown.width = _WIDE
+    shown.print(table)
 
 
 def fail(text: object, *, code: int = 2) -> NoReturn:
@@ -67,7 +76,13 @@ def console(*, stderr: bool = False, quiet: bool = False) -> Console:
                 # Those with a control code are rich's own: they move a bar that is drawn again.
                 yield segment if segment.control else segment._replace(text=plain_lines(segment.text))
 
-    return PlainConsole(stderr=stderr, quiet=quiet)
+    with suppress(AttributeError, ValueError):  # a stream of somebody's own has no encoding
+        stream: Any = sys.stderr if stderr else sys.stdout
+        stream.reconfigure(errors="backslashreplace")
+    made = PlainConsole(stderr=stderr, quiet=quiet)
+    if not made.width:  # as where COLUMNS=0 stands for "not known"
+        made.width = _NARROW
+    return made
 
 
 def unmarked(text: str) -> str:
@@ -81,14 +96,16 @@ class PlainGroup(TyperGroup):
     """A group of commands that shows what was wrong with its arguments, whatever is in them."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run it; an exception that nobody expected is told as Python tells it, and exits with 1."""
+        """Run it; an exception that nobody expected is told as Python tells it, and exits with 2: 1 is a finding."""
         if options.get("standalone_mode") is False:
             return super().main(*args, **options)
         try:
             return super().main(*args, **options)
         except Exception as error:
-            typer.echo(plain_traceback(error), err=True)
-            sys.exit(1)
+            with suppress(OSError):  # it may be that nothing can be written
+                typer.echo(plain_traceback(error), err=True)
+            _drop_unwritten()
+            sys.exit(2)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Read the arguments."""
@@ -99,6 +116,12 @@ class PlainGroup(TyperGroup):
         """Read those of the command, and run it."""
         with _shown(), at_terminal():
             return super().invoke(ctx)
+
+
+def _drop_unwritten() -> None:
+    """Let go of what could not be written: at its end Python would try again, and exit with another status."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -22,7 +22,10 @@ ON_A_TERMINAL = 20
 
 
 OfRun = Annotated[str | None, typer.Option("--run", help="Only what belongs to this run.", show_default=False)]
-Last = Annotated[int | None, typer.Option("--last", min=1, help="Only the last so many.", show_default=False)]
+_MOST = 2**31 - 1  # rows that any store can be asked for
+Last = Annotated[
+    int | None, typer.Option("--last", min=1, max=_MOST, help="Only the last so many.", show_default=False)
+]
 Since = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,68 @@
+"""What a command prints is whole wherever it goes, and its exit status says whether it could be printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from settlemark import Settlement, effect
+
+COMMANDS = ("show", "residue", "export")
+TABLES = ("show", "residue")
+
+
+@pytest.fixture
+def url(tmp_path):
+    """A ledger with something for each command to tell."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+
+    @effect("reversible", scope="room:/{hotel}", undo=lambda: 1 / 0)
+    def reserve(hotel):
+        return hotel
+
+    @effect("irreversible", scope="mail:/{to}", approve=True)
+    def confirm(to):
+        return to
+
+    with Settlement(url, on_failure="continue") as settlement:
+        with pytest.raises(ValueError, match="no flight"), settlement.transaction("trip-é/undone") as tx:
+            tx.call(reserve, hotel="Ada")
+            raise ValueError("no flight left on monday")
+        with settlement.transaction("trip-é/waiting") as tx:
+            tx.call(confirm, to="ada@example.com")
+    return url
+
+
+def said(*args, out=subprocess.PIPE, **environment):
+    given = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    return subprocess.run(
+        [sys.executable, "-m", "settlemark", *args], env={**given, "PYTHONIOENCODING": "utf-8", **environment},
+        stdout=out, stderr=subprocess.PIPE, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_cannot_be_printed_exits_with_2_whatever_it_found(url, command):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        assert said(command, url, out=full).returncode == 2
+
+
+@pytest.mark.parametrize("columns", ["0", "80"])
+def test_a_table_that_is_too_wide_breaks_no_word(url, columns):
+    shown = said("show", url, "--table", COLUMNS=columns).stdout.decode()
+    assert [word for word in ("transaction: trip-é/undone", "state: aborted", "ValueError") if word not in shown] == []
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_a_table_is_shown_where_only_ascii_can_be(url, command):
+    shown = said(command, url, "--table", PYTHONIOENCODING="ascii")
+    assert (b"Traceback" in shown.stderr, bool(shown.stdout)) == (False, True)
+
+
+@pytest.mark.parametrize("command", ["show"])
+def test_more_than_a_store_can_count_is_no_number_of_transactions(url, command):
+    shown = said(command, url, "--last", "9" * 30)
+    assert (shown.returncode, b"Traceback" in shown.stderr) == (2, False)
