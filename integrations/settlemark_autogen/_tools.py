@@ -20,6 +20,7 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool, FunctionTool, StaticWorkbench, StreamTool, ToolOverride, Workbench
 from pydantic import BaseModel
 
+from settlemark._door import ended, outcome_of
 from settlemark._runners import Patience, uninterrupted
 from settlemark._threads import in_thread
 from settlemark_autogen._results import Seen
@@ -137,7 +138,9 @@ def _with_context(tool: BaseTool[Any, Any]) -> BaseTool[Any, Any]:
 
     async def aside(**arguments: Any) -> Any:
         # A thread cannot be cut short: whoever is cancelled waits for what it did, and that is its answer.
-        return await uninterrupted(asyncio.ensure_future(in_thread(partial(function, **arguments))), Patience())
+        # What it raises is carried as a value: no future takes a `StopIteration`, and that was waited for for ever.
+        running = asyncio.ensure_future(in_thread(partial(ended, partial(function, **arguments))))
+        return outcome_of(await uninterrupted(running, Patience()))
 
     twin = copy(tool)
     twin._func = aside  # noqa: SLF001 - the tool keeps its signature beside it

@@ -12,7 +12,7 @@ from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 from tests.integrations.autogen.test_stock import Raising
-from tests.integrations.autogen.world import Scripted, agent, answers, turn
+from tests.integrations.autogen.world import Scripted, agent, answers, trip, turn
 
 from settlemark import Settlement, effect
 from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench
@@ -234,3 +234,19 @@ async def test_after_a_cancelled_job_another_gets_what_it_held_and_the_same_one_
 
     assert world.log == ["book Ada", "book slow", "book Bee", "mail a"] * 2
     assert answers(again) == [(False, "book done")] * 2 + [(False, "mail done"), (False, "book done")]
+
+
+async def test_a_stop_iteration_out_of_a_synchronous_tool_is_a_failure_and_undoes_its_turn(world, settlement):
+    """A thread's future takes none: with stock the agent waits for ever."""
+
+    @effect("read", scope="list:/x")
+    def first(what: str) -> str:
+        """Return the first there is."""
+        return next(found for found in () if found == what)
+
+    book, *_ = trip(world)
+    message = turn(("book", {"hotel": "Ada"}), ("first", {"what": "none"}))
+    result = await agent(Scripted(message), [book, first], settlement).run(task="go")
+
+    assert world.log == ["book Ada", "cancel Ada"]
+    assert "StopIteration" in answers(result)[1][1]
