@@ -144,4 +144,4 @@ def test_five_reads_of_a_turn_beside_stock(gauge, framework, seconds, tmp_path):
         recorded = settlement.transactions()
 
     assert measured.done == 5 * turns
-    assert recorded == []
+    assert {effect.row.tool for one in recorded for effect in one.effects} <= {"settlemark.result"}  # of CrewAI's tasks

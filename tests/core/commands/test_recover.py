@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 from settlemark import Settlement, effect
 from settlemark.ledger import _workers
 
@@ -33,7 +35,7 @@ def test_what_an_ended_process_left_open_is_undone_by_the_modules_handlers(store
 def test_a_decision_that_was_taken_is_carried_out_by_what_a_modules_function_declares(
     store, ends_amid, module, run, world
 ):
-    dies = "import os\ntx.call(send, to='Ada')\ntx._settlement.driver._release_all = lambda *a: os._exit(0)\n"
+    dies = "import os\ntx.call(send, to='Ada')\ntx._host.driver._release_all = lambda *a: os._exit(0)\n"
     ends_amid(store, "trip-1", f"{dies}from settlemark._runners import run_sync\n"
               "run_sync(settlement.driver.commit(tx._attempt))")  # fmt: skip
 
@@ -127,7 +129,7 @@ def test_what_a_process_elsewhere_left_is_ended_once_its_lease_was_watched_to_st
     worker = hung.ledger.worker
     hung.ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
 
-    said = run("recover", store)
+    with closing(hung):
+        said = run("recover", store)
 
-    assert (said.exit_code, said.stdout) == (0, "trip-1 is undone.\n")
-    hung.close()
+        assert (said.exit_code, said.stdout) == (0, "trip-1 is undone.\n")

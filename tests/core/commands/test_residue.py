@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from tests.core.commands.test_waiting import until
 
@@ -98,10 +100,10 @@ def test_what_a_process_elsewhere_whose_lease_stands_still_has_is_counted(store,
         hung = Settlement(store, lease=0.5, monotonic=lambda: 1.0)
     worker = hung.ledger.worker
     hung.ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
-    until(lambda: not run_json("waiting", store)[0]["alive"])
+    with closing(hung):
+        until(lambda: not run_json("waiting", store)[0]["alive"])
 
-    assert [one["unfinished"] for one in run_json("residue", store)] == [1]
-    hung.close()
+        assert [one["unfinished"] for one in run_json("residue", store)] == [1]
 
 
 @pytest.mark.parametrize("form", [[], ["--table"], ["--json"]])

@@ -37,6 +37,7 @@ try:
         print("acted", flush=True)
 except SettlemarkError as error:
     print(type(error).__name__, flush=True)
+    print(error, file=sys.stderr, flush=True)
 with settlement.transaction("afterwards") as tx:
     tx.call(known["add"], cell="y", amount=1)
 print("goes on", flush=True)
