@@ -70,7 +70,7 @@ def a_part(tx, calls):
 
     @effect("reversible", scope="desk:/d", undo=lambda: None)
     def delegate():
-        with tx._settlement.transaction("inner") as part:
+        with tx._host.transaction("inner") as part:
             part.call(inner, **arguments)
 
     tx.call(delegate)
