@@ -122,12 +122,17 @@ class Batch:
         self._control: BaseException | None = None
         self._cause: str | None = None
         self._escaped = False
-        self._cut = False
+        self._cut: BaseException | None = None
 
     @property
     def holds(self) -> bool:
         """Whether a call of it waits for the others."""
         return any(call.seat.held for call in self.calls)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it was cut short, and undone for that: whoever comes to it now, or to its name, comes too late."""
+        return self._cut is not None and self.undoes and self.attempt.replay is None
 
     @property
     def lost_race(self) -> bool:
@@ -225,6 +230,7 @@ class Batch:
             InDoubt: nobody can tell whether it happened. Else whatever the tool raised, also when the turn goes on
             without it because somebody who was asked said so.
         """
+        self.refuse_late(call)
         effect = self._effect(call, arguments, given)
         effect.run, effect.pack, effect.unpack, effect.rationale = run, pack, unpack, because
         effect.ask, effect.remake = ask, None if remake is None else partial(self._remade, call, remake)
@@ -249,6 +255,15 @@ class Batch:
                 self._take_back(call, found)
                 raise
         return self.result(found)
+
+    def refuse_late(self, call: BatchCall) -> None:
+        """Return when the batch was not abandoned.
+
+        Raises:
+            Refused: it was: nothing of it acts any more.
+        """
+        if self._cut is not None and self.abandoned:
+            raise too_late(call.tool, self._cut, self.attempt.name)
 
     def _attempt_of(self, effect: Effect) -> Attempt:
         """Return the transaction that an effect belongs to: where a turn was split at a gate, it has several."""
@@ -320,7 +335,7 @@ class Batch:
             call.stopped = self.settled and self._turn.failed is not None and self._turn.failed is not call.seat
             self._driver.leave(call.seat, failed=_has_failed(call))
         if error is not None and not is_a(error, Exception):
-            self._cut = True  # `abandon` follows
+            self._cut = self._cut or error  # `abandon` follows
             self._wake()
         self._arrived(call)
         if self._is_to_settle():
@@ -341,10 +356,10 @@ class Batch:
     def unattended(self) -> bool:
         """Whether all calls are over, and nobody is there to settle the batch: `finish` does."""
         with self._lock:
-            return not (self._expected or self._settling or self._cut or self._waiting)
+            return not (self._expected or self._settling or self._cut is not None or self._waiting)
 
     def _until_settled(self, call: BatchCall, *, cut: bool) -> Program:
-        while not self.settled and not (cut and self._cut):
+        while not self.settled and not (cut and self._cut is not None):
             pause = self.look()
             ticket = Ticket()
             with self._lock:
@@ -363,7 +378,7 @@ class Batch:
     def _is_to_settle(self) -> bool:
         """Whether all calls are over and nobody settles: then whoever asks does."""
         with self._lock:
-            if self._expected or self._settling or self._cut:
+            if self._expected or self._settling or self._cut is not None:
                 return False
             self._settling = True
             return True
@@ -456,7 +471,7 @@ class Batch:
 
     def abandon(self, error: BaseException) -> Program:
         """End what a cancellation or a crash of the framework left unsettled; nothing of it acts any more."""
-        self._cut = True
+        self._cut = self._cut or error
         self._wake()
         if self.settled or self._abandoned:
             return
@@ -491,6 +506,14 @@ class Batch:
             call.tool, effect.outcome, because=self.because(), held=effect.held, tag=effect.tag,
             note=effect.disposed.told,
         )  # fmt: skip
+
+
+def too_late(tool: str, cut: BaseException, transaction: str | None) -> Refused:
+    """Return what is told to a call that comes when its turn was stopped."""
+    return Refused(
+        f"{tool} was called after its turn had been stopped by {kind_of(cut)}: nothing was run, for that turn is over",
+        transaction=transaction,
+    )
 
 
 def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | None, note: str | None) -> str | None:
@@ -577,4 +600,4 @@ def open_batch(
     )  # fmt: skip
 
 
-__all__ = ["Batch", "BatchCall", "open_batch"]
+__all__ = ["Batch", "BatchCall", "open_batch", "too_late"]

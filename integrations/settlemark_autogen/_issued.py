@@ -47,7 +47,12 @@ class Issued:
     def watch(self, work: asyncio.Task[Any]) -> None:
         """Cancel what works for a call when the agent that issued it is gone."""
         agent = self.agent
-        if agent is None or agent.done():
+        if agent is None:
+            return
+        if agent.done():
+            # One that has only asked the model may have ended well; else the call comes late, and nobody wants it.
+            if agent.cancelled() or agent.exception() is not None:
+                work.cancel()
             return
 
         def gone(_agent: asyncio.Task[Any]) -> None:

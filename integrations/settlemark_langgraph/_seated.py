@@ -139,6 +139,8 @@ class Visit:
             own = [seated for seated in self.calls if seated.invocation is invocation]
             told = isinstance(error, Exception) and all(seated.place.over for seated in own)
             if not (invocation.shared and told):
+                for seated in own:
+                    seated.cut = True
                 yield from invocation.batch.abandon(error)
 
     @property
@@ -196,13 +198,18 @@ class Visit:
 
 
 class SeatedCall:
-    """One call of the model and its place in the batch."""
+    """One call of the model and its place in the batch.
+
+    Attributes:
+        cut: its run of the node was cut short.
+    """
 
     def __init__(self, invocation: Invocation, call: ToolCall, place: BatchCall) -> None:
         self.invocation = invocation
         self.call = call
         self.place = place
         self.taken = False
+        self.cut = False
         self.answer: Any = None
         self.error: BaseException | None = None
         self.queued: Effect | None = None

@@ -185,9 +185,10 @@ class Superstep:
         """Return its tasks, or a node's, in order; also those that were over before it began here."""
         return [_task(task) for task in self._all() if node in (None, task.name)]
 
-    def watch(self, tasks: Sequence[Task], then: Callable[[Task], None]) -> list[Task]:
+    def watch(self, tasks: Sequence[Task], then: Callable[[Task, bool], None]) -> list[Task]:
         """Have `then` called with each task that is over or will be; return those of which it is not known yet.
 
+        It is told whether LangGraph has dropped the task, as it does when nobody wants the run any more.
         It is called in whatever thread a task ended in, or in this one, and perhaps more than once. Of a task that is
         returned it will not be called: watch that again.
         """
@@ -206,7 +207,7 @@ class Superstep:
                 unknown.append(task)
                 continue
             if future is None or future.done():
-                then(task)
+                then(task, future is not None and future.cancelled())
         return unknown
 
     @property
@@ -368,8 +369,8 @@ class _Ending:
         self._raise(failed)
 
 
-def _calling(then: Callable[[Task], None], task: Task, _future: object) -> None:
-    then(task)
+def _calling(then: Callable[[Task, bool], None], task: Task, future: Any) -> None:
+    then(task, future.cancelled())
 
 
 def _task(task: Any) -> Task:

@@ -135,7 +135,7 @@ class Turns:
         while True:
             with self._lock:
                 turn = self._shared.get(name)
-                if turn is None or turn.is_past:
+                if turn is None or turn.is_past_for(superstep):
                     turn = self._shared[name] = SharedTurn(self, name, superstep)
             visit: Visit | None = yield from turn.arrive(calls, superstep, arrival, identity)
             if visit is not None:
@@ -262,14 +262,17 @@ class Turns:
         """Settle what tasks of earlier supersteps of the same run have left: all of them are over."""
         with self._lock:
             turns = list(self._shared.values())
-        for turn in turns:
-            if superstep is not None and turn.loop == superstep.loop:
-                yield from turn.finish()
-        self._forget_past()
+        over = [turn for turn in turns if superstep is not None and turn.loop == superstep.loop]
+        for turn in over:
+            yield from turn.finish()
+        self._forget_past(over)
 
-    def _forget_past(self) -> None:
+    def _forget_past(self, over: Sequence[SharedTurn] = ()) -> None:
+        """Let go of turns that are past; of one that was abandoned when all its tasks are over, for one may be late."""
         with self._lock:
-            past = [name for name, turn in self._shared.items() if turn.is_past]
+            past = [
+                name for name, turn in self._shared.items() if turn.is_past and (turn in over or not turn.abandoned)
+            ]
             for name in past:
                 del self._shared[name]
 
@@ -319,6 +322,21 @@ class SharedTurn:
         settled = seats is not None and all(seated.invocation.batch.settled for seated in seats)
         return settled or self._once.failed is not None
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether it was cut short, and undone for that."""
+        seats: list[SeatedCall] | None = self._once.value
+        return seats is not None and any(seated.invocation.batch.abandoned for seated in seats)
+
+    def is_past_for(self, superstep: Superstep) -> bool:
+        """Whether a task enters its name anew: of a turn that was abandoned only the one that was cut short may.
+
+        Whatever runs that again does so knowingly; the other tasks just come late, when nobody wants their calls.
+        """
+        if not (self.abandoned and self.loop == superstep.loop):
+            return self.is_past
+        return self.is_past and any(seated.cut for seated in self._seats.get(superstep.own.id, ()))
+
     def _open(self, arrival: Arrival, identity: Identity) -> Program:
         calls = [call for _, found in self._tasks for call in found]
         place = self._superstep.index_of(self._tasks[0][0])
@@ -335,6 +353,7 @@ class SharedTurn:
         """Return what one task has of it, or None when the turn is past, and is to be entered anew.
 
         Raises:
+            Refused: it was abandoned, and this task was answered.
             BaseException: it could not be opened, by whoever came first.
         """
         everyone: list[SeatedCall] = yield from self._once.get(lambda: self._open(arrival, identity))
@@ -366,6 +385,7 @@ class SharedTurn:
             )
         for seated in seats:
             yield from seated.invocation.batch.finish(seated.place)
+            seated.invocation.batch.refuse_late(seated.place)
         return None
 
     def finish(self) -> Program:
@@ -392,13 +412,17 @@ class SharedTurn:
         # What another thread looks at just now may turn out to be unknown still.
         return self._superstep.pause if self._unseen or self._looking else None
 
-    def _take_for_answered(self, task: Task) -> None:
+    def _take_for_answered(self, task: Task, dropped: bool) -> None:
         with self._lock:
             if task.id in self._arrived or task.id in self._absent:
                 return
             self._absent.add(task.id)
         for seated in self._seats[task.id]:
             batch = seated.invocation.batch
+            if dropped and batch.undoes:
+                # Its tool would have run: without it the turn is half of what the model asked for.
+                self._turns.settle_unattended(batch.abandon(asyncio.CancelledError()))
+                continue
             batch.absent(seated.place)
             if batch.unattended:
                 self._turns.settle_unattended(batch.finish(seated.place))

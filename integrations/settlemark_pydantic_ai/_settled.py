@@ -176,6 +176,7 @@ class _OneRun(AbstractCapability[Any]):
         return result
 
     async def wrap_node_run(self, ctx: RunContext[Any], *, node: Any, handler: Any) -> Any:
+        self._turns.begin_node()
         try:
             found: object = await handler(node)
         except BaseException as error:

@@ -24,6 +24,7 @@ from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Queued, UsageError
 from settlemark._acting import Program
+from settlemark._batch import too_late
 from settlemark._runners import end_async, run_async
 from settlemark.agents import TOLD, AgentTurn, Call, Work, words
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
@@ -92,6 +93,8 @@ class Turns:
         self._again: set[str] = set()
         self._unanswered: Collection[str] = ()
         self._turn: Turn | None = None
+        self._over: Turn | None = None
+        self._left: BaseException | None = None
         self._results: tuple[ModelResponse, Results] | None = None
 
     def work_of(self, run: str | None) -> Work:
@@ -111,6 +114,8 @@ class Turns:
         Raises:
             Refused, InDoubt, PartialCommit: what was to settle with it did not settle as a whole.
         """
+        if error is not None and not isinstance(error, Exception):
+            self._left = error
         abandoning, tasks = self._cut(error)
         await end_async(self._leaving(abandoning, error, is_over=is_over, asked_by=asked_by), after=tasks)
 
@@ -171,9 +176,13 @@ class Turns:
         Raises:
             ToolFailed: it did not run, or was undone, or nobody knows. ApprovalRequired: it waits. Else what it raised.
         """
+        if self._left is not None:
+            raise ToolFailed(words(too_late(tool.tool_def.name, self._left, None)))
         turn = self._of(ctx, tool)
         number = turn.place_of(ctx.tool_call_id)
-        if turn.places[number].come and turn.settling.settled:
+        if turn is self._over:
+            pass  # it comes late, and is told so
+        elif turn.places[number].come and turn.settling.settled:
             # Something around it tries it again, by itself: its turn is over, and has no say in its answer any more.
             self._again.add(ctx.tool_call_id or "")
             turn, number = self._alone(ctx, tool), 0
@@ -215,6 +224,8 @@ class Turns:
         if response is None:
             return self._alone(ctx, tool)
         key = index, _ids(response)
+        if self._over is not None and self._over.key == key:
+            return self._over
         if turn is None or turn.key != key:
             return self._begin(ctx, index, response, self._results_for(ctx, index, response))
         if turn.aside and turn.settling.settled:
@@ -351,6 +362,10 @@ class Turns:
         if not turn.settling.settled:
             await run_async(turn.settling.finish())
 
+    def begin_node(self) -> None:
+        """Take note that the framework runs a node, or runs one again: that is nothing that comes late."""
+        self._over = None
+
     async def abandon(self, error: BaseException) -> None:
         """End what the framework has left unsettled; nothing of it acts any more."""
         abandoning, tasks = self._cut(error)
@@ -361,7 +376,7 @@ class Turns:
         turn = self._turn
         if error is None or turn is None:
             return _nothing(), ()
-        self._turn = None
+        self._turn, self._over = None, turn
         # The framework cuts its tasks short, too, but not before whoever is told that the run has ended returns.
         tasks = {*turn.acting, *turn.stand_ins} - {asyncio.current_task()}
         for task in tasks:

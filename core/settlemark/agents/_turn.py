@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from settlemark._acting import Program
-from settlemark._batch import Batch, BatchCall, Control, Remake
+from settlemark._batch import Batch, BatchCall, Control, Remake, too_late
 from settlemark._effect import Effect
 from settlemark._errors import Cancelled, Refused, SettlemarkError
 from settlemark._gates import Approver
@@ -101,6 +101,7 @@ class AgentTurn:
         because: str | None,
         before: AgentTurn | None,
         alone: bool = False,
+        cut: BaseException | None = None,
     ) -> None:
         self.calls = tuple(calls)
         self.alone = alone
@@ -116,6 +117,7 @@ class AgentTurn:
         self._told: dict[int, str] = {}
         self._early = False
         self._opening = False
+        self._cut = cut
         self._waiting: list[Ticket] = []
         self._lock = threading.Lock()
 
@@ -125,7 +127,7 @@ class AgentTurn:
         opened = self._opened
         if opened is not None:
             return opened.batch.settled
-        if self._once.failed is not None:
+        if self._once.failed is not None or (self._cut is not None and not self._opening):
             return True
         behind = not self.alone and self._before is not None and not self._before.settled
         return self._is_void and not self._opening and not behind
@@ -266,6 +268,7 @@ class AgentTurn:
         except GeneratorExit:
             raise
         except BaseException as cut:
+            self._cut = self._cut or cut
             yield from batch.abandon(cut)
             raise
         return lambda: self._last_word(batch, seat, found, error)
@@ -315,7 +318,8 @@ class AgentTurn:
                 yield from opened.batch.finish(seat)
 
     def abandon(self, error: BaseException) -> Program:
-        """End what a cancellation left unsettled; nothing of it acts any more."""
+        """End what a cancellation left unsettled; nothing of it acts any more, nor what comes to it later."""
+        self._cut = self._cut or error
         opened = self._opened
         for place in range(len(self.calls)):
             self.absent(place)
@@ -363,7 +367,17 @@ class AgentTurn:
                 " again",
                 transaction=None, epoch=None,
             )  # fmt: skip
+        self._refuse_late(self.calls[place].tool)
         self._wake()
+
+    def _refuse_late(self, tool: str) -> None:
+        """Return when it was not abandoned.
+
+        Raises:
+            Refused: it was.
+        """
+        if self._cut is not None:
+            raise too_late(tool, self._cut, None)
 
     def _wake(self) -> None:
         with self._lock:
@@ -436,11 +450,14 @@ class AgentTurn:
             if before is not None:
                 yield from before.seated() if self.alone else before.finish()
             self._before = None
+            self._refuse_late(self.calls[0].tool)
             plan: Plan = self._plan or (yield from self._work.plan(self))
             self._plan = plan
             opened: Opened = yield from self._work.open(plan)
         finally:
             self._opening = False
+        if self._cut is not None:  # it was abandoned meanwhile
+            yield from opened.batch.abandon(self._cut)
         self._tell_absent(opened)
         opened.batch.look = self._look
         if opened.batch.unattended:  # all of them were told to be absent meanwhile

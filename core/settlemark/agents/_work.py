@@ -69,6 +69,7 @@ class Work:
         self._turns: list[AgentTurn] = []
         self._singles: list[AgentTurn] = []
         self._order: Turn | None = None
+        self._cut: BaseException | None = None
         self._lock = threading.Lock()
         own = Shared(run.settlement, run.name, self._named, run.may_touch) if run.settle == "part" else None
         self._shared = shared or own
@@ -92,6 +93,7 @@ class Work:
     def begin(self) -> None:
         """Say that the framework begins it, or begins it again: what was decided before is recalled, not repeated."""
         with self._lock:
+            self._cut = None
             self._again = self._again or self._recalled is not None
             self._recalled = None
 
@@ -118,7 +120,7 @@ class Work:
         """
         with self._lock:
             self._answered = answered
-            turn = AgentTurn(self, calls, because=because, before=self._last)
+            turn = AgentTurn(self, calls, because=because, before=self._last, cut=self._cut)
             self._last = turn
             if any(call.acts for call in calls):
                 self._acted = turn
@@ -136,7 +138,7 @@ class Work:
             if not self._singles:
                 self._order = None
             before = self._singles[-1] if self._singles else None
-            turn = AgentTurn(self, [call], because=because, before=before, alone=True)
+            turn = AgentTurn(self, [call], because=because, before=before, alone=True, cut=self._cut)
             self._singles.append(turn)
             if call.acts:
                 self._acted = turn
@@ -160,12 +162,17 @@ class Work:
     def end(self, error: BaseException | None = None) -> Program:
         """Say that the framework has come to its end; what turns of `settle="part"` share commits, or is undone.
 
+        What was stopped by no mere `Exception`, a cancellation say, is over: a call that comes still is refused, until
+        the work is begun again.
+
         Raises:
             Refused, InDoubt, PartialCommit: it did not settle as a whole.
         """
         with self._lock:
             begun = [turn for turn in (self._last, *self._singles) if turn is not None and not turn.settled]
             self._last, self._singles = None, []
+            if error is not None and not isinstance(error, Exception):
+                self._cut = error
         for turn in begun:
             yield from turn.finish()
         if self.run.settle == "part" and self._shared is not None:

@@ -659,3 +659,58 @@ def test_a_first_turn_that_the_framework_leaves_behind_at_once_is_over(office, s
     work = job.work()
     run_sync(work.turn(office.calls(settlement, BOOK)).finish())
     assert (work.unfinished, settlement.transactions()) == (None, [])
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["who opens it", "who comes beside him"])
+async def test_a_turn_that_is_abandoned_while_it_waits_for_the_one_before_it_acts_no_more(
+    office, settlement, job, place
+):
+    work, held, begun = job.work(), asyncio.Event(), asyncio.Event()
+
+    async def hold():
+        begun.set()
+        await held.wait()
+
+    before = work.turn(office.calls(settlement, ("post", {"to": "bank"})))
+    posting = asyncio.create_task(run_async(before.perform(0, hold)))
+    await begun.wait()
+    turn = work.turn(office.calls(settlement, BOOK, MAIL))
+    calls = [asyncio.create_task(office.answer(turn, place)) for place in (0, 1)]
+    await asyncio.sleep(0)
+
+    calls[place].cancel()
+    await asyncio.wait([calls[place]])
+    held.set()
+    await posting
+    told = await asyncio.wait_for(calls[1 - place], 20)
+
+    assert "nothing was run" in told
+    assert (office.log, turn.settled, settlement.protocol.live) == ([], True, {})
+
+
+async def test_a_call_that_comes_when_its_turn_was_abandoned_is_told_that_it_is_over(office, settlement, job):
+    turn = job.work().turn(office.calls(settlement, BOOK, MAIL))
+    await run_async(turn.abandon(asyncio.CancelledError()))
+    assert [await office.answer(turn, place) for place in (0, 1)] == [
+        f"Refused: {tool} was called after its turn had gone on without it: nothing was run; issue it again"
+        for tool in ("book", "mail")
+    ]
+    assert (office.log, turn.settled) == ([], True)
+
+
+@pytest.mark.parametrize("enter", ["turn", "single"])
+def test_what_comes_when_its_work_was_stopped_is_refused_until_that_is_begun_again(office, settlement, job, enter):
+    work = job.work()
+    (call,) = office.calls(settlement, MAIL)
+    given = [call] if enter == "turn" else call
+
+    def issue():
+        return run_sync(getattr(work, enter)(given).perform(0, lambda: office.mail("ada")))
+
+    run_sync(job.end(KeyboardInterrupt()))
+    with pytest.raises(Refused, match="mail was called after its turn had been stopped by KeyboardInterrupt"):
+        issue()
+    assert office.log == []
+
+    work.begin()
+    assert issue() == "mail ada"

@@ -250,3 +250,19 @@ async def test_a_stop_iteration_out_of_a_synchronous_tool_is_a_failure_and_undoe
 
     assert world.log == ["book Ada", "cancel Ada"]
     assert "StopIteration" in answers(result)[1][1]
+
+
+@pytest.mark.parametrize("ends", ["is cancelled", "fails"])
+async def test_a_call_that_comes_when_its_agent_is_gone_does_not_act(world, settlement, ends):
+    workbench = SettledWorkbench(trip(world), settlement, run="trip-42")
+    client = SettledChatCompletionClient(Scripted(turn(("mail", {"to": "a"}), ids=["first"])), settlement)
+
+    async def agent_of_ones_own():
+        answer = await client.create([], tools=await workbench.list_tools())
+        raise asyncio.CancelledError if ends == "is cancelled" else ValueError(answer)
+
+    await asyncio.gather(asyncio.create_task(agent_of_ones_own()), return_exceptions=True)
+    late = await workbench.call_tool("mail", {"to": "a"}, call_id="first")
+
+    assert (late.is_error, world.log, states(settlement)) == (True, [], [])
+    assert "mail was cancelled" in late.to_text()

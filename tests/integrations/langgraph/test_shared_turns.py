@@ -25,8 +25,10 @@ from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
 from settlemark import Cancelled, State, UsageError, effect
-from settlemark_langgraph import SequencedToolNode, SettlementMiddleware
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled_checkpointer
+from settlemark_langgraph._seated import Visit
 from settlemark_langgraph._superstep import Superstep
+from settlemark_langgraph._turns import Turns
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
 
@@ -510,4 +512,67 @@ def test_a_retry_before_the_middleware_is_told_so_where_too_few_tasks_run_at_onc
 
     assert world.log == []
     assert "put what retries behind SettlementMiddleware" in answers(state)[0][1]
+    assert [t.state for t in settlement.transactions()] == [State.ABORTED]
+
+
+class Torn(BaseException):
+    """No `Exception`: LangGraph lets it out at once."""
+
+
+@pytest.mark.parametrize("settle", ["call", "node", "superstep", "run"])
+@pytest.mark.parametrize("late", [("book", {"hotel": "late"}), ("mail", {"to": "late"})], ids=["eager", "held"])
+def test_a_task_that_comes_when_its_turn_was_abandoned_begins_no_turn_of_its_own(
+    world, settlement, monkeypatch, make, late, settle
+):
+    reached, over = threading.Event(), threading.Event()
+
+    @effect("reversible", scope="thing:/{what}", undo=lambda what: None)
+    def tear(what: str) -> str:
+        """Tear it down."""
+        assert reached.wait(20)
+        raise Torn
+
+    visit, abandon = Turns.visit, Visit.abandon
+
+    def visited(turns, calls, arrival, *, sent):
+        if "late" in repr(calls):
+            reached.set()
+            assert over.wait(20)
+        return (yield from visit(turns, calls, arrival, sent=sent))
+
+    def abandoned(visit, error):
+        yield from abandon(visit, error)
+        over.set()
+
+    monkeypatch.setattr(Turns, "visit", visited)
+    monkeypatch.setattr(Visit, "abandon", abandoned)
+    tools = [*trip(world), StructuredTool.from_function(tear, name="tear")]
+    saver = settled_checkpointer(InMemorySaver(), settlement)
+    message = turn(("book", {"hotel": "Ada"}), ("tear", {"what": "x"}), late)
+
+    with pytest.raises(Torn):
+        make(tools, message, settlement, settle=settle, checkpointer=saver).invoke(GO, THREAD)
+
+    # What settles as a whole superstep, or run, is kept for a resume.
+    together = ["book Ada"] if settle in ("superstep", "run") else ["book Ada", "cancel Ada"]
+    each = {"book": ["book Ada", "book late"], "mail": ["book Ada", "mail late"]}[late[0]]
+    assert world.log == (each if settle == "call" else together)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'arun_with_retry' was never awaited")  # LangGraph's own, with stock too
+@pytest.mark.parametrize("place", [0, 1])
+async def test_who_stops_a_stream_before_a_call_has_begun_has_its_turn_undone_and_sends_nothing(
+    world, settlement, make, place
+):
+    named = [("book", {"hotel": "Ada"}), ("book", {"hotel": "Bee"})]
+    named.insert(place, ("mail", {"to": "a"}))
+    graph = make(trip(world), turn(*named), settlement, checkpointer=InMemorySaver())
+
+    stream = graph.astream(GO, {**THREAD, "max_concurrency": 1}, stream_mode="updates")
+    async for chunk in stream:
+        if "tools" in chunk:
+            break
+    await stream.aclose()
+
+    assert world.log == ([] if place == 0 else ["book Ada", "cancel Ada"])
     assert [t.state for t in settlement.transactions()] == [State.ABORTED]
