@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from settlemark import (
     DeclarationError,
     EffectClass,
+    Entangled,
     Rejected,
     Settlement,
     Stale,
     State,
     UsageError,
-    WaitTimeout,
     effect,
 )
 from settlemark._effect import declare
@@ -215,7 +215,7 @@ def test_what_it_is_asked_about_is_held_meanwhile(settlement, gated, tools, worl
     def another(_gate):
         with (
             settlement.transaction("other", wait=0) as other,
-            pytest.raises(WaitTimeout, match="trip, which holds room:/a"),
+            pytest.raises(Entangled, match="trip, which holds room:/a"),
         ):
             other.call(tools.book, room="a")
         return True

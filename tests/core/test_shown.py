@@ -308,14 +308,14 @@ def test_a_word_of_an_operator_is_shown_plainly_when_it_is_put_on_record(hostile
     assert_plain(run("show", ledger), what="afterwards")
 
 
-def test_an_error_that_nobody_expected_is_told_plainly_and_exits_with_1(monkeypatch):
+def test_an_error_that_nobody_expected_is_told_plainly_and_exits_with_2(monkeypatch):
     def broken(*_args, **_options):
         raise RuntimeError(EVIL)
 
     monkeypatch.setattr("settlemark._commands._doctor.ledger_url", broken)
     result = run("doctor")
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "pwned" in assert_plain(result, what="doctor")
 
 
