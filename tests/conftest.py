@@ -12,10 +12,10 @@ from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, re
 
 # Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
 # SystemError when a traceback that is logged meanwhile is parsed, too.
-import settlemark.ledger._sql  # noqa: F401
-from settlemark import _effect, _keys
-from settlemark._current import _current
-from settlemark._registry import Registry
+import settlemark.ledger._replica.store  # noqa: F401
+from settlemark._acts.current import _current
+from settlemark._model import declare, identity
+from settlemark._model.declaration import Registry
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)
@@ -27,13 +27,13 @@ def _readable(_ledger, namespace):
     return "" if namespace == "default" else f"{namespace}:"
 
 
-_readable.whole, _keys.prefix_of = _keys.prefix_of, _readable
+_readable.whole, identity.prefix_of = identity.prefix_of, _readable
 
 
 @pytest.fixture
 def whole_keys(monkeypatch):
     """Keys are what they are outside of tests: each begins with the id of its ledger."""
-    monkeypatch.setattr(_keys, "prefix_of", _readable.whole)
+    monkeypatch.setattr(identity, "prefix_of", _readable.whole)
 
 
 def pytest_collection_modifyitems(items):
@@ -75,7 +75,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(autouse=True)
 def declared_by_this_test_alone(monkeypatch):
     """Tools are known by their names in the whole process: those that other tests declared are not there."""
-    monkeypatch.setattr(_effect, "_declared", Registry())
+    monkeypatch.setattr(declare, "_declared", Registry())
 
 
 @pytest.fixture(scope="session")

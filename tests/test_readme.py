@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from settlemark import EffectClass
-from settlemark._cli import build
+from settlemark._cli.main import build
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -16,19 +16,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from settlemark._current import CurrentCall, current_call
-from settlemark._effect import (
-    HELD_CLASSES,
-    Declaration,
-    EffectClass,
-    EffectName,
-    Handler,
-    bear,
-    declaration_of,
-    declare,
-)
-from settlemark._errors import DeclarationError
-from settlemark._settlement import Settlement
+from settlemark._acts.current import CurrentCall, current_call
+from settlemark._api.settlement import Settlement
+from settlemark._edges.errors import DeclarationError
+from settlemark._model.declaration import Declaration, Handler
+from settlemark._model.declare import bear, declaration_of, declare
+from settlemark._model.effect_class import HELD_CLASSES, EffectClass, EffectName
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from settlemark._current import current_call
-from settlemark._effect import EffectClass, EffectName
-from settlemark._settlement import Settlement
+from settlemark._acts.current import current_call
+from settlemark._api.settlement import Settlement
+from settlemark._model.effect_class import EffectClass, EffectName
 from settlemark_adapters._adapter import Adapter, Operation
 from settlemark_adapters._keyed import DAY, Order, running, tool_running
 

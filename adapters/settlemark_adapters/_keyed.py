@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark import _codec
-from settlemark._current import current_call
-from settlemark._effect import Effect
-from settlemark._errors import KeyConflict
-from settlemark._scope import Scope
+from settlemark._acts.current import current_call
+from settlemark._acts.effect import Effect
+from settlemark._edges.errors import KeyConflict
+from settlemark._model import json_text
+from settlemark._model.scope import Scope
 
 DAY = 86_400.0
 
@@ -131,7 +131,7 @@ def mark_of(key: str) -> str:
 
 def digest_of(arguments: Mapping[str, Any]) -> str:
     """Return a digest under which two calls' arguments are equal exactly when they are."""
-    return _codec.fingerprint(_codec.encode(arguments))
+    return json_text.fingerprint(json_text.encode(arguments))
 
 
 def to_bytes(content: str, encoding: str) -> bytes:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 
 T = TypeVar("T")
 

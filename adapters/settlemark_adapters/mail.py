@@ -18,9 +18,9 @@ from contextlib import AbstractContextManager, nullcontext
 from email.message import EmailMessage
 from typing import Any, Literal, NamedTuple
 
-from settlemark._effect import UNKNOWN
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._model.effect_class import UNKNOWN
+from settlemark._model.scope import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._addresses import (
     Suppressed,

@@ -17,12 +17,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark import _codec
-from settlemark._current import current_call
-from settlemark._effect import EffectName
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
-from settlemark.ledger._wire import CLOCKS
+from settlemark._acts.current import current_call
+from settlemark._api.settlement import Settlement
+from settlemark._model import json_text
+from settlemark._model.effect_class import EffectName
+from settlemark._model.scope import escape
+from settlemark.ledger._sql.wire import CLOCKS
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._database import (
     Database,
@@ -155,7 +155,7 @@ class Outbox(Adapter):
             raise ValueError(f"topic={topic!r:.80} is none: give a text, as in 'orders'")
         if "\x00" in topic:
             raise ValueError(f"topic={topic!r:.80} has a NUL character, which no database keeps: leave it out")
-        _codec.check(message, "message")
+        json_text.check(message, "message")
 
     def _fit_new(self, topic: Any, message: Any = None) -> None:
         self._fit(topic, message)
@@ -178,7 +178,7 @@ class Outbox(Adapter):
             message: what to tell: text, a number, a list or an object.
         """
         self._fit(topic, message)
-        id_, body = message_id(self.key), _codec.encode(message)
+        id_, body = message_id(self.key), json_text.encode(message)
         with self._acting("publish") as connection:
             number = _lock_topic(connection, topic) + 1
             found = connection.execute(sa.select(_outbox).where(_outbox.c.id == id_)).one_or_none()

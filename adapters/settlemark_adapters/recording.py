@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from settlemark._extras import missing
+from settlemark._edges.extras import missing
 
 try:
     import httpx

@@ -6,10 +6,15 @@ permanent, and what happens to it when the step fails, is retried, or races anot
 
 from __future__ import annotations
 
-from settlemark._acting import Retries
-from settlemark._current import CurrentCall, current_call
-from settlemark._effect import UNKNOWN, Declaration, Effect, EffectClass, Outcome, effect, inverse
-from settlemark._errors import (
+from settlemark._acts.current import CurrentCall, current_call
+from settlemark._acts.effect import Effect
+from settlemark._acts.failure import Failure
+from settlemark._acts.gate import Gate
+from settlemark._acts.perform import Retries
+from settlemark._api.hold import Hold
+from settlemark._api.settlement import Residue, Settlement
+from settlemark._api.transaction import AsyncTransaction, Opening, PlannedCall, Queued, Transaction, TurnFace
+from settlemark._edges.errors import (
     Cancelled,
     Cascaded,
     ContractViolation,
@@ -40,22 +45,20 @@ from settlemark._errors import (
     WouldBlock,
     Wounded,
 )
-from settlemark._failing import Failure
-from settlemark._gates import Gate
-from settlemark._holding import Hold
-from settlemark._level import Level
-from settlemark._logs import json_logs
-from settlemark._parking import Parked
-from settlemark._resolving import Doubt
-from settlemark._retention import Pruned
-from settlemark._rewind import Affected, Rewind
-from settlemark._scope import Scope, ScopeTemplate
-from settlemark._settlement import Residue, Settlement
-from settlemark._settling import Footprint
-from settlemark._states import State, Tag
-from settlemark._transaction import AsyncTransaction, Opening, PlannedCall, Queued, Transaction, TurnFace
-from settlemark.ledger._encryption import Encryption, new_key
-from settlemark.ledger._unreadable import Erased
+from settlemark._engine.commit import Footprint
+from settlemark._lifecycle.parking import Parked
+from settlemark._lifecycle.resolution import Doubt
+from settlemark._lifecycle.rewind_plan import Affected, Rewind
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import effect, inverse
+from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
+from settlemark._model.level import Level
+from settlemark._model.scope import Scope, ScopeTemplate
+from settlemark._observe.logs import json_logs
+from settlemark._protocol.states import State, Tag
+from settlemark._runtime.retention import Pruned
+from settlemark.ledger._payloads.encryption import Encryption, new_key
+from settlemark.ledger._payloads.unreadable import Erased
 
 __all__ = [
     "UNKNOWN",

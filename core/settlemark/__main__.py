@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from settlemark._cli import main
+from settlemark._cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -27,8 +27,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from settlemark._codec import decode, encode
-from settlemark._errors import SettlemarkError, UsageError
+from settlemark._edges.errors import SettlemarkError, UsageError
+from settlemark._model.json_text import decode, encode
 from settlemark.history._replica_reads import ReplicaRead
 
 PRIMARY = "primary"

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from functools import singledispatchmethod
 from typing import Any
 
-from settlemark._extras import missing
+from settlemark._edges.extras import missing
 
 try:
     from opentelemetry import context as _context
@@ -37,9 +37,9 @@ try:
 except ImportError as _error:
     raise missing("settlemark.telemetry needs OpenTelemetry", "otel", _error) from _error
 
-from settlemark._effect import Outcome
-from settlemark._events import Acted, Acting, Aging, Began, Ended, Event, LostLease, Recovery, Waited
-from settlemark._states import State
+from settlemark._model.effect_class import Outcome
+from settlemark._observe.events import Acted, Acting, Aging, Began, Ended, Event, LostLease, Recovery, Waited
+from settlemark._protocol.states import State
 
 _NAME = "settlemark"
 _REMEMBERED = 1_024  # ended attempts that a retry may link to

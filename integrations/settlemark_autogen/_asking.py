@@ -11,8 +11,8 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage
 
 from settlemark import Gate, LedgerError, UsageError
-from settlemark._gates import approval_of
-from settlemark._runners import run_async, run_sync
+from settlemark._acts.gate import approval_of
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark_autogen._standing import Standing, Stands
 
 

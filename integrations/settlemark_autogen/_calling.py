@@ -9,8 +9,9 @@ from typing import Any
 from autogen_core import CancellationToken
 from autogen_core.tools import StaticStreamWorkbench, ToolResult, Workbench
 
-from settlemark import Queued, _codec
-from settlemark._wording import message_of
+from settlemark import Queued
+from settlemark._edges.wording import message_of
+from settlemark._model import json_text
 from settlemark.agents import words
 from settlemark_autogen._asking import Waits
 from settlemark_autogen._results import Answered, Seen, packed, text_result, unpacked
@@ -54,7 +55,7 @@ class Calling:
     def __post_init__(self) -> None:
         """Have it made as it was issued, whatever is done to its arguments in between."""
         if _is_mapping(self.arguments):  # else the workbench says what is wrong with them
-            self.arguments = _codec.snapshot(dict(self.arguments))
+            self.arguments = json_text.snapshot(dict(self.arguments))
 
     async def run(self) -> ToolResult:
         """Run the tool, and return its answer; what it raised is raised, also where its workbench made words of it."""
@@ -72,7 +73,7 @@ class Calling:
     async def _answer(self) -> ToolResult:
         workbench = watched(self.workbench, self.ended.seen)
         how: dict[str, Any] = {
-            "name": self.name, "arguments": _codec.snapshot(self.arguments), "cancellation_token": self.token,
+            "name": self.name, "arguments": json_text.snapshot(self.arguments), "cancellation_token": self.token,
             "call_id": self.call_id,
         }  # fmt: skip
         if self.emit is None or not isinstance(workbench, StaticStreamWorkbench):

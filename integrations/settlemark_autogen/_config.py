@@ -10,7 +10,8 @@ from autogen_core import ComponentModel
 from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 from pydantic import BaseModel, Field
 
-from settlemark import PayloadError, Settlement, _codec
+from settlemark import PayloadError, Settlement
+from settlemark._model import json_text
 
 _lock = threading.Lock()
 _opened: list[Settlement] = []
@@ -57,7 +58,7 @@ def plain_effects(effects: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     found = dict(effects or {})
     try:
-        _codec.check(found)
+        json_text.check(found)
     except PayloadError as error:
         raise NotImplementedError(
             f"effects= has no configuration ({error}): give such tools to settlement.declare(…), and leave them out"

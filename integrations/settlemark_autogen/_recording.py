@@ -75,7 +75,7 @@ class RecordedAgent:
     """
 
     def __init__(self, recorder: Recorder, name: str, *, effects: Mapping[str, Said] | None = None) -> None:
-        from settlemark._effect import declared_as
+        from settlemark._model.declare import declared_as
 
         self.name = name
         self.turns = Turns(recorder, Tools(effects, declared_as))

@@ -11,7 +11,8 @@ from typing import Any, cast
 from autogen_core.tools import TextResultContent, ToolResult
 from pydantic import BaseModel
 
-from settlemark import PayloadError, _codec
+from settlemark import PayloadError
+from settlemark._model import json_text
 
 _WHOLE = "$result"
 _VALUE = "$value"
@@ -87,7 +88,7 @@ def _has_fields(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     found = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     try:
-        _codec.check(found)
+        json_text.check(found)
     except PayloadError:
         return str(found)
     return found

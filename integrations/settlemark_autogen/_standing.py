@@ -8,18 +8,19 @@ from typing import Any, cast
 
 from autogen_core import FunctionCall
 
-from settlemark import PayloadError, Settlement, _codec
-from settlemark._acting import Program
-from settlemark._approving import questions
-from settlemark._asking import effect_of_key
-from settlemark._disposition import Disposition
-from settlemark._effect import Outcome
-from settlemark._protocol import Protocol
-from settlemark._show import said_values
-from settlemark._states import State
+from settlemark import PayloadError, Settlement
+from settlemark._acts.perform import Program
+from settlemark._engine.probe import effect_of_key
+from settlemark._lifecycle.approval import questions
+from settlemark._model import json_text
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State
+from settlemark._report.sentences import said_values
 from settlemark.agents import Names
 from settlemark.ledger._contract import Book, RecordedEffect
-from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._payloads.payloads import Payloads
 from settlemark_autogen._messages import NO_JSON, arguments_of
 
 Stands = Callable[[Iterable[str]], Program]
@@ -64,7 +65,7 @@ class Standing:
         if (call.id, call.name) != (row.call_id, row.tool) or given is NO_JSON:
             return False
         try:
-            payload = _codec.encode(dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {})
+            payload = json_text.encode(dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {})
         except PayloadError:  # it could not have been recorded
             return False
         return self.payloads.same(payload, row.fingerprint, effect_key=row.key)

@@ -20,9 +20,9 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool, FunctionTool, StaticWorkbench, StreamTool, ToolOverride, Workbench
 from pydantic import BaseModel
 
-from settlemark._door import ended, outcome_of
-from settlemark._runners import Patience, uninterrupted
-from settlemark._threads import in_thread
+from settlemark._edges.door import ended, outcome_of
+from settlemark._runtime.runners import Patience, uninterrupted
+from settlemark._runtime.threads import in_thread
 from settlemark_autogen._results import Seen
 
 

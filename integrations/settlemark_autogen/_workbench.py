@@ -14,9 +14,9 @@ from autogen_core.tools import BaseTool, ToolResult, ToolSchema, Workbench
 from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 
 from settlemark import Gate, Settlement
-from settlemark._gates import Approver
-from settlemark._guards import Order
-from settlemark._parking import Park
+from settlemark._acts.gate import Approver
+from settlemark._lifecycle.parking import Park
+from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declared, refuse_bad_options
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished

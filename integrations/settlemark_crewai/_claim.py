@@ -13,10 +13,11 @@ from typing import Any
 from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
-from settlemark import Outcome, Queued, _codec
-from settlemark._acting import Program
-from settlemark._current import carried_into
-from settlemark._runners import run_async, run_sync
+from settlemark import Outcome, Queued
+from settlemark._acts.current import carried_into
+from settlemark._acts.perform import Program
+from settlemark._model import json_text
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import TOLD, AgentTurn, Call, Declarations, Work, words
 from settlemark_crewai._results import Reported, checked, pack, unpack
 from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
@@ -184,16 +185,16 @@ def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callab
     """Return what runs a tool in the context of this call, whoever runs it."""
     context = copy_context()
     context.run(claimed.set, None)  # what the tool calls in its turn is no call of this turn
-    arguments = _codec.snapshot(dict(arguments))
+    arguments = json_text.snapshot(dict(arguments))
     if inspect.iscoroutinefunction(function):
 
         async def awaited() -> Any:
-            return await _in(context, function(**_codec.snapshot(arguments)))
+            return await _in(context, function(**json_text.snapshot(arguments)))
 
         return awaited
 
     def run() -> Any:
-        result = carried_into(context).run(partial(function, **_codec.snapshot(arguments)))
+        result = carried_into(context).run(partial(function, **json_text.snapshot(arguments)))
         return _in(context, result) if inspect.isawaitable(result) else checked(result)
 
     return run

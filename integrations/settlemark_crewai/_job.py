@@ -11,8 +11,8 @@ from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Settlement, UsageError
-from settlemark._guards import Order
-from settlemark._parking import Park
+from settlemark._lifecycle.parking import Park
+from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
 
 Settle = Literal["turn", "task", "crew"]

@@ -12,7 +12,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from pydantic import BaseModel
 
-from settlemark import _codec
+from settlemark._model import json_text
 
 
 def apart(call: Any, names: Iterable[str]) -> Any:
@@ -24,7 +24,7 @@ def apart(call: Any, names: Iterable[str]) -> Any:
     >>> apart(made, ["rooms"]) == made, apart(made, ["rooms"])["args"]["rooms"] is made["args"]["rooms"]
     (True, False)
     """
-    own = {name: _codec.snapshot(call["args"][name]) for name in names if name in call["args"]}
+    own = {name: json_text.snapshot(call["args"][name]) for name in names if name in call["args"]}
     return {**call, "args": {**call["args"], **own}}
 
 

@@ -17,18 +17,18 @@ from itertools import pairwise
 from typing import Any, cast
 
 from settlemark import Refused, Settlement, UsageError
-from settlemark._acting import Program
-from settlemark._attempt import Attempt, Part
-from settlemark._choosing import MARK, Choice, chosen_in, is_left, is_undone
-from settlemark._driver import Driver
-from settlemark._of_settlement import OfSettlement
-from settlemark._once import Once
-from settlemark._protocol import Protocol
-from settlemark._refusals import rewound
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._verdicts import is_rewound
-from settlemark._wording import kind_of
+from settlemark._acts.once import Once
+from settlemark._acts.perform import Program
+from settlemark._api.per_settlement import OfSettlement
+from settlemark._edges.wording import kind_of
+from settlemark._engine.attempt import Attempt, Part
+from settlemark._lifecycle.choice import MARK, Choice, chosen_in, is_left, is_undone
+from settlemark._lifecycle.driver import Driver
+from settlemark._model.scope import Scope
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import rewound
+from settlemark._protocol.states import Reason
+from settlemark._report.verdicts import is_rewound
 from settlemark.ledger._contract import Book, RecordedTransaction
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep

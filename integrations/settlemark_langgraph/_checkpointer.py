@@ -20,10 +20,10 @@ from langgraph.checkpoint.base import (
 )
 
 from settlemark import Settlement, UsageError
-from settlemark._acting import Program
-from settlemark._runners import run_async, run_sync
-from settlemark._states import State
-from settlemark._threads import in_thread
+from settlemark._acts.perform import Program
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import run_async, run_sync
+from settlemark._runtime.threads import in_thread
 from settlemark.ledger._contract import Book
 from settlemark_langgraph._boundaries import boundaries_of
 from settlemark_langgraph._identity import CHECKPOINTER, superstep_name

@@ -11,9 +11,9 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from settlemark import Settlement, UsageError
-from settlemark._acting import Program
-from settlemark._requests import Act
-from settlemark._runners import end_async, run_async, run_sync
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Act
+from settlemark._runtime.runners import end_async, run_async, run_sync
 from settlemark_langgraph._candidates import GROUP, Candidates, candidates_of, checked_label, group_of
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._superstep import Superstep
@@ -41,7 +41,7 @@ def choose(winner: str | None, settlement: Settlement, *, among: str | None = No
     >>> choose("train", Settlement("memory:"))
     Traceback (most recent call last):
     ...
-    settlemark._errors.UsageError: choose() is for a node of a graph: it was called outside of one; nothing moved
+    settlemark._edges.errors.UsageError: choose() is for a node of a graph: it was called outside of one; nothing moved
     """
     choosing = _Choosing(settlement, winner, among)
     before = run_sync(choosing.before())

@@ -12,11 +12,12 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langgraph.config import get_config
 
-from settlemark import Settlement, _codec
-from settlemark._batch import became
-from settlemark._effect import Outcome
-from settlemark._runners import in_event_loop, run_sync
-from settlemark._states import FINISHED, State
+from settlemark import Settlement
+from settlemark._model import json_text
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import FINISHED, State
+from settlemark._runtime.runners import in_event_loop, run_sync
+from settlemark.agents._batch import became
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 from settlemark_langgraph._acknowledged import key_of, unmarked
 from settlemark_langgraph._messages import answer_from, told
@@ -83,7 +84,7 @@ def _answer(effect: RecordedEffect, recorded: RecordedTransaction, message: Tool
     if recorded.state is State.COMMITTED:
         because = effect.disposed.told or effect.error or "it failed"  # of others it left, or was undone by an operator
     if effect.outcome is Outcome.CONFIRMED and effect.tag is None:
-        return answer_from(_codec.decode(effect.result), call) if row.held else message
+        return answer_from(json_text.decode(effect.result), call) if row.held else message
     text = became(row.tool, effect.outcome, because=because, held=row.held, tag=effect.tag, note=effect.disposed.told)
     return message if text is None else told(call, text)
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from langchain_core.messages import ToolCall
 
 from settlemark import Settlement
-from settlemark._attempt import Attempt
-from settlemark._batch import Batch
-from settlemark._runners import run_sync
+from settlemark._engine.attempt import Attempt
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import Batch
 
 NO_DEADLINE = 1e6
 KEPT = 1_000

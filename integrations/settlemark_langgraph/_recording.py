@@ -15,7 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from settlemark import UsageError
-from settlemark._wording import message_of
+from settlemark._edges.wording import message_of
 from settlemark.history import Recorder
 from settlemark.history._graphs import NODE_TAG, Graphs, Place
 from settlemark.history._touches import Said, Tools
@@ -65,7 +65,7 @@ def record(
     if not isinstance(cast("object", graph), CompiledStateGraph):  # callers are not typed
         kind = type(graph).__name__
         raise UsageError(f"record() takes what a graph's compile() returns, not a {kind}", graph=graph)
-    from settlemark._effect import declared_as
+    from settlemark._model.declare import declared_as
 
     planned = Planned(graph, recorder, tools)
     return graph.with_config(callbacks=[_Recording(graph, Graphs(recorder, Tools(effects, declared_as)), planned)])

@@ -20,12 +20,13 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from settlemark import Gate, Queued, SettlemarkError, UsageError
-from settlemark._acting import Program
-from settlemark._batch import Batch, BatchCall
-from settlemark._current import carried_into
-from settlemark._effect import Effect, Outcome
-from settlemark._runners import in_event_loop, run_async, run_sync, to_its_end
+from settlemark._acts.current import carried_into
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
+from settlemark._model.effect_class import Outcome
+from settlemark._runtime.runners import in_event_loop, run_async, run_sync, to_its_end
 from settlemark.agents import TOLD, words
+from settlemark.agents._batch import Batch, BatchCall
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, is_unasked, own_questions

@@ -23,11 +23,11 @@ from typing import Any, Self, cast
 from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
-from settlemark._acting import Program
-from settlemark._logs import quote_of
-from settlemark._requests import Act, Wait
-from settlemark._runners import end_async, in_event_loop, run_sync
-from settlemark._txn import Ticket, fire
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Act, Wait
+from settlemark._observe.logs import quote_of
+from settlemark._protocol.holdings import Ticket, fire
+from settlemark._runtime.runners import end_async, in_event_loop, run_sync
 
 _log = logging.getLogger("settlemark")
 _SCHEDULE = "__pregel_call"

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
 
 from settlemark import Settlement, UsageError
-from settlemark._acting import Program
-from settlemark._guards import Order
-from settlemark._parking import Park
+from settlemark._acts.perform import Program
+from settlemark._lifecycle.parking import Park
+from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
 
 Run = str | Callable[[RunContext[Any]], str]

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 
 from settlemark import Gate, UsageError
-from settlemark._current import carried_into
-from settlemark._gates import approve, edit, reject
-from settlemark._runners import to_its_end
+from settlemark._acts.current import carried_into
+from settlemark._acts.gate import approve, edit, reject
+from settlemark._runtime.runners import to_its_end
 from settlemark_pydantic_ai._places import Fate, Place, taken
 
 DEFERRAL = (ApprovalRequired, CallDeferred)

@@ -22,9 +22,9 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
 from settlemark import Settlement
-from settlemark._guards import Order
-from settlemark._parking import Park
-from settlemark._runners import run_async
+from settlemark._lifecycle.parking import Park
+from settlemark._model.guards import Order
+from settlemark._runtime.runners import run_async
 from settlemark.agents import Declared
 from settlemark_pydantic_ai._functions import is_journaled
 from settlemark_pydantic_ai._jobs import Jobs, Run, Settle

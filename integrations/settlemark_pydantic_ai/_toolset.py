@@ -9,9 +9,10 @@ from typing import Any
 from pydantic_ai import AbstractToolset, RunContext, WrapperToolset
 from pydantic_ai.toolsets import ToolsetTool
 
-from settlemark import Settlement, _codec
-from settlemark._guards import Order
-from settlemark._parking import Park
+from settlemark import Settlement
+from settlemark._lifecycle.parking import Park
+from settlemark._model import json_text
+from settlemark._model.guards import Order
 from settlemark.agents import Declared
 from settlemark_pydantic_ai._functions import is_journaled, schema_of
 from settlemark_pydantic_ai._jobs import Jobs, Run
@@ -44,11 +45,11 @@ class SettlingToolset(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """Run a tool in its turn."""
-        kept = _codec.snapshot(tool_args)  # it runs as it was issued, whatever is done to these in between
+        kept = json_text.snapshot(tool_args)  # it runs as it was issued, whatever is done to these in between
 
         async def run(ctx: RunContext[Any], arguments: Mapping[str, Any] | None = None) -> Any:
             return await self.wrapped.call_tool(
-                name, _codec.snapshot(kept if arguments is None else dict(arguments)), ctx, tool
+                name, json_text.snapshot(kept if arguments is None else dict(arguments)), ctx, tool
             )
 
         if is_journaled(tool):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Blocked, Call, Mode, Ticket, Txn
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
 
 HOT = Scope.parse("room:/Ada/2026-12-01")
 BESIDE = Scope.parse("room:/Bel/2026-12-01")

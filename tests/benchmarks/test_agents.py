@@ -7,7 +7,8 @@ from time import sleep
 
 import pytest
 
-from settlemark import Settlement, _runners, effect
+from settlemark import Settlement, effect
+from settlemark._runtime import runners
 
 TOOL_SECONDS = 0.001
 
@@ -22,13 +23,13 @@ def work(agent):
 def waits(monkeypatch):
     """The waits that were carried out, as (holder, scope)."""
     found = []
-    original = _runners._wait_sync
+    original = runners._wait_sync
 
     def counted(request):
         found.append((request.holder, request.scope))
         return original(request)
 
-    monkeypatch.setattr(_runners, "_wait_sync", counted)
+    monkeypatch.setattr(runners, "_wait_sync", counted)
     return found
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from settlemark import Settlement, effect
-from settlemark.ledger import _shared
-from settlemark.ledger._payloads import LIMIT
+from settlemark.ledger._payloads.payloads import LIMIT
+from settlemark.ledger._replica import replica
 
 DAY = 86_400.0
 CHUNKS = 10
@@ -70,7 +70,7 @@ def measured(path):
 def test_a_ledger_with_retention_stops_growing(gauge, folder, monkeypatch):
     total = int(os.environ.get("SETTLEMARK_GROWTH", gauge.scale(10_000, 1_000)))
     chunk = total // CHUNKS
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", min(_shared.IMAGE_EVERY, chunk // 4))
+    monkeypatch.setattr(replica, "IMAGE_EVERY", min(replica.IMAGE_EVERY, chunk // 4))
     path, clock = folder / "ledger.db", Days()
     second = DAY / 2 / chunk  # so that a window is as long as a chunk, whatever its size
     sizes = []
@@ -106,6 +106,6 @@ def test_a_ledger_with_retention_stops_growing(gauge, folder, monkeypatch):
         assert grown <= MOST, (what, [size[what] for size in sizes])
     last = sizes[-1]
     assert last["settlemark_transaction"] <= 2 * chunk
-    assert last["settlemark_log"] <= 3 * _shared.IMAGE_EVERY
+    assert last["settlemark_log"] <= 3 * replica.IMAGE_EVERY
     assert (last["settlemark_image"], last["settlemark_blob"] > 0) == (1, True)
     assert last["fenced"] == last["settlemark_fence"]

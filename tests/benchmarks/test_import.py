@@ -37,5 +37,5 @@ def test_importing_settlemark_in_a_fresh_process(gauge):
     )
 
     loaded = set(json.loads(fresh("import settlemark, sys, json; print(json.dumps(list(sys.modules)))")))
-    assert "settlemark._protocol" in loaded
+    assert "settlemark._protocol.protocol" in loaded
     assert not loaded & set(HEAVY)

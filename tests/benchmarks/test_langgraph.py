@@ -20,7 +20,7 @@ from time import sleep
 import pytest
 
 from settlemark import Settlement
-from settlemark.ledger import _wire
+from settlemark.ledger._sql import wire as _wire
 
 pytest.importorskip("langgraph.graph")
 pytest.importorskip("langchain.agents")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.benchmarks.crowd import Crowd
 
-from settlemark._effect import declare
-from settlemark._scope import Scope
-from settlemark._sequencer import Turn
-from settlemark._txn import Mode, Ticket
+from settlemark._engine.turn import Turn
+from settlemark._model.declare import declare
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode, Ticket
 
 BOOK = declare("book", "opaque", scope="room:/{hotel}")
 LOOK = declare("look", "read", scope="room:/{hotel}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.benchmarks.crowd import Crowd
 
-from settlemark._txn import Mode
+from settlemark._protocol.holdings import Mode
 
 MODES = pytest.mark.parametrize("mode", [Mode.HELD, Mode.EAGER], ids=["to commit", "to act"])
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import LedgerError, Retries, Settlement, effect
-from settlemark._protocol import Protocol
-from settlemark._requests import Pending
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._txn import Mode
-from settlemark.ledger._book import SqlBook
+from settlemark._acts.requests import Pending
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason
+from settlemark.ledger._record.book import SqlBook
 from settlemark.testing import VirtualClock
 
 MARKERS = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
-from settlemark._versions import FLOORS
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.versions import FLOORS
 
 UNSETTLED = (State.OPEN, State.SEALED)
 AT_ONCE = (Mode.EAGER, Mode.FINAL)

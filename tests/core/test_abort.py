@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 from settlemark import Cancelled, LateAppend, LedgerError, Settlement, Tag, Wounded, current_call, effect
-from settlemark._errors import SettlemarkError
-from settlemark._requests import Pending
-from settlemark._states import State
+from settlemark._acts.requests import Pending
+from settlemark._edges.errors import SettlemarkError
+from settlemark._protocol.states import State
 from settlemark.ledger import EffectRow
 
 PATIENCE = 20

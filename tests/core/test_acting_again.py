@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from settlemark import LedgerError, Outcome, Refused
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
-from settlemark.ledger._book import SqlBook
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 from settlemark.ledger._contract import OutcomeChange
+from settlemark.ledger._record.book import SqlBook
 
 
 class Boom(Exception):

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from settlemark import Overdue, Settlement, UsageError, WaitTimeout
-from settlemark._aging import OLD_SECONDS
-from settlemark._events import Aging
-from settlemark._runners import run_sync
+from settlemark._lifecycle.aging import OLD_SECONDS
+from settlemark._observe.events import Aging
+from settlemark._runtime.runners import run_sync
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 

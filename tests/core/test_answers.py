@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from settlemark import DeclarationError, InDoubt, Retries, Tag, UsageError, effect
-from settlemark._door import Unfinished
+from settlemark._edges.door import Unfinished
 
 
 def a_generator(did):

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from settlemark import Rejected, UsageError, effect
-from settlemark._approving import Approving
-from settlemark._gating import Gating
-from settlemark._runners import run_sync
+from settlemark._lifecycle.approval import Approving
+from settlemark._lifecycle.gates import Gating
+from settlemark._runtime.runners import run_sync
 
 ANSWERS = {"approve": True, "reject": False}
 

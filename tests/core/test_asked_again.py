@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import Cancelled, Rejected, Retries, UsageError, effect
-from settlemark._batch import open_batch
-from settlemark._gates import edit, reject
-from settlemark._gating import TRIES
-from settlemark._runners import run_sync
+from settlemark._acts.gate import edit, reject
+from settlemark._lifecycle.gates import TRIES
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 from settlemark.testing._child import die, in_child
 
 

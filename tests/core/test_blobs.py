@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from settlemark import LedgerError, Outcome, effect
 from settlemark.ledger import OutcomeChange, open_ledger
-from settlemark.ledger._payloads import LIMIT
+from settlemark.ledger._payloads.payloads import LIMIT
 
 LONG = "x" * (LIMIT + 1)
 FIELDS = ("arguments", "result", "rationale", "error", "note")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import copy_context
 
-from settlemark._bodies import enter_body, is_in_body, leave_body
+from settlemark._acts.bodies import enter_body, is_in_body, leave_body
 
 
 class Driver:

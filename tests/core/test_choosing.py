@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from settlemark import LedgerError, Refused, Settlement, Stale, UsageError
-from settlemark._attempt import Part
-from settlemark._choosing import Choice, chosen_in
-from settlemark._effect import Outcome
-from settlemark._runners import run_sync
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._transaction import Transaction
+from settlemark._api.transaction import Transaction
+from settlemark._engine.attempt import Part
+from settlemark._lifecycle.choice import Choice, chosen_in
+from settlemark._model.effect_class import Outcome
+from settlemark._model.scope import Scope
+from settlemark._protocol.states import Reason, State
+from settlemark._runtime.runners import run_sync
 
 RECORD = "trip/choose"
 

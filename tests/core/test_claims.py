@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Wounded
-from settlemark._guards import ALL_ON
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
+from settlemark._model.guards import ALL_ON
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason, State
 
 AT_ONCE = [Mode.EAGER, Mode.FINAL]
 

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from settlemark import Settlement, effect
-from settlemark import _cli as cli
+from settlemark._cli import main as cli
 
 
 @pytest.fixture(autouse=True)
@@ -334,8 +334,8 @@ HEAVY = (
 def test_help_imports_nothing_that_is_heavy_and_no_framework():
     script = (
         "import sys; sys.argv = ['settlemark', '--help']\n"
-        "from settlemark import _cli\n"
-        "try: _cli.main()\n"
+        "from settlemark._cli import main as command\n"
+        "try: command.main()\n"
         "except SystemExit: pass\n"
         f"print('heavy:', [name for name in {HEAVY} if name in sys.modules])"
     )

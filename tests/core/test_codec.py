@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import PayloadError, State, _codec, effect
-from settlemark._codec import check, decode, encode, encode_result, fingerprint
+from settlemark import PayloadError, State, effect
+from settlemark._model import json_text
+from settlemark._model.json_text import check, decode, encode, encode_result, fingerprint
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -188,17 +189,17 @@ def test_half_a_character_beside_what_json_cannot_hold_makes_nothing_else_of_tha
     ],
 )
 def test_no_payload_is_longer_than_its_store_takes_and_a_message_that_is_ends_its_connection(monkeypatch, value, size):
-    monkeypatch.setattr(_codec, "_MOST_BYTES", size)
+    monkeypatch.setattr(json_text, "_MOST_BYTES", size)
     assert len(encode(value).encode()) == size
     assert encode_result(value) == encode(value)
-    monkeypatch.setattr(_codec, "_MOST_BYTES", size - 1)
+    monkeypatch.setattr(json_text, "_MOST_BYTES", size - 1)
     with pytest.raises(PayloadError, match=r"^\$ is over [0-9]+ bytes long as JSON: keep it elsewhere, and pass where"):
         encode(value)
     assert "$repr" in json.loads(encode_result(value))
 
 
 def test_a_result_with_half_a_character_is_no_longer_either(monkeypatch):
-    monkeypatch.setattr(_codec, "_MOST_BYTES", 10)
+    monkeypatch.setattr(json_text, "_MOST_BYTES", 10)
     assert encode_result("\ud83dxx") == '"\\ud83dxx"'
     assert json.loads(encode_result("\ud83dxxx"))["$repr"].endswith("xxx'")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Settlement
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 HIRE, MAIL = ("hire", {"who": "guide"}), ("mail", {"to": "ada"})
 

@@ -13,9 +13,9 @@ import pytest
 from tests.core.hanging import LockedFile, SilentNetwork, stopped_server
 
 from settlemark import LedgerError, SettlemarkError, Settlement, State, UsageError, effect
-from settlemark._transaction import AsyncTransaction, Transaction
+from settlemark._api.transaction import AsyncTransaction, Transaction
 from settlemark.ledger import _limits
-from settlemark.ledger._wire import PostgresWire
+from settlemark.ledger._sql.wire import PostgresWire
 
 WAIT = 0.3
 GENEROUS = 25  # for what has a third of a second: nobody hangs

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from settlemark import KeyConflict, Settlement, UsageError, effect
-from settlemark._codec import decode
+from settlemark._model.json_text import decode
 
 SECRET = "4242-4242-4242-4242"
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import InDoubt, Outcome, Rejected, Settlement, StateError, Tag, effect, new_key
-from settlemark._disposition import NOTHING, Disposed, Disposition, words
-from settlemark._gates import because_in, edit, reject
-from settlemark._runners import run_sync
-from settlemark.ledger._payloads import PRUNED, PRUNED_WHY
-from settlemark.ledger._unreadable import Outdated, Sealed
+from settlemark._acts.gate import edit, reject
+from settlemark._model.disposition import NOTHING, Disposed, Disposition, words
+from settlemark._report.verdicts import because_in
+from settlemark._runtime.runners import run_sync
+from settlemark.ledger._payloads.payloads import PRUNED, PRUNED_WHY
+from settlemark.ledger._payloads.unreadable import Outdated, Sealed
 
 DAY = 86_400.0
 

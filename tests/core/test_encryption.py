@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import LedgerError, UsageError
-from settlemark.ledger._encryption import Encryption, new_key
-from settlemark.ledger._unreadable import Erased
+from settlemark.ledger._payloads.encryption import Encryption, new_key
+from settlemark.ledger._payloads.unreadable import Erased
 
 pytest.importorskip("cryptography")
 

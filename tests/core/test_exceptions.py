@@ -7,7 +7,7 @@ import threading
 import pytest
 from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
 
-from settlemark._states import FINISHED
+from settlemark._protocol.states import FINISHED
 from settlemark.history import HistoryFile
 
 

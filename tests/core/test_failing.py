@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from settlemark import Failure, InDoubt, PartialCommit, Queued, Refused, State, UsageError, effect
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
-from settlemark._states import Reason
+from settlemark._protocol.states import Reason
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 
 class Boom(Exception):

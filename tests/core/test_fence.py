@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from settlemark import Cancelled, PartialCommit, Tag, UsageError, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 from settlemark.ledger._contract import StateChange
 
 PATIENCE = 20

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from settlemark import Refused, StateError, effect
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
-from settlemark._states import State
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 
 class Boom(Exception):

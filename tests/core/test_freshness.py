@@ -321,7 +321,7 @@ def test_what_an_earlier_turn_read_live_does_not_count_for_one_that_only_reads(s
 
 
 def test_of_so_many_runs_that_only_read_the_oldest_is_forgotten(quick, shop, monkeypatch):
-    monkeypatch.setattr("settlemark._freshness.PLANS", 2)
+    monkeypatch.setattr("settlemark._engine.freshness.PLANS", 2)
     for run in "abc":
         with quick.transaction(f"{run}/1") as tx:
             look(shop, tx)

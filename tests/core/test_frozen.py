@@ -18,7 +18,8 @@ from typing import NamedTuple
 import pydantic
 import pytest
 
-from settlemark import PayloadError, Retries, Vetoed, _codec, current_call, effect
+from settlemark import PayloadError, Retries, Vetoed, current_call, effect
+from settlemark._model import json_text
 
 
 class Point(NamedTuple):
@@ -258,7 +259,7 @@ def spoil(value):
 
 
 def plain(value):
-    return json.loads(_codec.encode(value))
+    return json.loads(json_text.encode(value))
 
 
 @pytest.mark.parametrize("make", FROZEN.values(), ids=FROZEN)

@@ -22,10 +22,10 @@ from settlemark import (
     UsageError,
     effect,
 )
-from settlemark._effect import declare
-from settlemark._gates import Approval, approval_of, approve, edit, reject
-from settlemark._scope import Scope
-from settlemark._sequencer import Turn
+from settlemark._acts.gate import Approval, approval_of, approve, edit, reject
+from settlemark._engine.turn import Turn
+from settlemark._model.declare import declare
+from settlemark._model.scope import Scope
 
 
 class Person:

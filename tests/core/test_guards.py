@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from settlemark import Level, Settlement, Stale, UsageError, effect
-from settlemark._guards import ALL_ON, Guards, guards_for
+from settlemark._model.guards import ALL_ON, Guards, guards_for
 from settlemark.history import ANOMALIES, analyze, read
 
 POINTS = [frozenset(some) for size in range(5) for some in itertools.combinations(ANOMALIES, size)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import InDoubt, Outcome, Retries, Settlement, _effect, effect
-from settlemark._effect import declare
-from settlemark._registry import Registry
+from settlemark import InDoubt, Outcome, Retries, Settlement, effect
+from settlemark._model import declare as _effect
+from settlemark._model.declaration import Registry
+from settlemark._model.declare import declare
 from settlemark.testing._child import die, in_child
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import ContractViolation, Refused, Settlement, StateError, UsageError, WaitTimeout, Wounded, effect
-from settlemark._runners import run_sync
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason, State
+from settlemark._runtime.runners import run_sync
 
 
 def place(stage, *scopes, name="night", **options):

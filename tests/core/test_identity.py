@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, KeyConflict, Queued, Refused, StateError, current_call, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 
 class Boom(Exception):

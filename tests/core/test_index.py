@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
-from settlemark._index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
-from settlemark._scope import Scope
-from settlemark._txn import oldest_first
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import oldest_first
+from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
 
 scopes = st.builds(
     lambda kind, path: Scope.parse(f"{kind}:/{'/'.join(path)}"),

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import settlemark
-from settlemark import _shield, effect
-from settlemark._runners import run_sync
-from settlemark._states import FINISHED
+from settlemark import effect
+from settlemark._edges import shield
+from settlemark._protocol.states import FINISHED
+from settlemark._runtime.runners import run_sync
 
 GENEROUS = 60
 HOME = str(Path(settlemark.__file__).parent)
@@ -94,8 +95,8 @@ def wrong_with(settlement, world, name):
 def until_struck():
     """Wait until what was put off at the very end has struck: it is sent again soon."""
     deadline = time.monotonic() + GENEROUS
-    while _shield._put_off:
-        assert time.monotonic() < deadline, f"put off and never struck: {_shield._put_off}"
+    while shield._put_off:
+        assert time.monotonic() < deadline, f"put off and never struck: {shield._put_off}"
         time.sleep(0.01)
 
 
@@ -153,14 +154,14 @@ class AtEventOfTheShield(AtEvent):
     """Raises a signal at the n-th instruction of what meets signals itself."""
 
     def _called(self, frame, event, argument):
-        if frame.f_code.co_filename != _shield.__file__:
+        if frame.f_code.co_filename != shield.__file__:
             return None
         return super()._called(frame, event, argument)
 
 
 def test_an_interrupt_at_any_instruction_of_the_shield_strikes(settlement, on_signal, monkeypatch):
     on_signal(signal.SIGINT, strike)
-    monkeypatch.setattr(_shield, "_depth", 0)  # another test may have dropped a transaction in its block
+    monkeypatch.setattr(shield, "_depth", 0)  # another test may have dropped a transaction in its block
 
     def enter():
         with settlement.transaction("trip"):
@@ -177,14 +178,14 @@ def test_an_interrupt_at_any_instruction_of_the_shield_strikes(settlement, on_si
             until_struck()
             sent = tracing.seen >= at  # else it has fewer instructions than that
             missed += [at] if sent else []
-        assert (_shield._put_off, _shield._depth, _shield._locks) == ({}, 0, 0), at
+        assert (shield._put_off, shield._depth, shield._locks) == ({}, 0, 0), at
     assert at > 300
     assert missed == []
 
 
-@pytest.mark.parametrize("patience", [_shield.PUT_OFF_SECONDS, 0.001])
+@pytest.mark.parametrize("patience", [shield.PUT_OFF_SECONDS, 0.001])
 def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlement, world, on_signal, monkeypatch):
-    monkeypatch.setattr(_shield, "PUT_OFF_SECONDS", patience)
+    monkeypatch.setattr(shield, "PUT_OFF_SECONDS", patience)
     settlement = open_settlement(url, keep_open=0)
     armed = [False]
 
@@ -297,7 +298,7 @@ def test_an_undo_is_not_cut_short_by_an_interrupt(url, open_settlement, on_signa
 def test_an_undo_that_hangs_is_stopped_by_an_interrupt_after_a_while_and_tried_again(
     url, open_settlement, on_signal, monkeypatch
 ):
-    monkeypatch.setattr(_shield, "PUT_OFF_SECONDS", 0.05)
+    monkeypatch.setattr(shield, "PUT_OFF_SECONDS", 0.05)
     settlement = open_settlement(url, keep_open=0)
     on_signal(signal.SIGINT, strike)
     log = []
@@ -335,7 +336,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
     on_signal(signal.SIGINT, strikes)
 
     def cancel(s):
-        while not (_shield._put_off or struck.is_set()):
+        while not (shield._put_off or struck.is_set()):
             # Again and again: one that comes just before a thread blocks is seen when that is over.
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             time.sleep(0.01)
@@ -370,7 +371,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
 
 
 def test_handlers_are_as_they_were_when_the_engine_is_not_at_work(url, open_settlement, world, on_signal, monkeypatch):
-    monkeypatch.setattr(_shield, "_depth", 0)  # other tests enter transactions that they never leave
+    monkeypatch.setattr(shield, "_depth", 0)  # other tests enter transactions that they never leave
     settlement = open_settlement(url)
     on_signal(signal.SIGINT, strike)
     act(settlement, world, "trip")
@@ -408,12 +409,12 @@ def test_who_drops_a_transaction_leaves_the_handlers_as_they_were(
     how, where, url, open_settlement, world, on_signal, monkeypatch
 ):
     """A handler that stayed wrapped would come back in place of one that its user sets and takes back."""
-    monkeypatch.setattr(_shield, "_depth", 0)  # other tests keep transactions that they never leave
+    monkeypatch.setattr(shield, "_depth", 0)  # other tests keep transactions that they never leave
     settlement = open_settlement(url)
     on_signal(signal.SIGINT, strike)
     kept = [kept_open(settlement, how)]
     if how != "its face":  # which nobody can leave, as nobody has its opening
-        assert signal.getsignal(signal.SIGINT) is _shield._meet
+        assert signal.getsignal(signal.SIGINT) is shield._meet
     if where == "in a thread":
         thread = threading.Thread(target=kept.clear)
         thread.start()
@@ -433,7 +434,7 @@ def test_who_drops_a_transaction_leaves_the_handlers_as_they_were(
         kept.clear()
     act(settlement, world, "tour")
 
-    assert (signal.getsignal(signal.SIGINT), _shield._depth) == (strike, 0)
+    assert (signal.getsignal(signal.SIGINT), shield._depth) == (strike, 0)
 
 
 def test_a_stack_with_no_room_begins_nothing(url, open_settlement, world):

@@ -14,10 +14,10 @@ import pytest
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 
 from settlemark import Refused, Settlement, effect
-from settlemark._aging import DROPPED
-from settlemark._doctor import examine
-from settlemark._states import Reason, State
-from settlemark._waiting import standing
+from settlemark._api.waiting import standing
+from settlemark._cli.doctor import examine
+from settlemark._lifecycle.aging import DROPPED
+from settlemark._protocol.states import Reason, State
 from settlemark.ledger import open_ledger
 from settlemark.testing._child import in_child
 

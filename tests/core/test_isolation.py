@@ -17,12 +17,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from settlemark._errors import LedgerError
-from settlemark._image import image
-from settlemark._scope import Scope
-from settlemark._txn import Blocked, Call, Mode
-from settlemark.ledger import _wire, open_ledger
-from settlemark.ledger._wire import PostgresWire, SqliteWire, saying
+from settlemark._edges.errors import LedgerError
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Blocked, Call, Mode
+from settlemark.ledger import open_ledger
+from settlemark.ledger._replica.image import image
+from settlemark.ledger._sql import wire as _wire
+from settlemark.ledger._sql.wire import PostgresWire, SqliteWire, saying
 from settlemark.testing._stores import SharedStore, SteppedLedger
 
 ROOM = Scope.parse("room:/Ada")

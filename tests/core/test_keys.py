@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Settlement, _keys, current_call, effect
-from settlemark._keys import fits, key_of, path_in, step_in, step_of
+from settlemark import Settlement, current_call, effect
+from settlemark._model import identity
+from settlemark._model.identity import fits, key_of, path_in, step_in, step_of
 
 pytestmark = pytest.mark.usefixtures("whole_keys")
 
-prefix_of = _keys.prefix_of.whole
+prefix_of = identity.prefix_of.whole
 IDS = ["0" * 16, "f" * 16]
 TEXTS = st.text(st.sampled_from(list(":#/%.~a1 é\n")), min_size=1, max_size=8)
 NAMES = TEXTS | TEXTS.map(lambda text: text * 40)

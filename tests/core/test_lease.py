@@ -16,8 +16,8 @@ from tests.core.ledgers.twins import intent, opened
 
 import settlemark
 from settlemark import Outcome, State, Tag
-from settlemark._scope import Scope
-from settlemark._txn import Mode
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
 from settlemark.ledger import _workers
 from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
 from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, haunted
@@ -490,40 +490,40 @@ READ_BY = {
     "ledger/_lease.py": "the door: a beat is watched on one's own monotonic clock",
     "ledger/_acts.py": "how long `close` waits: one's own clock",
     "ledger/__init__.py": "a default to be injected",
-    "ledger/_book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
+    "ledger/_record/book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
     "ledger/_memory.py": "a default to be injected: the store is this process",
-    "ledger/_sql.py": "a default to be injected",
-    "ledger/_sqlite.py": "how long a busy file is waited for: one's own clock",
+    "ledger/_replica/store.py": "a default to be injected",
+    "ledger/_sql/sqlite.py": "how long a busy file is waited for: one's own clock",
     "ledger/_limits.py": "how long a store is waited for: one's own clock",
-    "ledger/_shared.py": "how long a store is waited for: one's own clock",
+    "ledger/_replica/replica.py": "how long a store is waited for: one's own clock",
     "ledger/migrations/versions/v0002_shared_stores.py": "a note of when, for people",
-    "_settlement.py": "defaults to be injected",
-    "_shield.py": "deadlines: one's own clock",
-    "_doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
-    "_commands/_prune.py": "days of retention, by the host of who prunes",
-    "_commands/_doubts.py": "only looks",
-    "_commands/_options.py": "`--since`, as people say it",
-    "_commands/_recover.py": "how long the command waits: one's own clock",
+    "_api/settlement.py": "defaults to be injected",
+    "_edges/shield.py": "deadlines: one's own clock",
+    "_cli/doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
+    "_cli/commands/prune.py": "days of retention, by the host of who prunes",
+    "_cli/commands/doubts.py": "only looks",
+    "_cli/commands/options.py": "`--since`, as people say it",
+    "_cli/commands/recover.py": "how long the command waits: one's own clock",
     "lint/_calls.py": "names of functions, as text",
 }
 """Every file that reads a clock of its own accord; a new one has to say here why that decides about nobody else."""
 
 JUDGED_BY = {
     "ledger/_lease.py": "the door",
-    "ledger/_book.py": "asks the door, and writes what it says",
-    "ledger/_shared.py": "renews its own; leaves; loses its own when the log says so",
-    "ledger/_tables.py": "the columns",
-    "ledger/_looking.py": "shows to people, decides nothing",
+    "ledger/_record/book.py": "asks the door, and writes what it says",
+    "ledger/_replica/replica.py": "renews its own; leaves; loses its own when the log says so",
+    "ledger/_record/tables.py": "the columns",
+    "ledger/_replica/looking.py": "shows to people, decides nothing",
     "ledger/migrations/versions/v0001_release_0_1.py": "the columns",
     "ledger/migrations/versions/v0002_shared_stores.py": "the columns",
     "ledger/migrations/versions/v0003_edges.py": "the columns",
-    "_aborting.py": "says a worker's name, decides nothing",
-    "_program.py": "says a worker's name, decides nothing",
-    "_show.py": "says a worker's name, decides nothing",
-    "_waiting.py": "shows to people, decides nothing",
-    "_commands/_waiting.py": "shows to people, decides nothing",
-    "_commands/_doubts.py": "shows to people, decides nothing",
-    "_doctor/_work.py": "shows to people, decides nothing",
+    "_engine/undo.py": "says a worker's name, decides nothing",
+    "_engine/kernel.py": "says a worker's name, decides nothing",
+    "_report/sentences.py": "says a worker's name, decides nothing",
+    "_api/waiting.py": "shows to people, decides nothing",
+    "_cli/commands/waiting.py": "shows to people, decides nothing",
+    "_cli/commands/doubts.py": "shows to people, decides nothing",
+    "_cli/doctor/work.py": "shows to people, decides nothing",
 }
 """Every file in which somebody's silence, or death, is spoken of."""
 

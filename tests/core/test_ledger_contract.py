@@ -13,18 +13,19 @@ import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, text
 
 from settlemark import EffectClass, LedgerError, Outcome, Tag, effect
-from settlemark._errors import Refused
-from settlemark._image import image
-from settlemark._protocol import NOBODY
-from settlemark._requests import Pending
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
-from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, _shared, open_ledger
-from settlemark.ledger._migrating import migrate
-from settlemark.ledger._sql import SqlLedger
+from settlemark._acts.requests import Pending
+from settlemark._edges.errors import Refused
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import NOBODY
+from settlemark._protocol.states import Reason, State
+from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
+from settlemark.ledger._record.migrating import migrate
+from settlemark.ledger._replica import replica as _shared
+from settlemark.ledger._replica.image import image
+from settlemark.ledger._replica.store import SqlLedger
+from settlemark.ledger._sql.wire import watchers
 from settlemark.ledger._urls import shown
-from settlemark.ledger._wire import watchers
 
 PATIENCE, SHORT_PATIENCE = 20, 5
 ROOM = Scope.parse("room:/a")
@@ -493,7 +494,7 @@ def test_a_step_that_the_store_fails_is_told_and_was_not_taken_and_the_next_one_
 def test_what_is_to_be_done_later_waits_until_the_store_works_again_and_keeps_its_order(
     url, opening, meddle, disk_full, monkeypatch
 ):
-    monkeypatch.setattr("settlemark.ledger._sql.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("settlemark.ledger._replica.store.RETRY_SECONDS", 0.01)
     ledger = opening(url)
     write(ledger, opened(), intent())
     fail, left = failing(3, disk_full(ledger))
@@ -861,7 +862,7 @@ def test_what_cannot_be_recorded_does_not_act(url, open_settlement, world, tools
 def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_again(
     url, open_settlement, world, tools, meddle, disk_full, monkeypatch, times
 ):
-    monkeypatch.setattr("settlemark.ledger._sql.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("settlemark.ledger._replica.store.RETRY_SECONDS", 0.01)
     settlement = open_settlement(url, keep_open=0)
     fail, left = failing(times, disk_full(settlement.ledger))
     with pytest.raises(LedgerError), settlement.transaction("trip") as tx:

@@ -8,15 +8,15 @@ import threading
 import pytest
 
 from settlemark import UsageError, WaitTimeout, effect
-from settlemark._guards import Guards
-from settlemark._image import image, load
-from settlemark._requests import Wait
-from settlemark._runners import _do_sync, run_sync
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._transaction import Transaction
-from settlemark._txn import Mode
-from settlemark._waiting import in_the_way
+from settlemark._acts.requests import Wait
+from settlemark._api.transaction import Transaction
+from settlemark._api.waiting import in_the_way
+from settlemark._model.guards import Guards
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason, State
+from settlemark._runtime.runners import _do_sync, run_sync
+from settlemark.ledger._replica.image import image, load
 from settlemark.testing._explorer import explore
 
 AGENTS, TIMES = 16, 10

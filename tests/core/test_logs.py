@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import settlemark
 from settlemark import Settlement, effect
-from settlemark._logs import JsonLines, about, json_logs
+from settlemark._observe.logs import JsonLines, about, json_logs
 
 CORE = Path(settlemark.__file__).parent
 METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}

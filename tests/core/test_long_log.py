@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Stale, effect
-from settlemark._guards import Guards
-from settlemark._image import image, load
-from settlemark._scope import Scope
-from settlemark._states import State
-from settlemark._txn import Mode
-from settlemark._versions import FLOORS, TYPES
-from settlemark.ledger import _shared
-from settlemark.ledger import _tables as tables
+from settlemark._model.guards import Guards
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import State
+from settlemark._protocol.versions import FLOORS, TYPES
+from settlemark.ledger._record import tables
+from settlemark.ledger._replica import replica as _shared
+from settlemark.ledger._replica.image import image, load
 
 WHOLE = 10**6
 """So many commits that none is forgotten."""

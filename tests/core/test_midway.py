@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from settlemark import InDoubt, LedgerError, StateError, Tag, effect
-from settlemark._effect import Outcome
-from settlemark._states import State
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import State
 from settlemark.ledger._contract import OutcomeChange, StateChange
 
 PATIENCE = 20

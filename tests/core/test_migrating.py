@@ -16,11 +16,14 @@ from alembic.migration import MigrationContext
 from typer.testing import CliRunner
 
 from settlemark import Cancelled, LedgerError, Settlement, Tag, effect
-from settlemark import _cli as cli
-from settlemark._states import State
-from settlemark.ledger import _blobs, _book, _migrating, _sweeping, open_ledger
-from settlemark.ledger import _tables as t
-from settlemark.ledger._migrating import migrate
+from settlemark._cli import main as cli
+from settlemark._protocol.states import State
+from settlemark.ledger import open_ledger
+from settlemark.ledger._record import blobs, sweeping
+from settlemark.ledger._record import book as _book
+from settlemark.ledger._record import migrating as _migrating
+from settlemark.ledger._record import tables as t
+from settlemark.ledger._record.migrating import migrate
 
 LEDGERS = Path(__file__).parent / "ledgers"
 log = []
@@ -308,8 +311,8 @@ def test_what_is_asked_of_a_few_rows_does_not_read_them_all(tmp_path, old_url, k
     dialect, wire = ledger._shared.engine.dialect, ledger._shared._wire
     asked = [
         _book._UNFINISHED, _book._UNFINISHED_EFFECTS, _book._LAST, _book._EFFECTS, _book._UNRESOLVED,
-        _book._UNRESOLVED_EFFECTS, _sweeping._OLD, _sweeping._OVER, _sweeping._STRIP_EFFECTS,
-        _sweeping._FORGET_EFFECTS, _blobs._DROP, _blobs._USE,
+        _book._UNRESOLVED_EFFECTS, sweeping._OLD, sweeping._OVER, sweeping._STRIP_EFFECTS,
+        sweeping._FORGET_EFFECTS, blobs._DROP, blobs._USE,
     ]  # fmt: skip
     for statement in asked:
         text, names = statement.said(dialect)

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from settlemark import Cancelled, effect
-from settlemark._image import image
-from settlemark.ledger import _shared
-from settlemark.ledger._payloads import LIMIT
+from settlemark.ledger._payloads.payloads import LIMIT
+from settlemark.ledger._replica import replica
+from settlemark.ledger._replica.image import image
 
 DAY = 86_400.0
 PATIENCE = 20
@@ -152,7 +152,7 @@ def test_workers_are_listed_and_counted_apart(url, two):
 
 
 def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monkeypatch, open_settlement):
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 2)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 2)
     now = [DAY]
     acme, bolt = (open_settlement(url, namespace=name, clock=lambda: now[0]) for name in ("acme", "bolt"))
 
@@ -180,7 +180,7 @@ def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monke
 
 
 def test_each_has_its_own_log_and_image(url, two, book, monkeypatch):
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 2)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 2)
     acme, bolt = two
     for number in range(10):
         with acme.transaction(f"trip/{number}") as tx:

@@ -19,11 +19,11 @@ from settlemark import (
     Vetoed,
     effect,
 )
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._txn import Mode
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 
 class Boom(Exception):

@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from settlemark import Refused, Settlement, State, Vetoed, effect
-from settlemark import _cli as cli
-from settlemark._attempt import WAITS
+from settlemark._cli import main as cli
+from settlemark._engine.attempt import WAITS
 from settlemark.ledger import Waited
-from settlemark.ledger._wire import PostgresWire, SqliteWire
+from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
 PATIENCE = 60
 

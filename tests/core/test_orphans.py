@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import InDoubt, KeyConflict, Retries, Scope, Stale, StateError, Tag, current_call, effect
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 WAYS = ("parked", "ended")
 CLASSES = ("reversible", "with a cost", "idempotent", "idempotent with undo", "opaque", "staged", "irreversible")

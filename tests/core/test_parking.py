@@ -19,7 +19,7 @@ from settlemark import (
     Wounded,
     effect,
 )
-from settlemark._scope import Scope
+from settlemark._model.scope import Scope
 from settlemark.testing import InjectedFault
 
 

@@ -12,11 +12,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from settlemark import InternalError, LedgerError
-from settlemark._codec import decode, encode, encode_result, fingerprint
-from settlemark.ledger._encryption import DISCARDED, Encryption, new_key
-from settlemark.ledger._payloads import LIMIT, PRUNED, Blob, Payloads
-from settlemark.ledger._redaction import Redaction
-from settlemark.ledger._unreadable import Damaged, Erased, Outdated, Sealed
+from settlemark._model.json_text import decode, encode, encode_result, fingerprint
+from settlemark.ledger._payloads.encryption import DISCARDED, Encryption, new_key
+from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob, Payloads
+from settlemark.ledger._payloads.redaction import Redaction
+from settlemark.ledger._payloads.unreadable import Damaged, Erased, Outdated, Sealed
 
 pytest.importorskip("cryptography")
 
@@ -224,7 +224,7 @@ def test_what_was_forgotten_is_not_known_any_more():
 
 
 def test_the_memory_of_secrets_is_bounded(monkeypatch):
-    monkeypatch.setattr("settlemark.ledger._payloads._REMEMBERED", 2)
+    monkeypatch.setattr("settlemark.ledger._payloads.payloads._REMEMBERED", 2)
     shelf = Shelf(redaction=Redaction(["password"]))
     for number in range(4):
         shelf.pack(encode({"password": f"hunter{number}"}), effect_key=f"trip#1/{number}")

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from settlemark import LedgerError, Settlement
-from settlemark._requests import Pending
+from settlemark._acts.requests import Pending
 
 PATIENCE = 30
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Stale
-from settlemark._scope import Scope
-from settlemark._txn import Mode
-from settlemark._versions import FLOORS
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.versions import FLOORS
 
 
 def turn(stage, name, *, reads=(), writes=(), **options):

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import settlemark
-from settlemark import _errors
-from settlemark._scope import Scope
+from settlemark._edges import errors
+from settlemark._model.scope import Scope
 
 CORE = Path(settlemark.__file__).parents[1]
-ERRORS = [value for value in vars(_errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
 HEAVY = ["sqlalchemy", "typer", "rich", "langgraph", "langchain_core", "crewai", "autogen_core", "pydantic_ai"]
 
 
@@ -70,7 +70,7 @@ def test_every_error_survives_a_journey_with_its_data(error, travel):
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_every_error_is_drawn_in_the_tree_and_is_public(error):
-    assert error.__name__ in _errors.__doc__
+    assert error.__name__ in errors.__doc__
     assert getattr(settlemark, error.__name__) is error
     assert issubclass(error, settlemark.SettlemarkError)
 

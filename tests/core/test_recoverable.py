@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from settlemark import inverse
-from settlemark._codec import encode
-from settlemark._effect import declare
-from settlemark.ledger._recoverable import cannot_run, needed_by_handlers, objections
-from settlemark.ledger._redaction import Redaction
+from settlemark._model.declare import declare
+from settlemark._model.json_text import encode
+from settlemark.ledger._payloads.recoverable import cannot_run, needed_by_handlers, objections
+from settlemark.ledger._payloads.redaction import Redaction
 
 GONE = {"$redacted": None}
 

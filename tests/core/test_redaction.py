@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import UsageError
-from settlemark._codec import decode, encode
-from settlemark.ledger._redaction import Redaction, scrub, withheld
+from settlemark._model.json_text import decode, encode
+from settlemark.ledger._payloads.redaction import Redaction, scrub, withheld
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 keys = st.sampled_from(["password", "card", "number", "token", "a.b", "0", ""])

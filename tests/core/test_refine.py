@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Entangled, OutsideDeclared, WaitTimeout, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, Retries, Tag, current_call, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 
 class Refusal(Exception):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settlemark._errors import SettlemarkError
-from settlemark._image import image, load
-from settlemark._journal import replay, written
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
+from settlemark._edges.errors import SettlemarkError
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
+from settlemark.ledger._replica.image import image, load
+from settlemark.ledger._replica.journal import replay, written
 
 SCOPES = [
     Scope.parse(text) for text in ("cell:/p", "cell:/p/x", "cell:/p/y", "cell:/z", "cell:/*/x", "cell:/p/**", "room:/q")

@@ -21,7 +21,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 

@@ -26,9 +26,9 @@ from settlemark import (
     UsageError,
     effect,
 )  # fmt: skip
-from settlemark import _cli as cli
-from settlemark._codec import decode
-from settlemark._retention import age_of, duration, prune, total
+from settlemark._cli import main as cli
+from settlemark._model.json_text import decode
+from settlemark._runtime.retention import age_of, duration, prune, total
 
 PATIENCE = 60
 
@@ -338,7 +338,7 @@ def test_a_settlement_with_retention_prunes_by_itself(file, opening, clock, tool
     first.close()
     clock.day += 40
     begun = threading.Event()
-    monkeypatch.setattr("settlemark._retention.EVERY_SECONDS", 0.001)
+    monkeypatch.setattr("settlemark._runtime.retention.EVERY_SECONDS", 0.001)
     settlement = opening(file, retention=30)
     sweep = settlement.ledger.now
     monkeypatch.setattr(settlement.ledger, "now", lambda step: (sweep(step), begun.set())[0])

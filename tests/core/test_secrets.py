@@ -22,7 +22,7 @@ from settlemark import (
     effect,
     new_key,
 )  # fmt: skip
-from settlemark._codec import decode
+from settlemark._model.json_text import decode
 
 SECRET = "4242-4242-4242-4242"
 GONE = {"$redacted": None}

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Queued, Refused, current_call, effect
-from settlemark._batch import open_batch
-from settlemark._effect import declare
-from settlemark._runners import run_sync
-from settlemark._scope import Scope
-from settlemark._sequencer import Turn
-from settlemark._txn import Ticket
+from settlemark._engine.turn import Turn
+from settlemark._model.declare import declare
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Ticket
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 from settlemark.ledger._contract import EffectRow
 
 PATIENCE = 20

@@ -25,15 +25,15 @@ from hypothesis.stateful import (
 from tests.core.naive import Naive
 from tests.extent import ALL
 
-from settlemark._errors import LateAppend, SettlemarkError, StateError
-from settlemark._image import image
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Blocked, Call, Mode
-from settlemark._versions import FLOORS, then
+from settlemark._edges.errors import LateAppend, SettlemarkError, StateError
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Blocked, Call, Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.versions import FLOORS, then
 from settlemark.ledger import MemoryLedger
-from settlemark.ledger._shared import EPOCHS
+from settlemark.ledger._replica.image import image
+from settlemark.ledger._replica.replica import EPOCHS
 from settlemark.testing._stores import SharedStore, SteppedLedger
 
 SCOPES = [

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from settlemark import EffectClass, Outcome, PartialCommit, Settlement, State, Tag, effect
-from settlemark import _show as show
-from settlemark._plain import plain
-from settlemark._states import Reason
+from settlemark._edges.plain import plain
+from settlemark._protocol.states import Reason
+from settlemark._report import sentences as show
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 
 INTERNAL = re.compile(r"\b(epoch|floor|frontier|ordinal|fence)\b", re.IGNORECASE)

@@ -28,10 +28,10 @@ import settlemark
 import settlemark_adapters
 import settlemark_langgraph
 from settlemark import LedgerError, Settlement, effect, new_key
-from settlemark import _cli as cli
-from settlemark._logs import JsonLines
-from settlemark._plain import plain, plain_json, plain_traceback
-from settlemark._terminal import console, unmarked
+from settlemark._cli import main as cli
+from settlemark._cli.terminal import console, unmarked
+from settlemark._edges.plain import plain, plain_json, plain_traceback
+from settlemark._observe.logs import JsonLines
 from settlemark.ledger._failures import explain
 from settlemark.ledger._urls import shown, withhold, without_secrets
 
@@ -111,7 +111,7 @@ def test_a_console_shows_names_as_they_are_and_its_own_colors():
 
 
 def test_nothing_is_printed_by_another_door():
-    own = ("settlemark/_terminal.py", "settlemark/testing/_process.py")
+    own = ("settlemark/_cli/terminal.py", "settlemark/testing/_process.py")
     found = []
     for path in (path for root in ROOTS for path in root.rglob("*.py")):
         text = path.read_text()
@@ -312,7 +312,7 @@ def test_an_error_that_nobody_expected_is_told_plainly_and_exits_with_2(monkeypa
     def broken(*_args, **_options):
         raise RuntimeError(EVIL)
 
-    monkeypatch.setattr("settlemark._commands._doctor.ledger_url", broken)
+    monkeypatch.setattr("settlemark._cli.commands.doctor.ledger_url", broken)
     result = run("doctor")
 
     assert result.exit_code == 2
@@ -557,14 +557,14 @@ def test_every_file_that_is_made_is_its_owners_alone_whatever_the_umask(tmp_path
 import os, sys
 os.umask(0)
 from settlemark import Settlement, effect
-from settlemark import _cli
+from settlemark._cli import main
 from typer.testing import CliRunner
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
 def reserve(hotel): ...
 
 def cli(*given):
-    result = CliRunner().invoke(_cli.build(), list(given))
+    result = CliRunner().invoke(main.build(), list(given))
     assert result.exit_code == 0, (given, result.output)
 
 settlement = Settlement("sqlite:///trip.db", history="trip.jsonl")
@@ -617,7 +617,7 @@ def test_a_ledger_that_cannot_be_made_says_what_is_true_of_its_place(tmp_path, m
     def refuse(*_args, **_options):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("settlemark._private.os.open", refuse)
+    monkeypatch.setattr("settlemark._edges.private.os.open", refuse)
     monkeypatch.setattr("settlemark.ledger._failures._is_readonly", lambda _folder: True)
     told = refusal(f"sqlite:///{tmp_path}/trip.db")
     assert "is on a file system that is mounted read-only: name a file on one that can be written" in told

@@ -19,9 +19,9 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Mode
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.states import Reason, State
 from settlemark.testing import InjectedFault
 
 

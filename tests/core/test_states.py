@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from settlemark import StateError
-from settlemark._protocol import Protocol
-from settlemark._states import FINISHED, RETRIED, TRANSITIONS, Event, Reason, State
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import FINISHED, RETRIED, TRANSITIONS, Event, Reason, State
 
 LEGAL = [(state, event) for state, row in TRANSITIONS.items() for event in row]
 ILLEGAL = [pair for pair in itertools.product(State, Event) if pair not in LEGAL]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Entangled, Refused, WaitTimeout
-from settlemark._batch import open_batch
-from settlemark._runners import run_sync
-from settlemark._states import State
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 
 class Ask(Exception):

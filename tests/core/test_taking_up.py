@@ -18,21 +18,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlemark import (
-    DeclarationError,
-    InDoubt,
-    LedgerError,
-    Retries,
-    Settlement,
-    Tag,
-    WaitTimeout,
-    _recovering,
-    effect,
-)
-from settlemark._batch import open_batch
-from settlemark._events import Recovered
-from settlemark._runners import run_sync
-from settlemark._states import State
+from settlemark import DeclarationError, InDoubt, LedgerError, Retries, Settlement, Tag, WaitTimeout, effect
+from settlemark._lifecycle import recovery
+from settlemark._observe.events import Recovered
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import run_sync
+from settlemark.agents._batch import open_batch
 
 PATIENCE = 20
 
@@ -337,8 +328,8 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
 
 @pytest.mark.parametrize("lanes", [1, 2, 32])
 def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(office, after, monkeypatch, lanes):
-    monkeypatch.setattr(_recovering, "_MANY", 5)
-    monkeypatch.setattr(_recovering, "_LANES", lanes)
+    monkeypatch.setattr(recovery, "_MANY", 5)
+    monkeypatch.setattr(recovery, "_LANES", lanes)
     tools, first = office.tools(), after()
     names = [f"trip-{n}" for n in range(5)]
     left = {name: first.transaction(name).__enter__() for name in names}
@@ -365,7 +356,7 @@ def after_two_were_left(office, after):
 def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_the_one_is_made_good(
     office, after, disk_full, monkeypatch
 ):
-    monkeypatch.setattr(_recovering, "_MANY", 2)
+    monkeypatch.setattr(recovery, "_MANY", 2)
     settlement = after_two_were_left(office, after)
     unretry = settlement.protocol.unretry
 

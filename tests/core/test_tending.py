@@ -6,8 +6,8 @@ import asyncio
 import threading
 import weakref
 
-from settlemark._requests import Act
-from settlemark._tending import Tender
+from settlemark._acts.requests import Act
+from settlemark._runtime.background import Tender
 
 
 class Busy:

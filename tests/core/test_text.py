@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.core.places import public_parameters
 
 from settlemark import PayloadError, SettlemarkError, Settlement, UsageError, effect
-from settlemark._codec import decode
-from settlemark._gates import reject
-from settlemark._text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
+from settlemark._acts.gate import reject
+from settlemark._edges.text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
+from settlemark._model.json_text import decode
 
 NEIGHBOURS = 24
 PATIENCE = 60

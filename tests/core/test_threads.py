@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from settlemark import SettlemarkError, current_call, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 THREADS = 16
 TASKS = 100

@@ -12,9 +12,10 @@ from contextlib import suppress
 
 import pytest
 
-from settlemark import Retries, SettlemarkError, Settlement, _runners, effect
-from settlemark._batch import open_batch
-from settlemark._gates import edit
+from settlemark import Retries, SettlemarkError, Settlement, effect
+from settlemark._acts.gate import edit
+from settlemark._runtime import runners
+from settlemark.agents._batch import open_batch
 
 
 class Gone(BaseException):
@@ -32,7 +33,7 @@ class Ends:
     def __init__(self, after, look):
         self.left, self.look = after, look
         self.thread = threading.current_thread()
-        self.go_on = _runners._go_on
+        self.go_on = runners._go_on
         self.gone = False
 
     def __call__(self, program, request, do):
@@ -46,7 +47,7 @@ class Ends:
                 request = program.throw(error)
             else:
                 request = program.send(answer)
-            do = _runners._do_sync
+            do = runners._do_sync
         self.gone = True
         self.look()  # what it has given to the ledger is taken by then
         before = self.look()
@@ -232,7 +233,7 @@ def learns_late(settlement, tools, world):
 
 def plays_a_frameworks_turn(settlement, tools, world):
     def run(program):
-        return _runners.run_sync(program)
+        return runners.run_sync(program)
 
     for _ in range(2):
         batch = run(open_batch(settlement, "trip/1", run="trip", resumable=True, let_through=(LookupError,)))
@@ -286,7 +287,7 @@ def throw_away(url, tmp_path, monkeypatch, world):
         ends = Ends(after, look)
         try:
             with monkeypatch.context() as patched, suppress(Gone, SettlemarkError):
-                patched.setattr(_runners, "_go_on", ends)
+                patched.setattr(runners, "_go_on", ends)
                 play(settlement, world.tools, world)
         finally:
             settlement.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Revoked, Settlement, Stale, UsageError, effect
-from settlemark._runners import run_sync
-from settlemark._transaction import Transaction
+from settlemark._api.transaction import Transaction
+from settlemark._runtime.runners import run_sync
 from settlemark.history import analyze, read
 
 

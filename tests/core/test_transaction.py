@@ -18,7 +18,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 PATIENCE = 20
 

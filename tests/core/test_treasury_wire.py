@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, Outcome, Settlement, current_call, effect, inverse
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
 from settlemark.testing import Bank
 from settlemark.testing._child import die, in_child
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from settlemark import Tag, effect
-from settlemark._states import State
+from settlemark._protocol.states import State
 
 
 class Boom(Exception):

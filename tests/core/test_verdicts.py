@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from settlemark import Outcome, State, Tag, UsageError
-from settlemark._effect import EffectClass
-from settlemark._states import FINISHED
-from settlemark._verdicts import Word, is_in_doubt, is_to_undo, judge, resolve
+from settlemark._model.effect_class import EffectClass
+from settlemark._protocol.states import FINISHED
+from settlemark._report.verdicts import Word, is_in_doubt, is_to_undo, judge, resolve
 from settlemark.ledger import RecordedTransaction
 from settlemark.ledger._contract import EffectRow, RecordedEffect, TransactionRow
 

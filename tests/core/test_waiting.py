@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from settlemark import Retries, StateError, UsageError, WaitTimeout, WouldBlock, effect
-from settlemark._scope import Scope
-from settlemark._states import State
+from settlemark._model.scope import Scope
+from settlemark._protocol.states import State
 
 PATIENCE = 20
 
@@ -223,7 +223,7 @@ def test_an_undone_transaction_says_so_at_its_next_use(settlement, tools):
 
 def test_the_pauses_of_retries_are_those_injected(open_settlement, world, tools, monkeypatch):
     pauses = []
-    monkeypatch.setattr("settlemark._runners.time.sleep", pauses.append)
+    monkeypatch.setattr("settlemark._runtime.runners.time.sleep", pauses.append)
     settlement = open_settlement(retries=Retries(tries=4, first=0.5, factor=2, most=1.5))
     world.fail("book", *[OSError()] * 3)
     settlement.run("trip", lambda tx: tx.call(tools.book, room="a"))

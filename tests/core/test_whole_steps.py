@@ -8,9 +8,9 @@ from copy import deepcopy
 import pytest
 
 from settlemark import LedgerError, SettlemarkError, Stale
-from settlemark._image import image
-from settlemark._states import FINISHED
+from settlemark._protocol.states import FINISHED
 from settlemark.ledger import _memory
+from settlemark.ledger._replica.image import image
 
 FAULTS = {
     "no room": LedgerError("no room"),

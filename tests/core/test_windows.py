@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import UNKNOWN, DeclarationError, InDoubt, Refused, Settlement, State, current_call, effect
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
 from settlemark.testing._child import die, in_child
 
 DAY = 86_400.0

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from settlemark._states import RETRIED, State
+from settlemark._protocol.states import RETRIED, State
 from settlemark.history import Access, Analysis, OpRecord, analyze, serializability
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import importlib
 import pytest
 from tests.evidence._cells import close_cells
 
-from settlemark import _effect
-from settlemark._registry import Registry
+from settlemark._model import declare
+from settlemark._model.declaration import Registry
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,5 +22,5 @@ def found(request):
     """What the experiment has found that the module's tests are of, at the module's `RUNS`."""
     name = request.module.__name__.rpartition(".")[2].removeprefix("test_")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_effect, "_declared", Registry())
+        patch.setattr(declare, "_declared", Registry())
         return importlib.import_module(f"tests.evidence.{name}").run(request.module.RUNS, lambda: None)

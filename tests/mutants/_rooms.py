@@ -58,18 +58,15 @@ def _shim(name: str) -> Room:
 
 ROOMS = (
     _core(
-        "protocol", "_protocol.py _index.py _states.py _versions.py _early.py _entangled.py _guards.py _txn.py",
+        "protocol", "_protocol/*.py _model/guards.py",
         "test_protocol.py test_claims.py test_index.py test_states.py test_line.py test_refine.py test_early_reads.py"
         " test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py test_holding.py"
         " test_nesting.py test_replica.py",
     ),
     _core(
         "driver",
-        "_aborting.py _acting.py _aging.py _approving.py _asking.py _attempt.py _batch.py _bodies.py _calling.py"
-        " _choosing.py _disposition.py _door.py _driver.py _failing.py _freshness.py _gates.py _gating.py _hearing.py"
-        " _holding.py _leaving.py _operators.py _orphans.py _parking.py _program.py _recovering.py"
-        " _recovery.py _refusals.py _requests.py _resolving.py _rewind.py _rewinding.py _runners.py _sequencer.py"
-        " _settling.py _shield.py _speculation.py _splitting.py _telling.py _tending.py _verdicts.py _waiting.py",
+        "_acts/*.py _engine/*.py _lifecycle/*.py _report/verdicts.py _runtime/runners.py _runtime/background.py"
+        " _api/hold.py _api/operators.py _api/waiting.py _edges/door.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"
@@ -82,7 +79,7 @@ ROOMS = (
         " workers/test_silent.py workers/test_fenced.py",
     ),
     _core(
-        "ledger", "ledger/*.py ledger/migrations/*.py ledger/migrations/versions/*.py",
+        "ledger", "ledger/*.py ledger/*/*.py ledger/migrations/versions/*.py",
         "ledgers test_ledger_contract.py test_whole_steps.py test_pending.py test_recoverable.py"
         " test_declared_redaction.py test_lease.py test_namespaces.py test_retention.py test_redaction.py"
         " test_encryption.py test_payloads.py test_secrets.py test_blobs.py test_replica.py test_windows.py"
@@ -95,10 +92,11 @@ ROOMS = (
     ),
     _core(
         "core",
-        "_chronicle.py _cli.py _codec.py _current.py _drawing.py _effect.py _errors.py _events.py _extras.py"
-        " _fields.py _image.py _journal.py _keys.py _level.py _logs.py _of_settlement.py _once.py _picture.py"
-        " _plain.py _private.py _registry.py _retention.py _scope.py _settlement.py _show.py _terminal.py _text.py"
-        " _threads.py _transaction.py _wording.py channels.py telemetry.py",
+        "_api/settlement.py _api/transaction.py _api/per_settlement.py _cli/main.py _cli/drawing.py _cli/terminal.py"
+        " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
+        " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
+        " _model/json_text.py _model/level.py _model/scope.py _observe/*.py _report/sentences.py"
+        " _runtime/retention.py _runtime/threads.py channels.py telemetry.py",
         "test_codec.py test_effect.py test_check.py test_keys.py test_scope.py test_scope_aliases.py"
         " test_scope_templates.py test_words.py test_logs.py test_forgetting.py test_transaction.py test_identity.py"
         " test_frozen.py test_handlers_found.py test_replica.py test_retention.py test_show.py test_shown.py"
@@ -107,7 +105,7 @@ ROOMS = (
         " history/test_engine.py history/test_ledger.py commands",
         aim=80,
     ),
-    _core("commands", "_commands/*.py _doctor/*.py", "commands test_cli.py test_show.py test_shown.py", aim=80),
+    _core("commands", "_cli/commands/*.py _cli/doctor/*.py", "commands test_cli.py test_show.py test_shown.py", aim=80),
     _core("history", "history/*.py", "history", aim=80),
     _core("lint", "lint/*.py", "lint", aim=80),
     _core(

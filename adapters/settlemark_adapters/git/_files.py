@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from settlemark._current import Staged, current_call
-from settlemark._effect import EffectName, bear, declare
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
+from settlemark._acts.current import Staged, current_call
+from settlemark._api.settlement import Settlement
+from settlemark._model.declare import bear, declare
+from settlemark._model.effect_class import EffectName
+from settlemark._model.scope import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.git._faults import GitFault
 from settlemark_adapters.git._inside import Acting, acting, enlist

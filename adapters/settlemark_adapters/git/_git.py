@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from settlemark._effect import EffectName
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._model.effect_class import EffectName
+from settlemark._model.scope import escape
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused

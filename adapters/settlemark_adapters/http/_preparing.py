@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack, cast
 from urllib.parse import quote, urlencode
 
-from settlemark import _codec
+from settlemark._model import json_text
 from settlemark_adapters.http._call import Request
 from settlemark_adapters.http._client import Options, Sending
 from settlemark_adapters.http._filling import fill, fill_header, fill_path
@@ -42,7 +42,7 @@ def prepared(
     content = None
     if request.body is not None:
         # The same bytes for the same arguments: a server may compare what comes under one key.
-        content = _codec.encode(fill(without(request.body, left_out), values)).encode()
+        content = json_text.encode(fill(without(request.body, left_out), values)).encode()
         headers = {"Content-Type": "application/json", **headers}
     path += f"?{urlencode(query, quote_via=quote)}" if query else ""
     return Sending(tool, request.method, path, content, headers, **options)

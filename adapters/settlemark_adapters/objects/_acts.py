@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from settlemark import UNKNOWN
-from settlemark._errors import InDoubt, StateError
+from settlemark._edges.errors import InDoubt, StateError
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.objects._bucket import OWN, Bucket
 

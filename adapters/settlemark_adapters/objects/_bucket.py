@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from settlemark._extras import missing
-from settlemark._scope import escape
+from settlemark._edges.extras import missing
+from settlemark._model.scope import escape
 
 OWN = ".settlemark"
 _CHUNK = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from settlemark import _codec
+from settlemark._model import json_text
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Commit:
 
     def digest(self) -> str:
         """Return the digest of all that it says."""
-        return hashlib.sha256(_codec.encode({**self.plain(), "id": ""}).encode()).hexdigest()[:40]
+        return hashlib.sha256(json_text.encode({**self.plain(), "id": ""}).encode()).hexdigest()[:40]
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from settlemark import _codec
+from settlemark._model import json_text
 from settlemark_adapters.records._errors import BadRecord
 
 ROOT = "data"
@@ -103,8 +103,8 @@ class Entity:
             raise self.bad(f"has {_shown(value)} for {name!r}, which is {_KINDS[kind]}", name)
         if isinstance(value, float) and not math.isfinite(value):
             raise self.bad(f"has {value!r} for {name!r}, which no record can hold", name)
-        _codec.check(value, f"{self.name}.{name}")
-        return _codec.snapshot(value)
+        json_text.check(value, f"{self.name}.{name}")
+        return json_text.snapshot(value)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def mark(value: Any) -> str:
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return _codec.fingerprint(_codec.encode(value))
+    return json_text.fingerprint(json_text.encode(value))
 
 
 def by_name(entities: Iterable[Entity]) -> dict[str, Entity]:

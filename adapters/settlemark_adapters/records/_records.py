@@ -12,10 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from settlemark import _codec
-from settlemark._current import current_call
-from settlemark._effect import EffectName, Handler, declaration_of
-from settlemark._settlement import Settlement
+from settlemark._acts.current import current_call
+from settlemark._api.settlement import Settlement
+from settlemark._model import json_text
+from settlemark._model.declaration import Handler
+from settlemark._model.declare import declaration_of
+from settlemark._model.effect_class import EffectName
 from settlemark_adapters._adapter import Adapter, Operation, operation
 from settlemark_adapters.records._backend import DAY, Backend
 from settlemark_adapters.records._changes import fit_changes, made, scopes_of_changes
@@ -331,7 +333,7 @@ class Records(Adapter):
     def _apart(self, key: str, message: str) -> _Here:
         """Return what stands for a call where no tool of these records is running."""
         naming = Naming(key, hashlib.sha256(key.encode()).hexdigest()[:8])
-        return _Here(self, naming, _codec.fingerprint(message))
+        return _Here(self, naming, json_text.fingerprint(message))
 
     def _with_staged(self, view: View) -> Sight:
         sight: Sight = view
@@ -367,7 +369,7 @@ def _several(given: Any) -> list[str]:
 
 def _request(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return a digest of a call, whoever makes it."""
-    return _codec.fingerprint(_codec.encode([tool, dict(arguments)]))
+    return json_text.fingerprint(json_text.encode([tool, dict(arguments)]))
 
 
 __all__ = ["Records"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark import _codec
+from settlemark._model import json_text
 from settlemark_adapters.records._backend import Backend, Moved, Staging
 from settlemark_adapters.records._commit import Commit, Committed
 from settlemark_adapters.records._entity import Entity, Place, checked_line
@@ -198,7 +198,7 @@ def _still_ours(view: View, commit: Commit, path: str, text: str | None) -> None
 
 def _plain(result: Any) -> Any:
     """Return a result as it is when it comes back from where it is kept."""
-    _codec.check(result)
+    json_text.check(result)
     return json.loads(json.dumps(result, default=dict))
 
 

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from settlemark import _codec
-from settlemark._current import current_call
-from settlemark._effect import HELD_CLASSES, declaration_of
-from settlemark._scope import Scope, escape
+from settlemark._acts.current import current_call
+from settlemark._model import json_text
+from settlemark._model.declare import declaration_of
+from settlemark._model.effect_class import HELD_CLASSES
+from settlemark._model.scope import Scope, escape
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters._database import Database
 from settlemark_adapters._keyed import check_new
@@ -81,7 +82,7 @@ class Acting(Adapter):
     def _claim(self, tool: str, request: Mapping[str, Any]) -> Claim:
         call = current_call()
         step = "" if call is None else call.transaction
-        return Claim(self.key, tool, step, _codec.encode_result(dict(request)))
+        return Claim(self.key, tool, step, json_text.encode_result(dict(request)))
 
     def _changed(self, tool: str, change: Change) -> Row:
         self.rows.check(change)

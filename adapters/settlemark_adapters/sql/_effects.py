@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark import _codec
+from settlemark._model import json_text
 from settlemark_adapters._database import insert_unless_there
 from settlemark_adapters.sql._values import Exact
 
@@ -118,8 +118,8 @@ def is_known(connection: sa.Connection, key: str) -> bool:
 def keep(connection: sa.Connection, key: str, done: Done) -> None:
     """Write what was done in the line of a key that this transaction has claimed."""
     values = {
-        "table_name": done.table, "pk": _codec.encode(done.pk), "before": _codec.encode(done.before),
-        "after": _codec.encode(done.after), "result": _codec.encode_result(done.result),
+        "table_name": done.table, "pk": json_text.encode(done.pk), "before": json_text.encode(done.before),
+        "after": json_text.encode(done.after), "result": json_text.encode_result(done.result),
     }  # fmt: skip
     connection.execute(effects.update().where(effects.c.key == key).values(values))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
-from settlemark import _codec
+from settlemark._model import json_text
 
 Json = dict[str, Any]
 Namespace = tuple[str, ...]
@@ -83,7 +83,7 @@ class Blocks:
         self, namespace: Namespace, key: str, value: Json, _index: Literal[False] | list[str] | None = None, /
     ) -> None:
         """Put a block in place of what stands there."""
-        self._mapping["/".join((*namespace, key))] = _codec.snapshot(value)
+        self._mapping["/".join((*namespace, key))] = json_text.snapshot(value)
 
     def delete(self, namespace: Namespace, key: str, /) -> None:
         """Take a block away, if it is there."""
@@ -105,12 +105,12 @@ class Blocks:
 
 
 def _as_object(value: Any) -> Json:
-    return {"text": value} if isinstance(value, str) else cast("Json", _codec.snapshot(dict(value)))
+    return {"text": value} if isinstance(value, str) else cast("Json", json_text.snapshot(dict(value)))
 
 
 def mentions(value: Json, query: str | None) -> bool:
     """Whether a value has a text somewhere in it."""
-    return not query or query.casefold() in _codec.encode_result(value).casefold()
+    return not query or query.casefold() in json_text.encode_result(value).casefold()
 
 
 __all__ = ["BaseStore", "Block", "Blocks", "Json", "Namespace", "mentions"]

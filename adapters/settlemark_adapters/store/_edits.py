@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from settlemark import _codec
+from settlemark._model import json_text
 from settlemark_adapters.store._blocks import Json
 from settlemark_adapters.store._faults import MemoryFault, VersionMoved
 
@@ -97,7 +97,7 @@ def _compare(now: State, expected: str | None, namespace: str, name: str) -> Non
     if expected is not None and expected != now.version:
         raise VersionMoved(
             f"{namespace}/{name} is at version {now.version}, not {expected}: nothing was written; it is now"
-            f" {_codec.encode_result(now.value)[:_SHOWN]}; decide again from that",
+            f" {json_text.encode_result(now.value)[:_SHOWN]}; decide again from that",
             namespace=namespace, name=name, expected=expected, version=now.version, value=now.value,
         )  # fmt: skip
 
@@ -127,7 +127,7 @@ def state_of(stored: Mapping[str, Any]) -> State:
 
 def bare(stored: Mapping[str, Any]) -> Json:
     """Return a value without its mark, and nothing that is still in the store."""
-    return {field: _codec.snapshot(part) for field, part in stored.items() if field != MARK}
+    return {field: json_text.snapshot(part) for field, part in stored.items() if field != MARK}
 
 
 def digest(text: str) -> str:
@@ -136,7 +136,7 @@ def digest(text: str) -> str:
 
 
 def _digest_of(value: Json) -> str:
-    return digest(_codec.encode_result(_plain(value)))
+    return digest(json_text.encode_result(_plain(value)))
 
 
 def _plain(value: Any) -> Any:

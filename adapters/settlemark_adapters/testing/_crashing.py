@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from settlemark._settlement import Settlement
-from settlemark._wording import in_words
+from settlemark._api.settlement import Settlement
+from settlemark._edges.wording import in_words
 from settlemark.testing._child import Exit, Tell, can_fork, in_child
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._kill_points import KillPoint, KillPoints
@@ -70,7 +70,7 @@ def _check(trial: Trial) -> None:
     if not can_fork():
         raise NotApplicable("this system cannot copy a process, so none is killed")
     trial.study.clean(trial.example)
-    importlib.import_module("settlemark.ledger._sql")  # here, and not in every copy of this process
+    importlib.import_module("settlemark.ledger._replica.store")  # here, and not in every copy of this process
 
 
 def _told(ends: Counter[str]) -> str:

@@ -6,9 +6,9 @@ import inspect
 import typing
 from typing import Any
 
-from settlemark import _codec
-from settlemark._effect import EffectClass
-from settlemark._errors import PayloadError
+from settlemark._edges.errors import PayloadError
+from settlemark._model import json_text
+from settlemark._model.effect_class import EffectClass
 from settlemark_adapters.testing._bench import Bench, fresh_name, transact
 from settlemark_adapters.testing._report import Failed
 from settlemark_adapters.testing._study import Trial, shown
@@ -28,7 +28,7 @@ def declaration(trial: Trial) -> str:
     ):
         raise Failed("its result has no type", "annotate what it returns")
     try:
-        _codec.check(dict(trial.example.arguments))
+        json_text.check(dict(trial.example.arguments))
     except PayloadError as error:
         raise Failed(f"the arguments of {shown(trial.example)} are no JSON: {error}", "give plain values") from error
     scopes = trial.study.scopes(trial.example)

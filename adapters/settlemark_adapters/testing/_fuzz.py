@@ -16,11 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-from settlemark._effect import Declaration, EffectClass
-from settlemark._errors import ScopeError, UsageError
-from settlemark._extras import missing
-from settlemark._scope import Scope, ScopeTemplate, escape
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._edges.errors import ScopeError, UsageError
+from settlemark._edges.extras import missing
+from settlemark._model.declaration import Declaration
+from settlemark._model.effect_class import EffectClass
+from settlemark._model.scope import Scope, ScopeTemplate, escape
 from settlemark_adapters.testing._arguments import Pool, leaves
 from settlemark_adapters.testing._bench import Bench, Call, Worlds, fresh_name, known_of, tool_of, transact
 from settlemark_adapters.testing._findings import Finding, FuzzReport, Kind

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, cast
 
-from settlemark._events import Acting, Event
+from settlemark._observe.events import Acting, Event
 from settlemark.testing._child import die
 from settlemark_adapters import _adapter
 from settlemark_adapters._adapter import Adapter

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from settlemark import _codec
-from settlemark._effect import bear
-from settlemark._wording import in_words
+from settlemark._edges.wording import in_words
+from settlemark._model import json_text
+from settlemark._model.declare import bear
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._steps import Fault, InjectedTimeout
 from settlemark_adapters.testing._bench import Bench, Tool, fresh_name, known_of, transact
@@ -91,7 +91,7 @@ def _deliver_twice(trial: Trial, bench: Bench) -> str:
             "delivered twice under one key, it leaves another world than once",
             "send self.key to a counterparty that honours it, or say keyed=False",
         )
-    if _codec.encode(answers[0]) != _codec.encode(answers[1]):
+    if json_text.encode(answers[0]) != json_text.encode(answers[1]):
         raise Failed(
             f"delivered twice under one key, it answers {answers[0]!r:.80} and then {answers[1]!r:.80}",
             "answer a repeat under a key with the first outcome",

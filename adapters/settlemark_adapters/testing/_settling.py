@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from settlemark import _codec
-from settlemark._current import CurrentCall
-from settlemark._effect import UNKNOWN, EffectClass, bear
-from settlemark._requests import Act
-from settlemark._runners import run_sync
-from settlemark._settlement import Settlement
-from settlemark._wording import in_words, kind_of, message_of
+from settlemark._acts.current import CurrentCall
+from settlemark._acts.requests import Act
+from settlemark._api.settlement import Settlement
+from settlemark._edges.wording import in_words, kind_of, message_of
+from settlemark._model import json_text
+from settlemark._model.declare import bear
+from settlemark._model.effect_class import UNKNOWN, EffectClass
+from settlemark._runtime.runners import run_sync
 from settlemark_adapters.testing._bench import Bench, Tool, account, fresh_name, known_of, tool_of, transact
 from settlemark_adapters.testing._likeness import common, fits
 from settlemark_adapters.testing._report import Failed, NotApplicable
@@ -27,7 +28,7 @@ def commit(trial: Trial) -> str:
     """An eager effect is there at once, a held one only after the commit; a replay does nothing twice."""
     clean = trial.study.clean(trial.example)
     try:
-        _codec.check(clean.result)
+        json_text.check(clean.result)
     except Exception as error:
         raise Failed(
             f"its result is no JSON: {message_of(error)}", "return plain values: text, numbers, lists, mappings"
@@ -60,7 +61,7 @@ def _replay(trial: Trial, bench: Bench) -> None:
         again = bench.play(settlement, adapter, name=name)
         if bench.look() != seen:
             raise Failed("entered again under its name, it acted again", "let nothing act outside of its tools")
-        if _codec.encode(first) != _codec.encode(again):
+        if json_text.encode(first) != json_text.encode(again):
             raise Failed(
                 f"entered again under its name, it answers {again!r:.80}, and {first!r:.80} before",
                 "return plain values, so that they can be recorded",
@@ -203,7 +204,7 @@ def probe_truth(trial: Trial) -> str:
         if found is None or found is UNKNOWN:
             said = "absent" if found is None else "unknown"
             raise Failed(f"its probe says {said} after the act", _PROBE)
-        if result is not None and _codec.encode(found) != _codec.encode(result):
+        if result is not None and json_text.encode(found) != json_text.encode(result):
             raise Failed(
                 f"its probe finds {found!r:.120}, and the call returned {result!r:.120}",
                 "return from the probe what the call would have returned: keep it at the counterparty, under the key",

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._model.scope import escape
 from settlemark_adapters._adapter import Adapter
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from settlemark import _codec
-from settlemark._effect import EffectName
-from settlemark._scope import escape
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._model import json_text
+from settlemark._model.effect_class import EffectName
+from settlemark._model.scope import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.webhook._signature import ID, SIGNATURE, TIMESTAMP, secrets_of, signature
 
@@ -103,7 +103,7 @@ class Webhook(Adapter):
         return f"{self._scope}/{escape(topic)}"
 
     def _body(self, topic: str, payload: dict[str, Any]) -> bytes:
-        return _codec.encode({"type": topic, "data": payload}).encode()
+        return json_text.encode({"type": topic, "data": payload}).encode()
 
     @operation("publish_event", "irreversible", scope=_address, check=_body, keyed=True)
     def publish(self, topic: str, payload: dict[str, Any]) -> dict[str, Any]:

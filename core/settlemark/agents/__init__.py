@@ -29,7 +29,7 @@ says these things to settlemark as they happen, and runs the tools through it:
 
 from __future__ import annotations
 
-from settlemark._runners import run_async, run_sync
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents._call import Call
 from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._names import Names

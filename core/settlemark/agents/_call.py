@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark._effect import Declaration, EffectClass
+from settlemark._model.declaration import Declaration
+from settlemark._model.effect_class import EffectClass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +21,7 @@ class Call:
         call_id: the model's id for it, where there is one.
         given: the arguments as the tool will get them, where the framework makes them of the model's.
 
-    >>> from settlemark._effect import declare
+    >>> from settlemark._model.declare import declare
     >>> Call("look", {"at": "sky"}, declare("look", "read")).acts
     False
     """

@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from settlemark._effect import Declaration, EffectClass, declaration_of, declare
-from settlemark._errors import DeclarationError
-from settlemark._settlement import Settlement
+from settlemark._api.settlement import Settlement
+from settlemark._edges.errors import DeclarationError
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import declaration_of, declare
+from settlemark._model.effect_class import EffectClass
 
 Declared = str | Mapping[str, Any] | Declaration
 """A class (`"read"`), the parts of a declaration (`{"kind": "irreversible", "scope": "mail:/{to}"}`), or one."""

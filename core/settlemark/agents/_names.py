@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from settlemark._scope import escape
+from settlemark._model.scope import escape
 
 WHOLE = "*"
 """Stands where an agent's name does in what a whole run shares: no escaped name is this."""

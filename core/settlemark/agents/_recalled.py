@@ -12,25 +12,28 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from settlemark import _codec
-from settlemark._acting import Program, in_doubt
-from settlemark._attempt import Part
-from settlemark._disposition import Disposition
-from settlemark._effect import Declaration, Effect, Outcome
-from settlemark._errors import InDoubt, Refused, SettlemarkError
-from settlemark._gates import because_in, rejection
-from settlemark._parking import follow
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._settlement import Settlement
-from settlemark._splitting import rest_of
-from settlemark._states import Reason, State
-from settlemark._transaction import Queued
-from settlemark._txn import Txn
+from settlemark._acts.effect import Effect
+from settlemark._acts.gate import rejection
+from settlemark._acts.perform import Program, in_doubt
+from settlemark._api.settlement import Settlement
+from settlemark._api.transaction import Queued
+from settlemark._edges.errors import InDoubt, Refused, SettlemarkError
+from settlemark._engine.attempt import Part
+from settlemark._engine.splitting import rest_of
+from settlemark._lifecycle.parking import follow
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
+from settlemark._report.verdicts import because_in
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
-from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._payloads.payloads import Payloads
 
 _STANDS = (Outcome.CONFIRMED, Outcome.UNKNOWN, Outcome.QUEUED)
 
@@ -107,7 +110,7 @@ class Left:
                 continue
             if path[0] >= len(acting) or acting[path[0]].tool != effect.row.tool:
                 return None
-            if not _same(self.payloads, effect)(_codec.encode(dict(acting[path[0]].arguments))):
+            if not _same(self.payloads, effect)(json_text.encode(dict(acting[path[0]].arguments))):
                 return None
             begun.add(path[0])
         return [call for number, call in enumerate(acting) if number not in begun] if begun else None
@@ -152,7 +155,7 @@ class Recalled:
         return True
 
     def _equal(self, call: Call) -> list[Decision]:
-        payload = _codec.encode(dict(call.arguments))
+        payload = json_text.encode(dict(call.arguments))
         return [d for d in self.decisions if not d.claimed and _names(call, d) and d.same(payload)]
 
     def _repeated(self, call: Call) -> Decision | None:
@@ -279,15 +282,15 @@ def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:
         if effect.outcome is Outcome.DROPPED:
             raise rejection(row.tool, row.key, row.name, because_in(effect.note))
         if effect.outcome is Outcome.UNKNOWN:
-            scopes = tuple(Scope.parse(text) for text in _codec.decode(row.scopes))
+            scopes = tuple(Scope.parse(text) for text in json_text.decode(row.scopes))
             doubtful = Effect(call.declaration, scopes, dict(call.arguments), _unset, call_id=row.call_id)
             doubtful.key, doubtful.error = row.key, effect.error
             raise in_doubt(doubtful)
-        value = _codec.decode(effect.result)
+        value = json_text.decode(effect.result)
         return value if unpack is None or value is None else unpack(value)
 
     return Decision(
-        row.tool, row.call_id, row.key, tuple(Scope.parse(text) for text in _codec.decode(row.scopes)),
+        row.tool, row.call_id, row.key, tuple(Scope.parse(text) for text in json_text.decode(row.scopes)),
         _same(payloads, effect), payloads.redact(row.arguments, tool=row.tool), effect.outcome.value, answer,
     )  # fmt: skip
 

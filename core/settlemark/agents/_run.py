@@ -7,18 +7,19 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
-from settlemark import _codec
-from settlemark._acting import Program
-from settlemark._batch import Control, open_batch
-from settlemark._effect import Outcome, declare
-from settlemark._errors import UsageError
-from settlemark._guards import Order, checked_order
-from settlemark._once import Once
-from settlemark._parking import Park
-from settlemark._protocol import Protocol
-from settlemark._settlement import Settlement
-from settlemark._states import State
-from settlemark._transaction import checked_park
+from settlemark._acts.once import Once
+from settlemark._acts.perform import Program
+from settlemark._api.settlement import Settlement
+from settlemark._api.transaction import checked_park
+from settlemark._edges.errors import UsageError
+from settlemark._lifecycle.parking import Park
+from settlemark._model import json_text
+from settlemark._model.declare import declare
+from settlemark._model.effect_class import Outcome
+from settlemark._model.guards import Order, checked_order
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State
+from settlemark.agents._batch import Control, open_batch
 from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._shared import Shared
@@ -54,7 +55,7 @@ class AgentRun:
         UsageError: an option is none of those; nothing was begun.
 
     >>> from settlemark import Settlement, effect
-    >>> from settlemark._runners import run_sync
+    >>> from settlemark._runtime.runners import run_sync
     >>> from settlemark.agents import Call
     >>> sent = []
     >>> @effect("irreversible", scope="mail:/{to}")
@@ -162,7 +163,7 @@ class AgentRun:
         if found is None or found.state is not State.COMMITTED or not found.effects:
             return MISSING
         effect = found.effects[0]
-        return _codec.decode(effect.result) if effect.outcome is Outcome.CONFIRMED else MISSING
+        return json_text.decode(effect.result) if effect.outcome is Outcome.CONFIRMED else MISSING
 
     def keep(self, name: str, value: Any) -> Program:
         """Record what a part of it came to, a JSON value: who begins the job again finds it, and need not run it.
@@ -172,7 +173,7 @@ class AgentRun:
         Raises:
             PayloadError: it is no JSON value; nothing was recorded.
         """
-        _codec.check(value)
+        json_text.check(value)
         if self._shared is None:
             yield from self._record(name, value)
         else:

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from settlemark._acting import Program
-from settlemark._attempt import Part
-from settlemark._once import Once
-from settlemark._settlement import Settlement
-from settlemark._states import Reason, State
-from settlemark._wording import in_words
+from settlemark._acts.once import Once
+from settlemark._acts.perform import Program
+from settlemark._api.settlement import Settlement
+from settlemark._edges.wording import in_words
+from settlemark._engine.attempt import Part
+from settlemark._protocol.states import Reason, State
 
 
 class Shared:

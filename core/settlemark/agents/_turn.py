@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from settlemark._acting import Program
-from settlemark._batch import Batch, BatchCall, Control, Remake, too_late
-from settlemark._effect import Effect
-from settlemark._errors import Cancelled, Refused, SettlemarkError
-from settlemark._gates import Approver
-from settlemark._once import Once
-from settlemark._requests import Wait
-from settlemark._sequencer import Turn
-from settlemark._states import State
-from settlemark._transaction import Queued
-from settlemark._txn import Ticket, fire
+from settlemark._acts.effect import Effect
+from settlemark._acts.gate import Approver
+from settlemark._acts.once import Once
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Wait
+from settlemark._api.transaction import Queued
+from settlemark._edges.errors import Cancelled, Refused, SettlemarkError
+from settlemark._engine.turn import Turn
+from settlemark._protocol.holdings import Ticket, fire
+from settlemark._protocol.states import State
+from settlemark.agents._batch import Batch, BatchCall, Control, Remake, too_late
 from settlemark.agents._call import Call
 from settlemark.agents._recalled import Decision
 from settlemark.agents._words import Undone, words

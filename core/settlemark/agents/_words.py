@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from settlemark._errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
-from settlemark._wording import in_words, is_a, message_of
+from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
+from settlemark._edges.wording import in_words, is_a, message_of
 
 TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 """What settlement says of a call, and a model is to be told; all else is its tool's own, or its framework's."""

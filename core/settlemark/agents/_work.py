@@ -6,15 +6,15 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
-from settlemark._acting import Program
-from settlemark._attempt import Part
-from settlemark._batch import Batch, BatchCall, Control, open_batch
-from settlemark._errors import ScopeError, SettlemarkError
-from settlemark._guards import Order
-from settlemark._parking import Park
-from settlemark._scope import Scope
-from settlemark._sequencer import Turn
-from settlemark._settlement import Settlement
+from settlemark._acts.perform import Program
+from settlemark._api.settlement import Settlement
+from settlemark._edges.errors import ScopeError, SettlemarkError
+from settlemark._engine.attempt import Part
+from settlemark._engine.turn import Turn
+from settlemark._lifecycle.parking import Park
+from settlemark._model.guards import Order
+from settlemark._model.scope import Scope
+from settlemark.agents._batch import Batch, BatchCall, Control, open_batch
 from settlemark.agents._call import Call
 from settlemark.agents._names import Names
 from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
-from settlemark._scope import Scope
+from settlemark._model.scope import Scope
 from settlemark.history._serializability import Access
 
 Step = list[Any]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from settlemark._chronicle import Chronicle, Record
-from settlemark._logs import about, quote_of
+from settlemark._observe.logs import about, quote_of
+from settlemark._protocol.chronicle import Chronicle, Record
 from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
 from settlemark.history._so_far import so_far

@@ -14,9 +14,9 @@ from typing import IO, Any, ClassVar, Self
 
 import msgspec
 
-from settlemark._errors import UsageError
-from settlemark._private import private
-from settlemark._wording import message_of
+from settlemark._edges.errors import UsageError
+from settlemark._edges.private import private
+from settlemark._edges.wording import message_of
 from settlemark.history._record import OpRecord
 
 if sys.platform != "win32":

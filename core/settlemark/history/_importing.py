@@ -8,8 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from settlemark._effect import Declaration
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
+from settlemark._model.declaration import Declaration
 from settlemark.history._entries import Entry, entries
 from settlemark.history._files import HistoryError, read
 from settlemark.history._messages import is_mapping

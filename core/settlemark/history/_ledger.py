@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from settlemark._codec import decode
-from settlemark._disposition import Disposition
-from settlemark._effect import Outcome
-from settlemark._leaving import Held, leaving_order
-from settlemark._scope import Scope
-from settlemark._states import State
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._model.json_text import decode
+from settlemark._model.scope import Scope
+from settlemark._protocol.leaving import Held, leaving_order
+from settlemark._protocol.states import State
 from settlemark.history._record import OpRecord
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from settlemark._level import ANOMALIES, Level, Point
+from settlemark._model.level import ANOMALIES, Level, Point
 from settlemark.history._verdict import Verdict
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from settlemark._private import make_private
+from settlemark._edges.private import make_private
 from settlemark.history._verdict import Verdict
 
 _INCHES = (9.0, 2.2)

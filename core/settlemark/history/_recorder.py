@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
-from settlemark._errors import StateError
+from settlemark._edges.errors import StateError
 from settlemark.history._files import HistoryFile
 from settlemark.history._record import OpRecord
 from settlemark.history._so_far import SoFar, so_far

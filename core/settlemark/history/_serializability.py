@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from settlemark._scope import Scope
+from settlemark._model.scope import Scope
 
 Kind = Literal["read", "write"]
 How = Literal["ww", "wr", "rw"]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from settlemark._effect import Declaration, EffectClass
-from settlemark._errors import DeclarationError, ScopeError
-from settlemark._scope import ScopeTemplate
+from settlemark._edges.errors import DeclarationError, ScopeError
+from settlemark._model.declaration import Declaration
+from settlemark._model.effect_class import EffectClass
+from settlemark._model.scope import ScopeTemplate
 from settlemark.history._values import compact, plain
 from settlemark.lint import _words
 from settlemark.lint._words import PATHS, Act, singular

@@ -20,10 +20,10 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._memory import MemoryLedger
-from settlemark.ledger._redaction import Redaction
+from settlemark.ledger._payloads.redaction import Redaction
 
 if TYPE_CHECKING:
-    from settlemark.ledger._encryption import Encryption
+    from settlemark.ledger._payloads.encryption import Encryption
 
 
 def open_ledger(
@@ -54,7 +54,7 @@ def open_ledger(
     """
     if url == "memory:":
         return MemoryLedger(retain=retain, redaction=redaction, clock=store_clock or time.time)
-    from settlemark.ledger._sql import SqlLedger
+    from settlemark.ledger._replica.store import SqlLedger
 
     return SqlLedger(
         url, namespace=namespace, readonly=readonly, create=create, lease=lease, wait=wait, redaction=redaction,

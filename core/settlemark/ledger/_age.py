@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from settlemark._effect import Outcome
-from settlemark._states import Tag
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import Tag
 
 
 class Age(NamedTuple):

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from settlemark import _codec
-from settlemark._disposition import Disposed, Disposition
-from settlemark._effect import EffectClass, Outcome
-from settlemark._keys import Path, parsed, path_in
-from settlemark._protocol import Protocol as Engine
-from settlemark._requests import Pending
-from settlemark._states import Reason, State, Tag
+from settlemark._acts.requests import Pending
+from settlemark._model import json_text
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.identity import Path, parsed, path_in
+from settlemark._protocol.protocol import Protocol as Engine
+from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
-from settlemark.ledger._payloads import Payloads
+from settlemark.ledger._payloads.payloads import Payloads
 
 SCHEMA_VERSION = 3
 """Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
@@ -85,7 +85,7 @@ class EffectRow(NamedTuple):
 
     `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its
     counterparty remembers the key, or None when nobody said; `leaves` is what is asked of its place among the held ones
-    (`settlemark._leaving.Leaves`). `path` is the name of its decision where that is too long for the key.
+    (`settlemark._protocol.leaving.Leaves`). `path` is the name of its decision where that is too long for the key.
     """
 
     key: str
@@ -116,27 +116,27 @@ class EffectRow(NamedTuple):
     @property
     def undoable(self) -> bool:
         """Whether its declaration had an undo."""
-        return "undo" in _codec.decode(self.handlers)
+        return "undo" in json_text.decode(self.handlers)
 
     @property
     def handled(self) -> bool:
         """Whether its declaration had a handler, which must be declared to end it."""
-        return any(role != "keyed" for role in _codec.decode(self.handlers))
+        return any(role != "keyed" for role in json_text.decode(self.handlers))
 
     @property
     def probed(self) -> bool:
         """Whether its declaration had a probe."""
-        return "probe" in _codec.decode(self.handlers)
+        return "probe" in json_text.decode(self.handlers)
 
     @property
     def keyed(self) -> bool:
         """Whether its counterparty was to know its key, and answer a repeat with the first outcome."""
-        return self.kind is EffectClass.IDEMPOTENT or "keyed" in _codec.decode(self.handlers)
+        return self.kind is EffectClass.IDEMPOTENT or "keyed" in json_text.decode(self.handlers)
 
     @property
     def scope(self) -> str:
         """Its scopes as one text, for people."""
-        return " ".join(_codec.decode(self.scopes))
+        return " ".join(json_text.decode(self.scopes))
 
 
 class OutcomeChange(NamedTuple):

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from settlemark._errors import LedgerError
-from settlemark._wording import message_of
+from settlemark._edges.errors import LedgerError
+from settlemark._edges.wording import message_of
 from settlemark.ledger._urls import shown, withhold, without_secrets
 
 _ADVICE = (
@@ -59,7 +59,7 @@ def _unwritable(url: str) -> str | None:
         return None
     import sqlalchemy as sa
 
-    from settlemark.ledger._sqlite import file_of
+    from settlemark.ledger._sql.sqlite import file_of
 
     path = file_of(sa.make_url(url))
     if path is None:
@@ -74,7 +74,7 @@ def _unwritable(url: str) -> str | None:
 
 def _wrongs(path: Path) -> Iterator[str]:
     """Tell what keeps a file from being written, the farthest from it first."""
-    from settlemark.ledger._sqlite import BESIDE
+    from settlemark.ledger._sql.sqlite import BESIDE
 
     folder = path.parent
     found = next((above for above in (folder, *folder.parents) if above.exists()), folder)

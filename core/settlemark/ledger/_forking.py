@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from settlemark._errors import LedgerError
+from settlemark._edges.errors import LedgerError
 
 _generation = 0
 _connections: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from settlemark import _codec
-from settlemark._effect import Outcome
-from settlemark._errors import LedgerError
-from settlemark._text import CALL_ID, CAUSE, DERIVED, KEY, PROSE, TOOL, VERSION, Most, brief, prose, wrong_with
+from settlemark._edges.errors import LedgerError
+from settlemark._edges.text import CALL_ID, CAUSE, DERIVED, KEY, PROSE, TOOL, VERSION, Most, brief, prose, wrong_with
+from settlemark._model import json_text
+from settlemark._model.effect_class import Outcome
 from settlemark.ledger._contract import Change, EffectRow, Fence, OutcomeChange, Said, StateChange, TransactionRow
-from settlemark.ledger._payloads import Packed
-from settlemark.ledger._unreadable import Unreadable
+from settlemark.ledger._payloads.payloads import Packed
+from settlemark.ledger._payloads.unreadable import Unreadable
 
 _ORDINAL = Most(512, 2_048)
 _OWNER = Most(255, 1_020)
@@ -30,7 +30,7 @@ def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
     Raises:
         LedgerError: the name of something in one of them cannot be stored as it is; none of them is to be kept.
 
-    >>> from settlemark._states import Reason, State
+    >>> from settlemark._protocol.states import Reason, State
     >>> gated([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
     'no \\ud83d'
     """
@@ -145,8 +145,8 @@ def _told(result: str | None) -> str | None:
     try:
         result.encode()
     except UnicodeEncodeError:
-        return _codec.encode({"$repr": prose(result, 10 * SHORT)})
-    return result if "\0" not in result else _codec.encode({"$repr": prose(result, 10 * SHORT)})
+        return json_text.encode({"$repr": prose(result, 10 * SHORT)})
+    return result if "\0" not in result else json_text.encode({"$repr": prose(result, 10 * SHORT)})
 
 
 def _named(what: str, text: Any, most: Most) -> None:

@@ -25,9 +25,9 @@ from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from settlemark._effect import Outcome
-from settlemark._protocol import Protocol
-from settlemark._states import State
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 from settlemark.ledger._workers import is_gone, is_here
 

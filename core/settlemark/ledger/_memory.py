@@ -15,18 +15,16 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NoReturn
 
-from settlemark._codec import encode_ascii
-from settlemark._effect import Outcome
-from settlemark._errors import LedgerError, SettlemarkError
-from settlemark._image import image, load
-from settlemark._journal import replay, written
-from settlemark._keys import new_ledger_id
-from settlemark._logs import about, log_failure
-from settlemark._protocol import Protocol
-from settlemark._requests import Pending
-from settlemark._shield import shielded
-from settlemark._states import FINISHED, State, Tag
-from settlemark._txn import fire
+from settlemark._acts.requests import Pending
+from settlemark._edges.errors import LedgerError, SettlemarkError
+from settlemark._edges.shield import shielded
+from settlemark._model.effect_class import Outcome
+from settlemark._model.identity import new_ledger_id
+from settlemark._model.json_text import encode_ascii
+from settlemark._observe.logs import about, log_failure
+from settlemark._protocol.holdings import fire
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import FINISHED, State, Tag
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
 from settlemark.ledger._contract import (
@@ -49,9 +47,11 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._forking import Origin, at_fork
 from settlemark.ledger._gate import gated
-from settlemark.ledger._payloads import PRUNED_WHY, Field, Payloads
-from settlemark.ledger._redaction import Redaction
-from settlemark.ledger._unreadable import Outdated
+from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Payloads
+from settlemark.ledger._payloads.redaction import Redaction
+from settlemark.ledger._payloads.unreadable import Outdated
+from settlemark.ledger._replica.image import image, load
+from settlemark.ledger._replica.journal import replay, written
 
 _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 

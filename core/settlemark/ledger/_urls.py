@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from settlemark._plain import told
+from settlemark._edges.plain import told
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

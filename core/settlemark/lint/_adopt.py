@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 from settlemark.lint._discovery import discover
 from settlemark.lint._guesses import Guess, guesses, quoted
 from settlemark.lint._looking import Looking

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._bindings import Definition, Function
 from settlemark.lint._sources import Source
 from settlemark.lint._tools import KINDS, Tool, last_name
 
-_EFFECT = frozenset({"settlemark.effect", "settlemark._effect.effect"})
+_EFFECT = frozenset({"settlemark.effect", "settlemark._acts.effect.effect"})
 _OPERATION = frozenset({"settlemark_adapters.operation", "settlemark_adapters._adapter.operation"})
 _TOOL_DECORATORS = frozenset({"tool", "tool_plain", "function_tool", "kernel_function"})
 _TOOL_MAKERS = frozenset({"FunctionTool", "StructuredTool", "from_function", "Tool", "to_langchain_tool"})

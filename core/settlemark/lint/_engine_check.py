@@ -7,8 +7,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
 
-from settlemark._effect import EffectClass, declare
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
+from settlemark._model.declare import declare
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._bindings import Function
 from settlemark.lint._tools import HELD, Handler, Tool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from settlemark._plain import joined
+from settlemark._edges.plain import joined
 
 
 class Severity(StrEnum):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._facts import Facts
 from settlemark.lint._looking import Looking, template_of
 from settlemark.lint._rules_handlers import undo_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 from settlemark.lint._discovery import discover
 from settlemark.lint._findings import RULES, Finding
 from settlemark.lint._guesses import guess

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._facts import Facts, Written
 from settlemark.lint._looking import Looking, Remark
 from settlemark.lint._tools import Tool

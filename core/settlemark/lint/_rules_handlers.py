@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._bindings import Function, parameters
 from settlemark.lint._engine_check import refusal
 from settlemark.lint._facts import SentKey

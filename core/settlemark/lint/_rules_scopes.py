@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._facts import Address, Facts
 from settlemark.lint._looking import Looking, Remark, template_of
 from settlemark.lint._templates import Template

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._facts import Address
 from settlemark.lint._looking import Looking, Remark
 from settlemark.lint._rules_scopes import scopes

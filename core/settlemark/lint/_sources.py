@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 from settlemark.lint._bindings import Bindings
 
 _IGNORE = re.compile(r"#\s*settlemark:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[\w\s,-]*)\])?")

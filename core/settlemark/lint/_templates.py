@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from settlemark._errors import ScopeError
-from settlemark._scope import ScopeTemplate
+from settlemark._edges.errors import ScopeError
+from settlemark._model.scope import ScopeTemplate
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _LOOSE = re.compile(r"[-_.+]")

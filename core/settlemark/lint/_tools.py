@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from settlemark._effect import EffectClass
+from settlemark._model.effect_class import EffectClass
 from settlemark.lint._bindings import Function, parameters
 from settlemark.lint._sources import Source
 from settlemark.lint._templates import Template

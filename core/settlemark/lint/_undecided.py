@@ -6,7 +6,7 @@ import ast
 import linecache
 import sys
 
-from settlemark._errors import DeclarationError
+from settlemark._edges.errors import DeclarationError
 
 
 def undecided(tool: str, at: str = "") -> None:
@@ -26,7 +26,7 @@ def undecided(tool: str, at: str = "") -> None:
     >>> undecided("book_room", "app/tools.py:12")
     Traceback (most recent call last):
     ...
-    settlemark._errors.DeclarationError: <doctest ...>:1: nobody has decided what book_room (app/tools.py:12) does: ...
+    settlemark._edges.errors.DeclarationError: <doctest ...>:1: nobody has decided what book_room ...
     """
     frame = sys._getframe(1)  # noqa: SLF001 - who calls is who is undecided
     file, line = frame.f_code.co_filename, frame.f_lineno

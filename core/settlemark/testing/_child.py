@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 
 _LOOK_SECONDS = 0.05
 _TO_TELL_SECONDS = 0.25

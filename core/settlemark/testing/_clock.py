@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlemark._acting import Retries
+from settlemark._acts.perform import Retries
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC: a time that looks like one in a ledger
 

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from settlemark._attempt import OnFailure
-from settlemark._driver import Driver
-from settlemark._failing import Verdict
-from settlemark._guards import ALL_ON, Guards
-from settlemark._protocol import Protocol
+from settlemark._acts.failure import Verdict
+from settlemark._engine.attempt import OnFailure
+from settlemark._lifecycle.driver import Driver
+from settlemark._model.guards import ALL_ON, Guards
+from settlemark._protocol.protocol import Protocol
 from settlemark.testing._interleaving import Run
 from settlemark.testing._judgement import judge
 from settlemark.testing._plan import POINT, Plan, Programs, Store, ViolatedError, parse

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
-from settlemark._effect import Declaration, Effect, EffectClass, bear, declaration_of
-from settlemark._settlement import Settlement
+from settlemark._acts.effect import Effect
+from settlemark._api.settlement import Settlement
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import bear, declaration_of
+from settlemark._model.effect_class import EffectClass
 from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Role, Step, Steps
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, cast
 
-from settlemark._chronicle import Chronicle
-from settlemark._door import Ended
-from settlemark._effect import Effect
-from settlemark._keys import ID_DIGITS
-from settlemark._level import ANOMALIES
-from settlemark._protocol import Protocol
-from settlemark._requests import Act, Recorded, Sleep, Together, Wait
-from settlemark._runners import call_with_current
-from settlemark._scope import Scope
-from settlemark._states import State
-from settlemark._txn import Txn
-from settlemark._wording import in_words
+from settlemark._acts.effect import Effect
+from settlemark._acts.requests import Act, Recorded, Sleep, Together, Wait
+from settlemark._edges.door import Ended
+from settlemark._edges.wording import in_words
+from settlemark._model.identity import ID_DIGITS
+from settlemark._model.level import ANOMALIES
+from settlemark._model.scope import Scope
+from settlemark._protocol.chronicle import Chronicle
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import call_with_current
 from settlemark.history import OpRecord, analyze
 from settlemark.ledger import Ledger, MemoryLedger
 from settlemark.testing._cells import READS, SCOPES, World, touches

@@ -6,14 +6,14 @@ import itertools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from settlemark._disposition import Disposition
-from settlemark._effect import Outcome
-from settlemark._image import image
-from settlemark._states import State
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import State
+from settlemark.ledger._replica.image import image
 from settlemark.testing._cells import CELLS, FINAL, READS, REFUSED, SIBLING, UNWRITTEN, Value, touches, writes
 
 if TYPE_CHECKING:
-    from settlemark._guards import Guards
+    from settlemark._model.guards import Guards
     from settlemark.testing._interleaving import Run
 
 _A1 = "A1: a stale generation committed"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from settlemark._errors import UsageError
+from settlemark._edges.errors import UsageError
 from settlemark.testing._child import Exit, Tell, die, in_child
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class KillPoints:
     def __enter__(self) -> Self:
         from sqlalchemy import Engine, event
 
-        from settlemark.ledger._wire import watchers
+        from settlemark.ledger._sql.wire import watchers
 
         for name, listener in self._listeners().items():
             event.listen(Engine, name, listener)
@@ -83,7 +83,7 @@ class KillPoints:
     def __exit__(self, *_: object) -> None:
         from sqlalchemy import Engine, event
 
-        from settlemark.ledger._wire import watchers
+        from settlemark.ledger._sql.wire import watchers
 
         self._inside = False
         watchers.remove(self._on_wire)
@@ -233,4 +233,4 @@ def _check(ended: Exit) -> None:
 
 def _load_store() -> None:
     # Here and not in every child, which would load it anew each time.
-    importlib.import_module("settlemark.ledger._sql")
+    importlib.import_module("settlemark.ledger._replica.store")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from settlemark._attempt import Attempt
-from settlemark._current import current_call
-from settlemark._disposition import Disposition
-from settlemark._driver import Driver
-from settlemark._effect import Declaration, Effect, EffectClass, Handler
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import State
+from settlemark._acts.current import current_call
+from settlemark._acts.effect import Effect
+from settlemark._engine.attempt import Attempt
+from settlemark._lifecycle.driver import Driver
+from settlemark._model.declaration import Declaration, Handler
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import EffectClass
+from settlemark._model.scope import Scope
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State
 from settlemark.ledger import Ledger
 from settlemark.testing._cells import CELLS, READS, REFUSED, SCOPES, Value, World
 from settlemark.testing._plan import KEEPS, Doing, Plan, ProgramFailedError, Task

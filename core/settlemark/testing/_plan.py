@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from settlemark._attempt import Attempt, OnFailure
-from settlemark._door import Ended
-from settlemark._driver import Driver
-from settlemark._failing import Verdict
-from settlemark._guards import ALL_ON, Guards
-from settlemark._protocol import Protocol
+from settlemark._acts.failure import Verdict
+from settlemark._edges.door import Ended
+from settlemark._engine.attempt import Attempt, OnFailure
+from settlemark._lifecycle.driver import Driver
+from settlemark._model.guards import ALL_ON, Guards
+from settlemark._protocol.protocol import Protocol
 from settlemark.testing._cells import Value
 
 if TYPE_CHECKING:
-    from settlemark._effect import Effect
-    from settlemark._sequencer import Seat
+    from settlemark._acts.effect import Effect
+    from settlemark._engine.turn import Seat
     from settlemark.testing._stores import SteppedLedger
 
 KEEPS = "kK"

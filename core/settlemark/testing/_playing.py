@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from settlemark._settlement import Settlement
-from settlemark._wording import in_words
+from settlemark._api.settlement import Settlement
+from settlemark._edges.wording import in_words
 from settlemark.testing._child import Exit, Tell, in_child
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._kill_points import KillPoint, KillPoints

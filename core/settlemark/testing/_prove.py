@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from settlemark._acting import Retries
-from settlemark._errors import UsageError
-from settlemark._settlement import Residue, Settlement
+from settlemark._acts.perform import Retries
+from settlemark._api.settlement import Residue, Settlement
+from settlemark._edges.errors import UsageError
 from settlemark.testing._child import can_fork
 from settlemark.testing._playing import Agent, Stage, case_ledgers
 from settlemark.testing._proof import Proof

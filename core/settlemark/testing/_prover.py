@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from settlemark._errors import UsageError
-from settlemark._settlement import Residue, Settlement
+from settlemark._api.settlement import Residue, Settlement
+from settlemark._edges.errors import UsageError
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._playing import Agent, CaseLedger, Stage, Story
 from settlemark.testing._proof import ACCEPTED, Case, End, Proof, difference

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal, cast, get_args
 
-from settlemark._current import current_call
-from settlemark._effect import Declaration, Handler
-from settlemark._errors import UsageError
+from settlemark._acts.current import current_call
+from settlemark._edges.errors import UsageError
+from settlemark._model.declaration import Declaration, Handler
 from settlemark.testing._child import die
 
 Mode = Literal["before", "refused", "unsent", "after", "kill before", "kill after"]

@@ -14,14 +14,14 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from settlemark._keys import ID_DIGITS
-from settlemark._protocol import Protocol
-from settlemark._requests import Pending
+from settlemark._acts.requests import Pending
+from settlemark._model.identity import ID_DIGITS
+from settlemark._protocol.protocol import Protocol
 from settlemark.ledger._contract import Book, Step, T
-from settlemark.ledger._schema import prepare
-from settlemark.ledger._shared import Shared
-from settlemark.ledger._sqlite import writing_engine
-from settlemark.ledger._wire import Wire, saying, wire_to
+from settlemark.ledger._record.schema import prepare
+from settlemark.ledger._replica.replica import Shared
+from settlemark.ledger._sql.sqlite import writing_engine
+from settlemark.ledger._sql.wire import Wire, saying, wire_to
 
 _UNSEEN = saying("SELECT steps FROM settlemark_log WHERE namespace = :namespace AND n > :n ORDER BY n")
 _BEGIN = saying("INSERT INTO settlemark_head (namespace, n) VALUES (:namespace, 0)")

@@ -7,11 +7,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypedDict
 
-from settlemark._acting import Retries
-from settlemark._attempt import Attempt, Hook, OnFailure, Part
-from settlemark._disposition import Disposition
-from settlemark._effect import Effect
-from settlemark._errors import (
+from settlemark._acts.effect import Effect
+from settlemark._acts.failure import Ask, Failure, Verdict
+from settlemark._acts.perform import Retries
+from settlemark._edges.errors import (
     Cancelled,
     ContractViolation,
     Entangled,
@@ -24,13 +23,14 @@ from settlemark._errors import (
     UsageError,
     Wounded,
 )
-from settlemark._failing import Ask, Failure, Verdict
-from settlemark._guards import Guards
-from settlemark._scope import Scope
-from settlemark._sequencer import Turn
-from settlemark._speculation import Speculation
-from settlemark._states import Reason, State
-from settlemark._versions import LAST
+from settlemark._engine.attempt import Attempt, Hook, OnFailure, Part
+from settlemark._engine.turn import Turn
+from settlemark._lifecycle.speculation import Speculation
+from settlemark._model.disposition import Disposition
+from settlemark._model.guards import Guards
+from settlemark._model.scope import Scope
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.versions import LAST
 from settlemark.testing._cells import NOT_HERE, SCOPES, SIBLING, touches
 from settlemark.testing._operations import Operations
 from settlemark.testing._plan import KEEPS, POINT, CutOffError, Doing, Program, ProgramFailedError, Task, ViolatedError

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from settlemark import UsageError
-from settlemark._commands._options import AsJson
-from settlemark._terminal import fail, say, say_json, say_table
-from settlemark._wording import in_words
+from settlemark._cli.commands.options import AsJson
+from settlemark._cli.terminal import fail, say, say_json, say_table
+from settlemark._edges.wording import in_words
 
 if TYPE_CHECKING:
     from settlemark_langgraph._susceptibility._findings import Report
@@ -144,7 +144,7 @@ def _input(text: str) -> Any:
 
 
 def _print(report: Report) -> None:
-    from settlemark._show import add_row, new_table
+    from settlemark._report.sentences import add_row, new_table
 
     if report.findings:
         table = new_table("Findings", "", "kind", "what", "nodes", "superstep", "use")

@@ -12,7 +12,7 @@ from tests.adapters.filesystem.desk import Desk
 from tests.adapters.filesystem.subject import put
 
 from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, Tag, effect
-from settlemark._errors import StateError
+from settlemark._edges.errors import StateError
 from settlemark.testing._child import in_child
 from settlemark_adapters._keyed import Order, digest_of, mark_of
 from settlemark_adapters.filesystem import Filesystem

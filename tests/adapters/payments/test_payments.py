@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.adapters.payments.subject import API_KEY, AUTHORIZED, CAPTURED, treasury
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, Stale, Tag
-from settlemark._effect import declaration_of
-from settlemark._runners import run_sync
+from settlemark._model.declare import declaration_of
+from settlemark._runtime.runners import run_sync
 from settlemark.testing._child import die, in_child
 from settlemark_adapters.http import HttpRefused, HttpUnanswered, Patience
 from settlemark_adapters.payments import CURRENCIES, DAY, MARGIN, Payments

@@ -12,8 +12,8 @@ import pytest
 from tests.adapters.shell.subject import PATTERNS, look, make
 
 from settlemark import DeclarationError, InDoubt, Settlement
-from settlemark._effect import declaration_of
-from settlemark._errors import PayloadError, Refused, ScopeError
+from settlemark._edges.errors import PayloadError, Refused, ScopeError
+from settlemark._model.declare import declaration_of
 from settlemark.testing._child import die, in_child
 from settlemark_adapters.shell import CommandFailed, CommandTimeout, CommandUnknown, Pattern, Shell, _running
 

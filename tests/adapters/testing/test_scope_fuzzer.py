@@ -11,7 +11,7 @@ from tests.adapters.testing.broken import BROKEN
 from typer.testing import CliRunner
 
 from settlemark import UsageError
-from settlemark._cli import command_of
+from settlemark._cli.main import command_of
 from settlemark_adapters import operation
 from settlemark_adapters.testing import Example, Subject, fuzz, scope_of
 from settlemark_adapters.testing._command import fuzz as command

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from settlemark import Settlement
-from settlemark._runners import run_async
+from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun, Call, Undone, words
 
 

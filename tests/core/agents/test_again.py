@@ -9,7 +9,7 @@ import pytest
 from tests.core.agents.conftest import Office
 
 from settlemark import InDoubt, Settlement
-from settlemark._runners import run_async, run_sync
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import MISSING, AgentRun, DoneBefore
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
@@ -182,7 +182,7 @@ async def test_a_turn_that_a_death_cut_off_is_undone_when_the_model_decides_othe
 CHILD = """
 import asyncio, json, os, sys
 from tests.core.agents.conftest import Office
-from settlemark._runners import run_async
+from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun
 
 async def main(url):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import State, effect
-from settlemark._runners import run_async
+from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "1"})

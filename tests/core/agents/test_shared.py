@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from settlemark import Refused
-from settlemark._runners import run_async, run_sync
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import AgentRun
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})

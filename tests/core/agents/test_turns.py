@@ -9,9 +9,9 @@ import weakref
 import pytest
 
 from settlemark import Entangled, Refused, SettlemarkError, UsageError
-from settlemark._effect import Outcome
-from settlemark._runners import run_async, run_sync
-from settlemark._states import Reason
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import Reason
+from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import AgentRun, Call
 from settlemark.agents._turn import TRIES
 from settlemark.testing import VirtualClock

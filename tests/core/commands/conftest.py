@@ -11,9 +11,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from settlemark import _cli as cli
-from settlemark import _effect
-from settlemark._registry import Registry
+from settlemark._cli import main as cli
+from settlemark._model import declare as _effect
+from settlemark._model.declaration import Registry
 
 TOOLS = """
 import json, os, pathlib

@@ -119,7 +119,9 @@ def test_what_an_operator_gives_up_is_no_longer_in_doubt_and_stays_residue(doubt
 
 def test_what_came_too_late_is_undone_when_a_module_declares_how(store, ends_amid, module, run, run_json, world):
     ends_amid(
-        store, "trip-1", "import settlemark._acting\ntry:\n    tx.call(charge, account='Ada')\nexcept Exception: pass"
+        store,
+        "trip-1",
+        "import settlemark._acts.perform\ntry:\n    tx.call(charge, account='Ada')\nexcept Exception: pass",
     )
     run("recover", store, "--module", module)
 

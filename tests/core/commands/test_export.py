@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from settlemark import Settlement, effect
-from settlemark._commands._export import lines
+from settlemark._cli.commands.export import lines
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import Page
 
@@ -146,7 +146,7 @@ def test_whatever_the_batch_the_lines_are_the_record_in_one_order(many, batch, r
 
 
 def test_a_reader_that_has_had_enough_is_no_error(many):
-    code = "from settlemark._cli import main; main()"
+    code = "from settlemark._cli.main import main; main()"
     with subprocess.Popen(
         [sys.executable, "-c", code, "export", many], env={"PYTHONPATH": ":".join(sys.path)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -8,9 +8,10 @@ import pytest
 from tests.core.hanging import LockedFile, stopped_server
 
 from settlemark import Settlement, effect
-from settlemark import _cli as cli
-from settlemark._commands import _options
-from settlemark.ledger import _limits, _migrating
+from settlemark._cli import main as cli
+from settlemark._cli.commands import options
+from settlemark.ledger import _limits
+from settlemark.ledger._record import migrating
 
 GENEROUS = 15  # for what waits a third of a second, perhaps twice
 
@@ -50,8 +51,8 @@ def hanging(request, tmp_path, monkeypatch):
     """Have a ledger with something in it that does not answer: its URL, and how."""
     monkeypatch.setattr(_limits, "LEAST_SECONDS", 0.2)
     monkeypatch.setattr(_limits, "CLOSE_SECONDS", 0.5)
-    monkeypatch.setattr(_options, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(_migrating, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(options, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(migrating, "PATIENCE_SECONDS", 0.3)
     store = stopped_server(request) if request.param == "stopped" else LockedFile(tmp_path)
 
     @effect("irreversible", scope="mail:/{to}")

@@ -122,7 +122,9 @@ def test_it_tells_what_it_looks_for(run):
 
 def test_importing_settlemark_loads_no_linter():
     core = Path(settlemark.__file__).parents[1]
-    code = f"import sys; sys.path.insert(0, {str(core)!r}); import settlemark, settlemark._cli; print(*sys.modules)"
+    code = (
+        f"import sys; sys.path.insert(0, {str(core)!r}); import settlemark, settlemark._cli.main; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "settlemark.lint" not in done.stdout.split()
 

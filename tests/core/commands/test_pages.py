@@ -14,11 +14,11 @@ import pytest
 from tests.extent import ALL
 
 from settlemark import EffectClass, Outcome, State, Tag
-from settlemark._commands._export import export, lines
-from settlemark._commands._show import residue, show
+from settlemark._cli.commands.export import export, lines
+from settlemark._cli.commands.show import residue, show
 from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, open_ledger
 from settlemark.ledger._contract import Page, Said
-from settlemark.ledger._wire import PostgresWire, SqliteWire
+from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
 NO_PAGE = {"ledger", "as_json", "_as_json", "as_table", "namespace", "output"}
 LAST, LATE = 5, 10

@@ -36,7 +36,7 @@ def test_a_decision_that_was_taken_is_carried_out_by_what_a_modules_function_dec
     store, ends_amid, module, run, world
 ):
     dies = "import os\ntx.call(send, to='Ada')\ntx._host.driver._release_all = lambda *a: os._exit(0)\n"
-    ends_amid(store, "trip-1", f"{dies}from settlemark._runners import run_sync\n"
+    ends_amid(store, "trip-1", f"{dies}from settlemark._runtime.runners import run_sync\n"
               "run_sync(settlement.driver.commit(tx._attempt))")  # fmt: skip
 
     stuck = run("recover", store, "--module", module)
@@ -72,7 +72,7 @@ def test_what_could_not_be_undone_is_left_and_exits_with_1(store, ends_amid, mod
 
 
 def test_what_is_parked_is_kept_for_its_framework(store, ends_amid, module, run, run_json, world):
-    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')\nfrom settlemark._runners import run_sync\n"
+    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')\nfrom settlemark._runtime.runners import run_sync\n"
               "run_sync(settlement.driver.suspend(tx._attempt))")  # fmt: skip
 
     said = run("recover", store, "--module", module)

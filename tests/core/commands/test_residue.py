@@ -8,7 +8,7 @@ import pytest
 from tests.core.commands.test_waiting import until
 
 from settlemark import Settlement, effect
-from settlemark._runners import run_sync
+from settlemark._runtime.runners import run_sync
 from settlemark.ledger import _workers
 
 DIES = "import os\ntx.call(effect('idempotent', scope='account:/{to}')(lambda to: os._exit(0)), to='Ada')"

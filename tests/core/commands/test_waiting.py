@@ -7,11 +7,11 @@ import time
 import pytest
 
 from settlemark import Settlement, State, WaitTimeout, effect
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._txn import Mode
-from settlemark._waiting import in_the_way, told
+from settlemark._api.waiting import in_the_way, told
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
@@ -76,7 +76,7 @@ def test_who_holds_whom_is_seen_from_outside_with_since_when_and_by_which_proces
 def test_looking_at_who_waits_changes_nothing_in_the_store(waiting_pair, run):
     def everything():
         from settlemark.ledger import open_ledger
-        from settlemark.ledger._looking import looking
+        from settlemark.ledger._replica.looking import looking
 
         ledger = open_ledger(waiting_pair, readonly=True)
         try:
@@ -114,7 +114,7 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
         part = settlement.transaction("trip-1")
         tx = part.__enter__()
         tx.call(reserve, hotel="Ada")
-        from settlemark._runners import run_sync
+        from settlemark._runtime.runners import run_sync
 
         run_sync(settlement.driver.suspend(tx._attempt))
         (one,) = run_json("waiting", store)
@@ -126,9 +126,9 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
 
 
 def test_the_image_that_a_log_is_cut_at_keeps_since_when(store, run_json, monkeypatch):
-    from settlemark.ledger import _shared
+    from settlemark.ledger._replica import replica
 
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 1)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 1)
     with Settlement(store) as settlement, settlement.transaction("trip-1") as tx:
         tx.call(reserve, hotel="Ada")
         for number in range(10):

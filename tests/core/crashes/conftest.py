@@ -13,11 +13,11 @@ import pytest
 from tests.core.crashes.sweep import Files, Namespaces
 from tests.servers import _roomy_memory
 
-import settlemark._settlement
-from settlemark._tending import Asker, Tender
-from settlemark.ledger import _tables
-from settlemark.ledger._shared import Shared
-from settlemark.ledger._sql import SqlLedger
+import settlemark._api.settlement
+from settlemark._runtime.background import Asker, Tender
+from settlemark.ledger._record import tables
+from settlemark.ledger._replica.replica import Shared
+from settlemark.ledger._replica.store import SqlLedger
 
 FULL = os.environ.get("SETTLEMARK_CRASHES") == "full"
 
@@ -42,8 +42,8 @@ def still(monkeypatch, caplog):
 
     What nobody waits for goes with the next step; a kill finds it lost, if it may be lost.
     """
-    monkeypatch.setattr(settlemark._settlement, "Tender", Still)
-    monkeypatch.setattr(settlemark._settlement, "Asker", StillAsker)
+    monkeypatch.setattr(settlemark._api.settlement, "Tender", Still)
+    monkeypatch.setattr(settlemark._api.settlement, "Asker", StillAsker)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 
     def later(shared, step):
@@ -76,9 +76,7 @@ def in_memory(monkeypatch):
 
 def _files(folder, monkeypatch):
     files = Files(folder)
-    monkeypatch.setattr(
-        _tables.metadata, "create_all", lambda connection: None
-    )  # made: a look costs more than the rest
+    monkeypatch.setattr(tables.metadata, "create_all", lambda connection: None)  # made: a look costs more than the rest
     return files
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from settlemark._driver import Driver
-from settlemark._requests import Act
-from settlemark._txn import Mode
-from settlemark.ledger import _book, _shared
-from settlemark.ledger._book import SqlBook
+from settlemark._acts.requests import Act
+from settlemark._lifecycle.driver import Driver
+from settlemark._protocol.holdings import Mode
+from settlemark.ledger._record import book as _book
+from settlemark.ledger._record.book import SqlBook
+from settlemark.ledger._replica import replica
 
 
 class EffectBeforeIntent(Driver):
@@ -76,7 +77,7 @@ def takes_any_failure_for_a_refusal(shared, item, book, steps):
         raise
     except Exception as error:
         value, failure = None, error
-    steps += [_shared._in_json([step]) for step in shared._tried[before:]]
+    steps += [replica._in_json([step]) for step in shared._tried[before:]]
     return failure, value
 
 

@@ -21,8 +21,8 @@ from tests.core.workers.audit import audit, named
 from tests.core.workers.world import Desk
 
 from settlemark import InDoubt, PartialCommit, Retries, Settlement
-from settlemark._states import State, Tag
-from settlemark._tending import Tender
+from settlemark._protocol.states import State, Tag
+from settlemark._runtime.background import Tender
 from settlemark.testing import KillPoints
 from settlemark.testing._child import in_child
 

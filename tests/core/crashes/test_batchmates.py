@@ -14,19 +14,12 @@ import tests.core.test_text as texts
 from tests.core.crashes import mutants
 
 from settlemark import LedgerError, Outcome, State
-from settlemark._effect import EffectClass
-from settlemark._image import image
-from settlemark._states import Reason
-from settlemark.ledger import (
-    EffectRow,
-    OutcomeChange,
-    StateChange,
-    TransactionRow,
-    _book,
-    _memory,
-    _shared,
-    open_ledger,
-)
+from settlemark._model.effect_class import EffectClass
+from settlemark._protocol.states import Reason
+from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, _memory, open_ledger
+from settlemark.ledger._record import book as _book
+from settlemark.ledger._replica import replica
+from settlemark.ledger._replica.image import image
 
 MATES = 12  # on either side
 GOOD = [(Outcome.CONFIRMED, '{"id":7}', None, None)]
@@ -238,8 +231,8 @@ def test_when_the_store_fails_among_them_what_is_queued_stays_queued_in_its_orde
         taken.append(len(items))
         return take(shared, items)
 
-    take = _shared.Shared._in_one_transaction
-    monkeypatch.setattr(_shared.Shared, "_in_one_transaction", down)
+    take = replica.Shared._in_one_transaction
+    monkeypatch.setattr(replica.Shared, "_in_one_transaction", down)
     steps = [(told(outcome("ours", note=f"{n}", error="\ud83d" if n == 1 else None)), True) for n in range(8)]
     with ledger._shared.leading:
         for step, _ in steps:
@@ -253,8 +246,8 @@ def test_when_the_store_fails_among_them_what_is_queued_stays_queued_in_its_orde
 
 
 def test_an_image_that_cannot_be_written_refuses_nobody(ledger, monkeypatch, caplog):
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", -1_000)
-    monkeypatch.setattr(_shared, "image", lambda _protocol: {"detail": Odd()})
+    monkeypatch.setattr(replica, "IMAGE_EVERY", -1_000)
+    monkeypatch.setattr(replica, "image", lambda _protocol: {"detail": Odd()})
     with caplog.at_level(logging.ERROR, "settlemark"):
         _, wrong, _ = played(ledger, lambda _protocol, _book: None, queued=False)
     assert wrong == []
@@ -276,8 +269,8 @@ def looked_into(ledger):
 
 
 def test_rows_that_leave_before_the_store_has_them_are_missed(ledger, monkeypatch):
-    monkeypatch.setattr(_shared, "SqlBook", mutants.RowsLeaveEarly)
-    monkeypatch.setattr(_shared.Shared, "_one", mutants.takes_any_failure_for_a_refusal)
+    monkeypatch.setattr(replica, "SqlBook", mutants.RowsLeaveEarly)
+    monkeypatch.setattr(replica.Shared, "_one", mutants.takes_any_failure_for_a_refusal)
     assert looked_into(ledger) != []
 
 
@@ -293,7 +286,7 @@ def test_a_ledger_without_a_gate_is_caught(monkeypatch, open_settlement):
 
 
 def test_a_ledger_that_drops_what_it_cannot_write_as_it_is_is_caught(ledger, monkeypatch):
-    monkeypatch.setattr(_shared, "_PLAINER", 1)
+    monkeypatch.setattr(replica, "_PLAINER", 1)
     _, wrong, found = played(ledger, POISON["half a character"], queued=True)
     assert wrong == []
     assert found["ours"][1][0][0] is not Outcome.CONFIRMED

@@ -17,9 +17,9 @@ from tests.core.crashes.tools import tools
 from tests.core.workers.world import Desk
 
 from settlemark import State, Tag, WaitTimeout, effect
-from settlemark._recovering import HANDLER_GRACE
-from settlemark._runners import run_sync
-from settlemark.ledger._wire import SqliteWire
+from settlemark._lifecycle.recovery import HANDLER_GRACE
+from settlemark._runtime.runners import run_sync
+from settlemark.ledger._sql.wire import SqliteWire
 from settlemark.testing._child import die, in_child
 
 LETTERS = ("a", "b", "c", "d")

@@ -12,14 +12,14 @@ from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
 
 from settlemark import LedgerError, Outcome, Refused, State
-from settlemark._events import Recovered
-from settlemark._image import Own, image, load
-from settlemark._protocol import Protocol
-from settlemark._runners import _do_sync, run_sync
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._txn import Mode
-from settlemark.ledger import _wire
+from settlemark._model.scope import Scope
+from settlemark._observe.events import Recovered
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason
+from settlemark._runtime.runners import _do_sync, run_sync
+from settlemark.ledger._replica.image import Own, image, load
+from settlemark.ledger._sql import wire
 from settlemark.testing._child import die, in_child
 
 A, B = Scope.parse("cell:/a"), Scope.parse("cell:/b")
@@ -51,9 +51,9 @@ class Store:
 def store():
     """What the SQLite stores of this process refuse."""
     found = Store()
-    _wire.watchers.append(found.watch)
+    wire.watchers.append(found.watch)
     yield found
-    _wire.watchers.remove(found.watch)
+    wire.watchers.remove(found.watch)
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_a_release_that_the_store_stops_goes_on_when_recovery_is_asked_for_or_it
 def test_a_release_that_the_store_stops_is_the_next_process_to_go_on_with_when_this_one_ends(file, still):
     def child(_tell):
         store = Store()
-        _wire.watchers.append(store.watch)
+        wire.watchers.append(store.watch)
         settlement, desk = file.open()
         stopped(settlement, desk, store, "wire")
         die()

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from settlemark._disposition import Disposed, Disposition
-from settlemark._driver import Driver
-from settlemark._effect import Outcome
-from settlemark._failing import Failure
-from settlemark._guards import ALL_ON
-from settlemark._index import NOWHERE, Match, Node, Position, ScopeIndex
-from settlemark._protocol import Protocol
-from settlemark._requests import Act
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import Blocked, Call, Hold, Mode, Txn
-from settlemark._versions import LAST, Versions
+from settlemark._acts.failure import Failure
+from settlemark._acts.requests import Act
+from settlemark._lifecycle.driver import Driver
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._model.guards import ALL_ON
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Blocked, Call, Hold, Mode, Txn
+from settlemark._protocol.index import NOWHERE, Match, Node, Position, ScopeIndex
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.versions import LAST, Versions
 
 
 class PrematureFrontier(Protocol):

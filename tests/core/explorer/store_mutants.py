@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlemark._index import Match
-from settlemark._protocol import Protocol
-from settlemark._txn import Hold
-from settlemark.ledger._wire import Wire, saying
+from settlemark._protocol.holdings import Hold
+from settlemark._protocol.index import Match
+from settlemark._protocol.protocol import Protocol
+from settlemark.ledger._sql.wire import Wire, saying
 from settlemark.testing._stores import SteppedLedger
 
 

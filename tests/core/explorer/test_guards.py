@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from settlemark._guards import ALL_ON, guards_for
-from settlemark._level import ANOMALIES
+from settlemark._model.guards import ALL_ON, guards_for
+from settlemark._model.level import ANOMALIES
 from settlemark.testing._explorer import explore
 
 POINTS = [frozenset(some) for size in range(5) for some in itertools.combinations(ANOMALIES, size)]

@@ -11,9 +11,9 @@ import itertools
 import pytest
 from tests.core.explorer.programs import explore_all
 
-from settlemark._protocol import Protocol
-from settlemark._states import Reason, State
-from settlemark._txn import Txn
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
 from settlemark.testing._explorer import explore
 
 OPERATIONS = ("rx", "ex", "sx", "ox", "jx", "ux", "ep", "sp")

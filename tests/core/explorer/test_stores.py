@@ -17,7 +17,7 @@ from tests.core.explorer.programs import ON_ONE_SCOPE, explore_all, pairs
 from tests.core.explorer.store_mutants import MUTANTS
 from tests.core.explorer.test_counterexamples import NAMED, STORED
 
-from settlemark._guards import ALL_ON, guards_for
+from settlemark._model.guards import ALL_ON, guards_for
 from settlemark.testing._explorer import explore
 from settlemark.testing._stores import SharedStore
 

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import SettlemarkError, Settlement, Stale, UsageError, effect
-from settlemark._chronicle import WRITES, Chronicle
-from settlemark._guards import Guards
-from settlemark._image import image, load
-from settlemark._protocol import Protocol
-from settlemark._scope import Scope
-from settlemark._states import Reason
-from settlemark._txn import Mode
+from settlemark._model.guards import Guards
+from settlemark._model.scope import Scope
+from settlemark._protocol.chronicle import WRITES, Chronicle
+from settlemark._protocol.holdings import Mode
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason
 from settlemark.history import HistoryError, Level, analyze, read
 from settlemark.history._files import HistoryFile
+from settlemark.ledger._replica.image import image, load
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_record_says_what_was_read_and_written_by_its_versions(url, path):
 
 def sync(function):
     """The tool in plain code: what it does is nothing."""
-    from settlemark._effect import bear, declaration_of
+    from settlemark._model.declare import bear, declaration_of
 
     def plain(cell):
         return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from settlemark import Settlement, effect
-from settlemark._disposition import Disposition
+from settlemark._model.disposition import Disposition
 from settlemark.history import analyze, of_ledger, read
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Settlement
-from settlemark._effect import declare
+from settlemark._model.declare import declare
 from settlemark.history import Recorder, analyze
 from settlemark.history._messages import ToolCall
 from settlemark.history._touches import Tools, Touch

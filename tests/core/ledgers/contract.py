@@ -14,23 +14,25 @@ from typing import Any
 import pytest
 from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
 
-from settlemark import LedgerError, Outcome, Tag, _doctor
-from settlemark._disposition import Disposed, Disposition
-from settlemark._doctor import _server, _work
-from settlemark._image import image
-from settlemark._scope import Scope
-from settlemark._states import Reason, State
-from settlemark._txn import DETACHED, Mode
+from settlemark import LedgerError, Outcome, Tag
+from settlemark._cli import doctor as _doctor
+from settlemark._cli.doctor import server as _server
+from settlemark._cli.doctor import work as _work
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import DETACHED, Mode
+from settlemark._protocol.states import Reason, State
 from settlemark.ledger._age import Age
-from settlemark.ledger._blobs import Blobs
-from settlemark.ledger._book import transaction_in
 from settlemark.ledger._contract import Page, Said, Waited
 from settlemark.ledger._lease import QUARANTINE_SECONDS, bury
-from settlemark.ledger._looking import Look, effects
-from settlemark.ledger._pages import oldest
-from settlemark.ledger._payloads import LIMIT
-from settlemark.ledger._shared import EPOCHS, Shared
-from settlemark.ledger._wire import watchers
+from settlemark.ledger._payloads.payloads import LIMIT
+from settlemark.ledger._record.blobs import Blobs
+from settlemark.ledger._record.book import transaction_in
+from settlemark.ledger._record.pages import oldest
+from settlemark.ledger._replica.image import image
+from settlemark.ledger._replica.looking import Look, effects
+from settlemark.ledger._replica.replica import EPOCHS, Shared
+from settlemark.ledger._sql.wire import watchers
 from settlemark.testing import VirtualClock
 
 LONG, OTHER = json.dumps("x" * (LIMIT + 1)), json.dumps("y" * (LIMIT + 1))

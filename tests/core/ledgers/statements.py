@@ -16,11 +16,12 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
-from settlemark import _doctor, ledger
-from settlemark._states import State
-from settlemark.ledger import _pages
+from settlemark import ledger
+from settlemark._cli import doctor as _doctor
+from settlemark._protocol.states import State
 from settlemark.ledger._contract import Page
-from settlemark.ledger._wire import Statement
+from settlemark.ledger._record import pages as _pages
+from settlemark.ledger._sql.wire import Statement
 
 _NAMED = DefaultDialect(paramstyle="named")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|:?[A-Za-z_][\w.]*|\{clock\}|<=|>=|<>|!=|\d+(?:\.\d+)?|\S")
@@ -64,10 +65,10 @@ def all_statements() -> dict[str, str]:
         texts.update({text: f"{module}: {text[:60]}…{text[-20:]}" for text in _texts(loaded)})
     for which, page in _ASKED.items():
         for state in (State.COMMITTED, State.OPEN):
-            found[f"_pages.of_state({state}{which})"] = named(_pages.of_state(page, state)[0])
-            found[f"_pages.after({state}{which})"] = named(_pages.after(page, state))  # says nothing of since when
+            found[f"pages.of_state({state}{which})"] = named(_pages.of_state(page, state)[0])
+            found[f"pages.after({state}{which})"] = named(_pages.after(page, state))  # says nothing of since when
         for left, dealt in ((_pages.LEFT, ""), (_pages.DEALT, "dealt")):
-            found[f"_pages.left_of({f'{dealt}{which}'.strip()})"] = named(_pages.left_of(page, left)[0])
+            found[f"pages.left_of({f'{dealt}{which}'.strip()})"] = named(_pages.left_of(page, left)[0])
     found = {name: text for text, name in {text: name for name, text in found.items()}.items()}
     whole = "\n".join(found.values())
     return found | {name: text for text, name in texts.items() if text not in whole}
@@ -76,9 +77,9 @@ def all_statements() -> dict[str, str]:
 def _modules() -> Iterator[ModuleType]:
     for package in (ledger, _doctor):
         yield package
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.ispkg:  # the migrations: each is run once, on a store of a known version
-                yield importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".migrations." not in module.name:  # each of these is run once, on a store of a known version
+                yield importlib.import_module(module.name)
 
 
 def _texts(module: ModuleType) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tests.core.ledgers.twins import Twins
 
 from settlemark import LedgerError
 from settlemark.ledger._lease import bury
-from settlemark.ledger._wire import watchers
+from settlemark.ledger._sql.wire import watchers
 from settlemark.testing import VirtualClock
 
 LEASE = 60.0

@@ -7,10 +7,10 @@ import sqlite3
 import pytest
 
 from settlemark import LedgerError, Settlement
-from settlemark._doctor import examine
+from settlemark._cli.doctor import examine
 from settlemark.ledger import open_ledger
-from settlemark.ledger._migrating import migrate
-from settlemark.ledger._supported import refuse_version, supported
+from settlemark.ledger._record.migrating import migrate
+from settlemark.ledger._sql.supported import refuse_version, supported
 
 OTHERS = (
     "mysql://ada@localhost/x", "mysql+pymysql://ada@localhost/x", "mariadb+pymysql://ada@localhost/x",

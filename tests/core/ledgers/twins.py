@@ -9,10 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from settlemark import EffectClass, Outcome, Tag
-from settlemark._states import Reason, State
-from settlemark.ledger import _shared
-from settlemark.ledger import _tables as t
-from settlemark.ledger._book import SqlBook
+from settlemark._protocol.states import Reason, State
 from settlemark.ledger._contract import (
     Change,
     EffectRow,
@@ -23,12 +20,15 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
-from settlemark.ledger._payloads import Payloads
-from settlemark.ledger._schema import prepare
-from settlemark.ledger._shared import Shared
-from settlemark.ledger._sql import engine_to
-from settlemark.ledger._supported import supported
-from settlemark.ledger._wire import wire_to
+from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._record import tables as t
+from settlemark.ledger._record.book import SqlBook
+from settlemark.ledger._record.schema import prepare
+from settlemark.ledger._replica import replica
+from settlemark.ledger._replica.replica import Shared
+from settlemark.ledger._replica.store import engine_to
+from settlemark.ledger._sql.supported import supported
+from settlemark.ledger._sql.wire import wire_to
 from settlemark.testing import VirtualClock
 
 T = TypeVar("T")
@@ -153,11 +153,11 @@ class Twins:
 
     @contextmanager
     def images_every(self, entries: int) -> Generator[None]:
-        before, _shared.IMAGE_EVERY = _shared.IMAGE_EVERY, entries
+        before, replica.IMAGE_EVERY = replica.IMAGE_EVERY, entries
         try:
             yield
         finally:
-            _shared.IMAGE_EVERY = before
+            replica.IMAGE_EVERY = before
 
     def close(self) -> None:
         self.ours.close()

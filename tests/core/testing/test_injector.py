@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from settlemark import InDoubt, Settlement, UsageError, Vetoed, effect
-from settlemark._effect import declaration_of
-from settlemark._errors import Refused
+from settlemark._edges.errors import Refused
+from settlemark._model.declare import declaration_of
 from settlemark.testing import Fault, FaultInjector, InjectedFault, InjectedTimeout, Step
 from settlemark.testing._child import in_child
 

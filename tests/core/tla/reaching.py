@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from settlemark._errors import Refused
-from settlemark._index import NOWHERE, Position
-from settlemark._leaving import Held, Leaves, leaving_order
-from settlemark._protocol import Protocol
-from settlemark._states import Reason, State
-from settlemark._txn import Call, Mode, Txn
+from settlemark._edges.errors import Refused
+from settlemark._protocol.holdings import Call, Mode, Txn
+from settlemark._protocol.index import NOWHERE, Position
+from settlemark._protocol.leaving import Held, Leaves, leaving_order
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State
 from settlemark.testing._cells import SCOPES
 
 Programs = tuple[tuple[tuple[str, str], ...], ...]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from settlemark._states import State
+from settlemark._protocol.states import State
 from settlemark.history import Access, serializability
 
 _ACCESSES = ("read", "write")

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import settlemark
-from settlemark import Retries, Settlement, _runners, current_call, effect
-from settlemark._errors import SettlemarkError
+from settlemark import Retries, Settlement, current_call, effect
+from settlemark._edges.errors import SettlemarkError
+from settlemark._runtime import runners
 from settlemark.ledger import _workers
 from settlemark.testing import VirtualClock
 
@@ -167,14 +168,14 @@ def play(shared_url, office, monkeypatch):
                     standing.append(True)
                     others.append(stands_still(worker))
 
-        carried_out = _runners._do_sync
-        monkeypatch.setattr(_runners, "_do_sync", carry_out)
+        carried_out = runners._do_sync
+        monkeypatch.setattr(runners, "_do_sync", carry_out)
         told = "done"
         try:
             do(worker, *office.tools())
         except (SettlemarkError, Failed) as error:
             told = type(error).__name__
-        monkeypatch.setattr(_runners, "_do_sync", carried_out)
+        monkeypatch.setattr(runners, "_do_sync", carried_out)
         return told, others, asked
 
     yield run
@@ -232,30 +233,30 @@ def test_a_job_waits_for_something_at_no_more_places_than_those_it_is_stopped_at
 # ---- where something acts: each place is listed with what it is that keeps a fenced worker from it
 
 ACTS = {
-    "_acting.perform": "calls and releases: `_still_ours` before the first try, `ours` before each behind a wait",
-    "_acting.undo": "`ours` before each try",
-    "_acting.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
-    "_calling._call": "a read of a transaction that is replayed",
-    "_calling._checked": "`check=` looks at arguments: before the intent, so nothing acts",
-    "_driver.run": "the caller's own function: what it calls is checked for itself",
-    "_driver._trying": "the caller's own function: what it calls is checked for itself",
-    "_speculation._replay": "the caller's own function: what it calls is checked for itself",
-    "_speculation._choose_among": "the caller's choice: what is decided on it is a step, and refused when fenced",
-    "_program.asking": "makes the request of those below that ask, and acts on nothing itself",
-    "_program.asks": "somebody is asked what a failure means: `ours` behind the answer, in `until_answered`",
-    "_freshness._look": "reads",
-    "_freshness._verify": "reads; `_still_ours` behind it, before a release",
-    "_gating._needs_a_yes": "asks whether somebody is to be asked",
-    "_gating._ask_person": "somebody is asked: what is done upon the answer is checked for itself",
-    "_gating._hear_late": "a framework hands over an answer that came too late: nothing acts upon it",
-    "_settling._examine": "hooks: what is decided upon them is a step, and refused when fenced",
+    "perform.perform": "calls and releases: `_still_ours` before the first try, `ours` before each behind a wait",
+    "perform.undo": "`ours` before each try",
+    "perform.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
+    "calls._call": "a read of a transaction that is replayed",
+    "calls._checked": "`check=` looks at arguments: before the intent, so nothing acts",
+    "driver.run": "the caller's own function: what it calls is checked for itself",
+    "driver._trying": "the caller's own function: what it calls is checked for itself",
+    "speculation._replay": "the caller's own function: what it calls is checked for itself",
+    "speculation._choose_among": "the caller's choice: what is decided on it is a step, and refused when fenced",
+    "kernel.asking": "makes the request of those below that ask, and acts on nothing itself",
+    "kernel.asks": "somebody is asked what a failure means: `ours` behind the answer, in `until_answered`",
+    "freshness._look": "reads",
+    "freshness._verify": "reads; `_still_ours` behind it, before a release",
+    "gates._needs_a_yes": "asks whether somebody is to be asked",
+    "gates._ask_person": "somebody is asked: what is done upon the answer is checked for itself",
+    "gates._hear_late": "a framework hands over an answer that came too late: nothing acts upon it",
+    "commit._examine": "hooks: what is decided upon them is a step, and refused when fenced",
 }
 """Every function that has a function of the user's called."""
 
 
 def test_every_place_that_calls_something_of_the_users_is_listed_with_what_keeps_a_fenced_worker_from_it():
     found = set()
-    for path in Path(settlemark.__file__).parent.glob("*.py"):
+    for path in Path(settlemark.__file__).parent.glob("_*/*.py"):
         text = path.read_text()
         for function in ast.walk(ast.parse(text)) if "Act(" in text or "self.asking" in text else ():
             if isinstance(function, ast.FunctionDef):

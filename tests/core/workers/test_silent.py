@@ -12,26 +12,18 @@ from contextlib import closing
 
 import pytest
 
-from settlemark import (
-    InDoubt,
-    Refused,
-    Retries,
-    Settlement,
-    WaitTimeout,
-    _attempt,
-    _recovering,
-    _waiting,
-    current_call,
-    effect,
-)
-from settlemark._aborting import Aborting
-from settlemark._asking import Asking
-from settlemark._doctor import examine
-from settlemark._errors import SettlemarkError
-from settlemark._waiting import lasting, standing
+from settlemark import InDoubt, Refused, Retries, Settlement, WaitTimeout, current_call, effect
+from settlemark._api import waiting as _waiting
+from settlemark._api.waiting import lasting, standing
+from settlemark._cli.doctor import examine
+from settlemark._edges.errors import SettlemarkError
+from settlemark._engine import attempt
+from settlemark._engine.probe import Asking
+from settlemark._engine.undo import Aborting
+from settlemark._lifecycle import recovery
 from settlemark.ledger import _workers, open_ledger
-from settlemark.ledger._book import SqlBook
 from settlemark.ledger._lease import Watch
+from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._workers import process
 from settlemark.testing import VirtualClock
 
@@ -546,7 +538,7 @@ def believes_absence(patch):
 
 def says_nothing(patch):
     """Who comes back keeps to itself what its calls did."""
-    patch.setattr(_attempt, "first_hand", lambda *_given, **_named: None)
+    patch.setattr(attempt, "first_hand", lambda *_given, **_named: None)
 
 
 def forgets_who_sent_again(patch):
@@ -562,7 +554,7 @@ def undoes_at_once(patch):
         return False, False
 
     patch.setattr(Aborting, "_undone_elsewhere", never)
-    patch.setattr(_recovering, "haunted", lambda *_given: [])
+    patch.setattr(recovery, "haunted", lambda *_given: [])
 
 
 def is_dead_to_all(patch):

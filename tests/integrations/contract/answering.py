@@ -20,7 +20,7 @@ from tests.integrations.contract.world import turns
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement, current_call, effect
-from settlemark._cli import build
+from settlemark._cli.main import build
 from settlemark.testing._child import die, in_child
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])

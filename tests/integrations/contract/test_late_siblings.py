@@ -11,7 +11,7 @@ import pytest
 from tests.integrations.contract.world import PATIENCE, play, together, turns, unaccounted, unfinished
 
 from settlemark import effect
-from settlemark._batch import Batch
+from settlemark.agents._batch import Batch
 
 INLETS = {
     "langgraph": ("langgraph.prebuilt", "ToolNode", ("_run_one", "_arun_one"), lambda _node, call, *_: call),

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from settlemark import Settlement, State
-from settlemark import _cli as cli
+from settlemark._cli import main as cli
 from settlemark_demo import _plot, _report, _scenarios, _trials
 from settlemark_demo._evidence import Entry, Evidence
 from settlemark_demo._world import World, two_worlds

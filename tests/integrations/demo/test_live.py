@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from settlemark import Settlement, State
-from settlemark import _cli as cli
+from settlemark._cli import main as cli
 from settlemark_demo import _graph, _plot, _report, _scenarios
 from settlemark_demo._evidence import Entry
 from settlemark_demo._limits import Limits

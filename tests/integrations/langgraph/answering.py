@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from settlemark import Settlement
-from settlemark._cli import build
+from settlemark._cli.main import build
 
 
 class Town:

@@ -628,7 +628,7 @@ def test_a_fork_from_behind_the_branches_of_a_choice_that_was_made_cannot_make_i
 CHILD = """
 import os, sys
 from pathlib import Path
-import settlemark._driver as driver
+import settlemark._lifecycle.driver as driver
 from tests.integrations.langgraph.test_speculation import run_on
 
 dies = sys.argv[2]

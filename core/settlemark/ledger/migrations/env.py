@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from settlemark.ledger._tables import migrations
+from settlemark.ledger._record.tables import migrations
 
 context.configure(connection=context.config.attributes["connection"], version_table=migrations.name)
 with context.begin_transaction():

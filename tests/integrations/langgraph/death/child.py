@@ -29,7 +29,8 @@ from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel
 from tests.integrations.langgraph.death.office import Office
 
-from settlemark import Outcome, Settlement, State, _codec, current_call, effect
+from settlemark import Outcome, Settlement, State, current_call, effect
+from settlemark._model import json_text
 from settlemark.testing._child import die
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, settled_checkpointer
 
@@ -393,7 +394,7 @@ class Process:
             found["named"] = [[left.tool, left.arguments["what"], left.tag] for left in settlement.residue()]
             recorded = settlement.transactions()
             issued = {
-                e.row.key: [e.row.tool, _codec.decode(e.row.arguments)["what"]] for t in recorded for e in t.effects
+                e.row.key: [e.row.tool, json_text.decode(e.row.arguments)["what"]] for t in recorded for e in t.effects
             }
             found["named"] += [[*issued[doubt.key], "in doubt"] for doubt in settlement.in_doubt()]
             found["kept"] = [

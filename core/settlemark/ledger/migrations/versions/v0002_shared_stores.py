@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from settlemark._errors import LedgerError
+from settlemark._edges.errors import LedgerError
 
 revision = "0002"
 down_revision = "0001"

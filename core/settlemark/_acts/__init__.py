@@ -1,0 +1,1 @@
+"""One act on the world, until its outcome is known."""

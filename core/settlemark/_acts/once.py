@@ -1,0 +1,68 @@
+"""What the first who asks makes, and all others wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Wait
+from settlemark._protocol.holdings import Ticket, fire
+
+_NO_DEADLINE = 1e6  # whoever makes it has a deadline for each of its own waits
+
+
+class Once:
+    """A value that is made by one program and given to many, in whatever threads and tasks they run.
+
+    Attributes:
+        value: when it is made, else None.
+        failed: why it could not be made, else None.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.value: Any = None
+        self.failed: BaseException | None = None
+        self._what = what
+        self._making = False
+        self._waiting: list[Ticket] = []
+        self._lock = threading.Lock()
+
+    def get(self, make: Callable[[], Program]) -> Program:
+        """Return the value; whoever comes first makes it.
+
+        Raises:
+            BaseException: it could not be made, by whoever came first.
+        """
+        while not self._is_over():
+            ticket = Ticket()
+            with self._lock:
+                mine = not (self._making or self._is_over())
+                self._making = self._making or mine
+                self._waiting.append(ticket)
+            if mine:
+                yield from self._made(make())
+            elif not self._is_over():
+                yield Wait(ticket, _NO_DEADLINE, self._what, self._what)
+        if self.failed is not None:
+            raise self.failed
+        return self.value
+
+    def _is_over(self) -> bool:
+        return self.value is not None or self.failed is not None
+
+    def _made(self, make: Program) -> Program:
+        try:
+            self.value = yield from make
+        except Exception as error:
+            self.failed = error
+            raise
+        finally:
+            with self._lock:
+                self._making = False  # one that was interrupted leaves it to the next
+                waiting, self._waiting = self._waiting, []
+            fire(waiting)
+
+
+__all__ = ["Once"]

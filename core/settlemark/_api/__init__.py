@@ -1,0 +1,1 @@
+"""The public face: a settlement, its transactions, holds and operators."""

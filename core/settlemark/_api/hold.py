@@ -1,0 +1,98 @@
+"""Holds of an orchestrator that knows of work not begun: whatever is younger waits for that work.
+
+A hold is a capability (timely dataflow): whoever has it may begin work at its place in the order, and
+nothing that comes after settles on its scopes before it was dropped. The work takes places before the
+hold's own, so it never waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from settlemark._acts.perform import Program
+from settlemark._api.transaction import Opening
+from settlemark._edges.errors import StateError
+from settlemark._engine.attempt import Attempt
+from settlemark._lifecycle.driver import Driver
+from settlemark._protocol.states import State
+from settlemark._runtime.runners import run_async, run_sync
+
+
+class Hold:
+    """A place in the settlement order that is kept for work to come: enter it with `with` or `async with`.
+
+    Laws: transactions begun under it settle as if they had begun when it was placed. What began later and
+    overlaps its scopes waits until it is dropped; what touches others does not.
+    """
+
+    def __init__(self, driver: Driver, opening: Callable[..., Opening], options: dict[str, Any]) -> None:
+        self._driver = driver
+        self._opening = opening
+        self._options = options
+        self._attempt: Attempt | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that those who wait are told."""
+        return str(self._options["name"])
+
+    @property
+    def epoch(self) -> int:
+        """Its place in the settlement order.
+
+        Raises:
+            StateError: it is not placed yet.
+        """
+        return self._placed().live.epoch
+
+    def transaction(self, name: str | None = None, **options: Any) -> Opening:
+        """Return a transaction at its place, to enter; `options` are those of `Settlement.transaction`.
+
+        Raises:
+            StateError: it is not placed yet. When it was dropped, entering the transaction says so.
+        """
+        group = self._placed().live.id
+        return self._opening(name, **options)._under(group)  # noqa: SLF001 - its own part of it
+
+    def drop(self) -> None:
+        """Say that no more work will begin under it: what waited for it goes on, when what began has settled."""
+        run_sync(self._dropping())
+
+    async def adrop(self) -> None:
+        """Do as `drop`, for an event loop."""
+        await run_async(self._dropping())
+
+    def _placed(self) -> Attempt:
+        if self._attempt is None:
+            raise StateError(
+                f"{self.name} is not placed yet: enter it, `with settlement.hold(…) as hold:`",
+                transaction=self.name, state=None,
+            )  # fmt: skip
+        return self._attempt
+
+    def _dropping(self) -> Program:
+        attempt = self._placed()
+        if attempt.live.state is State.OPEN:
+            yield from self._driver.commit(attempt)
+
+    def _placing(self) -> Program:
+        self._attempt = yield from self._driver.begin(**self._options, role="hold")
+        return self
+
+    def __enter__(self) -> Self:
+        run_sync(self._placing())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    async def __aenter__(self) -> Self:
+        await run_async(self._placing())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.adrop()
+
+
+__all__ = ["Hold"]

@@ -1,0 +1,569 @@
+"""The faces of a transaction: what a program holds while it calls tools, synchronously or awaited."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self, TypeVar, get_args
+
+from settlemark._acts.bodies import enter_body, leave_body
+from settlemark._acts.current import Staged
+from settlemark._acts.effect import Effect, Frozen
+from settlemark._acts.failure import Skipped
+from settlemark._acts.perform import Program
+from settlemark._edges.door import is_lazy_function
+from settlemark._edges.errors import StateError, UsageError
+from settlemark._edges.shield import closed, forgo_lowering, lower_shield, raise_shield, strike
+from settlemark._edges.wording import in_words
+from settlemark._engine.attempt import Attempt, Part
+from settlemark._engine.turn import Seat, Turn
+from settlemark._lifecycle.driver import Driver
+from settlemark._lifecycle.parking import Park
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import declare
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.guards import Order
+from settlemark._model.scope import Scope
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark._runtime.runners import run_apart, run_async, run_from_anywhere, run_sync
+
+_T = TypeVar("_T")
+
+QUEUED = "queued: will run when this step settles"
+NEVER_ENTERED = "it was interrupted as it began"
+
+
+class Queued:
+    """The acknowledgement of an effect that is held until its transaction commits.
+
+    Attributes:
+        key: the idempotency key under which it will run.
+        tool: the tool's name.
+    """
+
+    __slots__ = ("_effect", "key", "tool")
+
+    def __init__(self, effect: Effect) -> None:
+        self._effect = effect
+        self.key = effect.key
+        self.tool = effect.declaration.tool
+
+    @property
+    def outcome(self) -> str:
+        """What is known of it: `queued`, `confirmed`, `failed`, `unknown` or `dropped`."""
+        return self._effect.outcome.value
+
+    def result(self) -> Any:
+        """Return what the tool returned when it left.
+
+        Raises:
+            StateError: it has not left: its transaction is not committed, or was undone.
+        """
+        if self._effect.outcome is not Outcome.CONFIRMED:
+            raise StateError(
+                f"{self.tool} is {self.outcome}: its result is there once its transaction has committed",
+                transaction=None, state=self.outcome,
+            )  # fmt: skip
+        return self._effect.result
+
+    def __str__(self) -> str:
+        return QUEUED if self._effect.outcome is Outcome.QUEUED else f"{self.tool}: {self.outcome}"
+
+    def __repr__(self) -> str:
+        return f"<Queued {self.tool} {self.key} {self.outcome}>"
+
+
+class Host(Protocol):
+    """What a transaction asks of the settlement that it was begun by."""
+
+    @property
+    def driver(self) -> Driver:
+        """The engine."""
+        ...
+
+    def declaration(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
+        """Return what is known of a tool."""
+        ...
+
+    def effect_of(
+        self, declaration: Declaration, arguments: dict[str, Any], run_tool: Callable[[], Any], *, run: str
+    ) -> Effect:
+        """Return the effect of one call."""
+        ...
+
+    def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
+        """Return the likeness of an effect with other arguments, not recorded yet."""
+        ...
+
+    def remember_loop(self) -> None:
+        """Have handlers that nobody calls run in the event loop of the caller."""
+        ...
+
+
+class _Face:
+    """What the synchronous and the async face of a transaction share: everything but running."""
+
+    _is_to_be_left = False
+    """Whether there is a block around it, which its caller is to leave."""
+
+    def __init__(self, host: Host, part: Part, park: Park = "keep") -> None:
+        self._host = host
+        self._part = part
+        self._attempt = part.attempt
+        self._park: Park = park
+
+    def __del__(self) -> None:
+        # The collector: all that could call through it, or leave its block, is gone. It may run between any two
+        # instructions, so nothing is done here.
+        if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
+            run_from_anywhere(self._host.driver.end_dropped, self._attempt)
+
+    @property
+    def name(self) -> str:
+        """The name it was begun under; of one that joined another's call, that one's."""
+        return self._attempt.name
+
+    @property
+    def joined(self) -> bool:
+        """Whether it is a part of the transaction in whose call it was begun, and settles with that."""
+        return self._part.joined
+
+    @property
+    def run(self) -> str:
+        """The job it belongs to."""
+        return self._attempt.run
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try, more after an abort."""
+        return self._attempt.number
+
+    @property
+    def epoch(self) -> int:
+        """Its place in the settlement order."""
+        return self._attempt.live.epoch
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        return State.COMMITTED if self._attempt.txn is None else self._attempt.txn.state
+
+    def staged(self, scope: str | Scope) -> list[Staged]:
+        """Return the requests it has staged on a scope and not yet applied."""
+        return self._attempt.staged(Scope.parse(scope))
+
+    def park(self, how: Park | None = None) -> None:
+        """Let the end of its block put it aside, until `Settlement.answer` says yes or no, in whatever process.
+
+        `"keep"` parks it whole: it holds its scopes, and all of it commits or is undone by the answer. `"split"`
+        commits what is eager or staged, and parks each irreversible effect as a transaction of its own, named
+        `name!number`, which holds nothing while it waits: what it read is looked at again when the answer comes.
+        By default it is parked as its `park=` says.
+
+        Raises:
+            UsageError: there is no such way, or it is a part of another's call, which parks or does not.
+        """
+        if self.joined:
+            raise UsageError(
+                f"a part of {self.name} cannot be parked alone: park {self.name}, or begin it with independent=True"
+            )
+        self._attempt.park = checked_park(how or self._park)
+
+    def _committing(self) -> Program:
+        if not self.joined:
+            yield from self._host.driver.conclude(self._attempt)
+
+    def _aborting(self, reason: str) -> Program:
+        if self.joined:
+            # The call it was begun in still runs: what it did is undone when that returns.
+            yield from self._host.driver.doom(self._attempt, Reason.FAILED, cause=reason)
+            return
+        # One that is releasing is waited for: it may still be undone by whoever releases it.
+        yield from self._host.driver.abort(self._attempt, Reason.FAILED, cause=reason)
+        if self.state is State.COMMITTED:
+            raise StateError(
+                f"{self.name} is committed: it can no longer be undone", transaction=self.name, state=self.state
+            )
+        if self.state is State.RELEASING:
+            raise StateError(
+                f"{self.name} is still releasing: whether it commits is not known yet; look at its state again",
+                transaction=self.name, state=self.state,
+            )  # fmt: skip
+
+    def _read_effect(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], Any] | None,
+        live: Callable[[], Any] | None,
+        valid_for: float | None,
+    ) -> Effect:
+        declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
+        if live is not None or valid_for is not None:
+            # The template is never filled: what is read is named here.
+            declaration = declare(f"read {scope}", "read", scope="here:/x", live=live, valid_for=valid_for)
+        return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
+
+    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
+        if is_lazy_function(function):
+            raise UsageError(
+                f"{getattr(function, '__name__', function)} is a generator: nothing was run, and calling it does"
+                " nothing; let it do its work, and return what came of it"
+            )
+        declaration = self._host.declaration(function)
+        run: Callable[[], Any] = partial(function, *args, **kwargs)
+        if declaration.kind is not EffectClass.READ:
+            # It acts as it was recorded, whatever its caller, or an earlier try of it, changes in between.
+            args, kwargs = json_text.snapshot(args), json_text.snapshot(kwargs)
+            run = Frozen(function, args, kwargs)
+        effect = self._host.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
+        # Not of this face: what is on record of its transaction must not keep it, see `__del__`.
+        effect.remake = partial(self._host.remade, run=self.run)
+        with self._host.driver.local:
+            self._attempt.place(effect, self._part.numbering)
+        return effect
+
+
+def _nothing() -> None:
+    return None
+
+
+def checked_park(how: Park) -> Park:
+    """Return a way to park.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    if how not in get_args(Park):
+        raise UsageError(f"park={how!r}: choose one of {', '.join(map(repr, get_args(Park)))}")
+    return how
+
+
+def _answer(result: Any) -> Any:
+    if isinstance(result, Skipped):
+        return None
+    return Queued(result) if isinstance(result, Effect) else result
+
+
+def _refuse_async(function: Callable[..., Any]) -> None:
+    if inspect.iscoroutinefunction(function):
+        name = getattr(function, "__name__", function)
+        raise UsageError(
+            f"{name} is async: nothing was run; use `async with settlement.transaction(…) as tx` and"
+            f" `await tx.call({name}, …)`"
+        )
+
+
+class Transaction(_Face):
+    """An open transaction: call tools through it, and it commits or undoes them together."""
+
+    def read(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], _T] | None = None,
+        *,
+        live: Callable[[], Any] | None = None,
+        valid_for: float | None = None,
+    ) -> _T | None:
+        """Note that the plan depends on a resource, and return what `fetch` returns, if given.
+
+        Should another's write to it commit first, this transaction does not.
+
+        Args:
+            scope: what is read.
+            fetch: reads it.
+            live: returns its ETag or a digest, for what others change past the settlement: called before `fetch`,
+                and again before anything settles or leaves; if it differs then, the transaction is stale.
+            valid_for: seconds after which nothing settles on this read any more.
+        """
+        for function in (fetch, live):
+            if function is not None:
+                _refuse_async(function)
+        effect = self._read_effect(scope, fetch, live, valid_for)
+        result: _T | None = _answer(run_sync(self._host.driver.call(self._attempt, effect)))
+        return result
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool. Return its result, a `Queued` when it is held until commit, None when it was skipped.
+
+        Raises:
+            UsageError: bad arguments or declaration; nothing was run.
+            Refused: this transaction was undone, or the wait was too long.
+            InDoubt: nobody can tell whether it happened. Else what the tool raises.
+        """
+        _refuse_async(function)
+        return _answer(run_sync(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
+
+    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
+        """Return a group of calls that act in the order in which they are planned.
+
+        Args:
+            order: `"turn"`: those that run at once keep their order, and those that are held leave at the commit, what
+                cannot be undone last; one behind a held one runs in its place, unless they overlap. `"scopes"`: the
+                same, with the order of those on overlapping scopes alone. `"issued"`: all act in the order in which
+                they are planned, for what must not be done before something that cannot be undone: what is behind a
+                held one is held, too, and its failure behind one that has left is a partial commit.
+            because: why, for the record.
+        """
+        return TurnFace(self, order, because)
+
+    def commit(self) -> None:
+        """Settle now, instead of at the end of the `with` block. One that joined settles with its caller.
+
+        Raises:
+            Refused: it was undone instead. PartialCommit, InDoubt: see there.
+            StateError: it is sealed or settled already; nothing moved.
+        """
+        run_sync(self._committing())
+
+    def abort(self, reason: str = "aborted by the caller") -> None:
+        """Undo everything now. A settled transaction stays as it is.
+
+        One that joined undoes all of its caller's transaction too, as soon as the call it was begun in returns.
+
+        Raises:
+            StateError: it is committed, or still releasing after its wait; nothing moved.
+        """
+        run_sync(self._aborting(reason))
+
+
+class AsyncTransaction(_Face):
+    """An open transaction for async code: the same, awaited."""
+
+    async def read(
+        self,
+        scope: str | Scope,
+        fetch: Callable[[], Any] | None = None,
+        *,
+        live: Callable[[], Any] | None = None,
+        valid_for: float | None = None,
+    ) -> Any:
+        """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
+        effect = self._read_effect(scope, fetch, live, valid_for)
+        return _answer(await run_async(self._host.driver.call(self._attempt, effect)))
+
+    async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool, async or not (then in a thread). See `Transaction.call`."""
+        return _answer(await run_async(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
+
+    def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
+        """Return a group of calls that act in the order in which they are planned. See `Transaction.turn`."""
+        return TurnFace(self, order, because)
+
+    async def commit(self) -> None:
+        """Settle now, instead of at the end of the `async with` block. See `Transaction.commit`."""
+        await run_async(self._committing())
+
+    async def abort(self, reason: str = "aborted by the caller") -> None:
+        """Undo everything now. See `Transaction.abort`."""
+        await run_async(self._aborting(reason))
+
+
+class TurnFace:
+    """The calls of one turn: they act in the order in which they were planned, whoever runs first.
+
+    `plan` gives a call its place and returns it unrun, to be run from any thread or task; `call`
+    plans and runs at once.
+    """
+
+    def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
+        self._awaited = isinstance(transaction, AsyncTransaction)
+        self._because = because
+        # A turn is a part of its transaction, whichever face that has, and keeps it.
+        self._of = transaction
+        self._driver = transaction._host.driver  # noqa: SLF001 - the same module's pair
+        self._attempt = transaction._attempt  # noqa: SLF001 - the same module's pair
+        self._effect = transaction._effect  # noqa: SLF001 - the same module's pair
+        txn = self._attempt.txn
+        kept = order if txn is None else txn.guards.order(order)
+        self._turn = Turn(order=kept, stop_on_failure=self._attempt.on_failure != "continue")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def plan(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PlannedCall:
+        """Give a call the next place in the turn, and return it to be run."""
+        if not self._awaited:
+            _refuse_async(function)
+        return self.seat(self._effect(function, args, kwargs))
+
+    def seat(self, effect: Effect) -> PlannedCall:
+        """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
+        effect.rationale = effect.rationale or self._because
+        with self._driver.local:
+            seat = self._turn.take(effect.declaration, *effect.scopes)
+        return PlannedCall(self, effect, seat)
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Plan a call and run it at once; awaitable in an async transaction."""
+        planned = self.plan(function, *args, **kwargs)
+        return planned.arun() if self._awaited else planned.run()
+
+
+class PlannedCall:
+    """A call with its place in a turn."""
+
+    __slots__ = ("_of", "effect", "seat")
+
+    def __init__(self, turn: TurnFace, effect: Effect, seat: Seat) -> None:
+        self._of = turn
+        self.effect = effect
+        self.seat = seat
+
+    def _program(self, let_through: tuple[type[BaseException], ...]) -> Program:
+        turn = self._of
+        return turn._driver.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the same module's pair
+
+    def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
+        """Run it when its place has come; return its result or a `Queued`."""
+        return _answer(run_sync(self._program(let_through)))
+
+    async def arun(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
+        """Run it when its place has come; return its result or a `Queued`."""
+        return _answer(await run_async(self._program(let_through)))
+
+
+class Opening:
+    """A transaction about to begin: enter it with `with` or `async with`."""
+
+    def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
+        self._host = host
+        self._options = options
+        self._park: Park = park
+        self._face: Transaction | AsyncTransaction | None = None
+        self._shielded = False  # signals are met here until its end
+
+    def __del__(self) -> None:
+        # It was entered by hand and is dropped: nobody can leave it any more.
+        if self._shielded and not sys.is_finalizing():
+            forgo_lowering()
+
+    def _under(self, hold: int) -> Self:
+        """Have it begin at the place of a hold."""
+        self._options |= {"group": hold, "independent": True}
+        return self
+
+    @closed
+    def __enter__(self) -> Transaction:
+        begun: list[Part] = []
+        up = raise_shield()
+        try:
+            run_sync(self._enter(begun))
+            self._face = Transaction(self._host, begun[0], self._park)
+            enter_body(self._host.driver, begun[0].attempt.name)
+            self._shielded = up
+            strike()  # from here on its end is sure to come
+            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
+        except BaseException:
+            self._shielded = False
+            try:
+                run_sync(self._giving_up(begun))  # an interrupt came when it had begun: nobody else would end it
+            finally:
+                if up:
+                    lower_shield()
+            raise
+        else:
+            return self._face
+
+    @closed
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert isinstance(self._face, Transaction)
+        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        try:
+            run_sync(self._leaving(self._face, error))
+        finally:
+            if self._shielded:
+                self._shielded = False
+                lower_shield()
+
+    @closed
+    async def __aenter__(self) -> AsyncTransaction:
+        self._host.remember_loop()
+        begun: list[Part] = []
+        up = raise_shield()
+        try:
+            await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
+            self._face = AsyncTransaction(self._host, begun[0], self._park)
+            enter_body(self._host.driver, begun[0].attempt.name)
+            self._shielded = up
+            strike()
+            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
+        except GeneratorExit:
+            self._shielded = False
+            if up:
+                lower_shield()
+            raise  # it goes on elsewhere, and is given up there
+        except BaseException:
+            self._shielded = False
+            try:
+                await run_async(self._giving_up(begun))  # it came while the beginning was recorded
+            finally:
+                if up:
+                    lower_shield()
+            raise
+        else:
+            return self._face
+
+    def _giving_up(self, begun: list[Part]) -> Program:
+        """End what has begun, and will never be entered."""
+        for part in begun:
+            if not part.joined:
+                yield from self._host.driver.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
+
+    def _enter(self, begun: list[Part]) -> Program:
+        part: Part = yield from self._host.driver.enter(**self._options)
+        if not part.joined:
+            part.attempt.parks = self._park
+        begun.append(part)
+
+    @closed
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert isinstance(self._face, AsyncTransaction)
+        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        try:
+            if kind is GeneratorExit:
+                run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
+            else:
+                await run_async(self._leaving(self._face, error))
+        finally:
+            if self._shielded:
+                self._shielded = False
+                lower_shield()
+
+    def _leaving(self, face: _Face, error: BaseException | None) -> Program:
+        driver, attempt = self._host.driver, face._attempt  # noqa: SLF001 - the same module's pair
+        if face.joined:
+            return  # what its caller makes of an error decides, as of any failed call
+        if error is not None:
+            yield from driver.abort(attempt, Reason.FAILED, cause=in_words(error))
+            for effect in attempt.in_order():
+                if effect.tag not in (None, Tag.CLEAN):
+                    left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.disposed}"
+                    with suppress(Exception):  # its class may have notes of its own kind
+                        BaseException.add_note(error, left)
+        elif attempt.replay is not None or (
+            face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
+        ):
+            yield from face._committing()  # noqa: SLF001 - the same module's pair
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"a transaction that has not begun has no {name!r}: enter it, `with settlement.transaction(…) as tx:`"
+        )
+
+
+def _aborted_by_caller(attempt: Attempt) -> bool:
+    return attempt.live.reason is Reason.FAILED

@@ -1,0 +1,326 @@
+"""Who holds whom: every unfinished transaction of a store, whose it is, and for whom it waits.
+
+Any process can see this, without joining the others: the protocol's state is in the store.
+"""
+# ruff: noqa: SLF001 - it asks the protocol what it would answer, and moves nothing
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from settlemark._edges.errors import Entangled
+from settlemark._edges.plain import joined
+from settlemark._lifecycle.approval import Question, questions
+from settlemark._protocol.entangled import siblings
+from settlemark._protocol.holdings import Blocked, Txn
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import State
+from settlemark._report.sentences import short
+from settlemark.ledger._contract import Ledger, RecordedTransaction
+from settlemark.ledger._lease import haunted
+from settlemark.ledger._replica.looking import Look, Worker, looking
+from settlemark.ledger._workers import process
+
+NOBODY_WAITS = "Nothing is unfinished."
+
+Ends = Literal["process", "person", "framework", "sender", "nobody"]
+"""Who brings a transaction to its end: a process that is alive, a person's answer, the framework that comes back to it;
+or, when its worker has fallen silent, that worker or whoever takes it up when its quarantine is over."""
+
+_STANDS = {
+    State.OPEN: "open",
+    State.SEALED: "complete, and not settled yet",
+    State.RELEASING: "committed, and what it held back is leaving",
+    State.ABORTING: "being undone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """For whom a transaction waits, and on what.
+
+    Attributes:
+        holder: that transaction's name.
+        scope: the scope that it asked for, or holds itself and cannot settle on yet.
+        since: since when, in seconds since 1970 on the store's clock; None when that is not known.
+    """
+
+    holder: str
+    scope: str
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """An effect that a process which fell silent may still be sending or undoing: its transaction ends after that.
+
+    Attributes:
+        tool, scope, key: which one it is.
+        worker: the process.
+        until: until when that is thought, in seconds since 1970 on the store's clock; None: until it comes back, or its
+            process, which is one of this host, has ended.
+    """
+
+    tool: str
+    scope: str
+    key: str
+    worker: str
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An unfinished transaction as it stands.
+
+    Attributes:
+        state: `open`, `sealed`, `releasing` or `aborting`.
+        parked: its framework has put it aside, and comes back to it.
+        since: since when it is there, and since when in this state, in seconds since 1970.
+        worker: who brings it to its end; "" when nobody does yet.
+        alive: whether that worker is; its lease runs out in `lease_left` seconds.
+        scopes: what it holds.
+        waits: for whom it waits, each with the scope; empty when it does not.
+        asked: the calls of it that wait for a person.
+        ended: it has ended, and its process was gone before it could say so: the next recovery does.
+        silent: its worker was buried, and may still be sending what it had begun.
+        kept: what of it may still happen, because who was at it fell silent: it holds its scopes until then.
+    """
+
+    transaction: str
+    attempt: int
+    run: str
+    state: State
+    parked: bool
+    since: float | None
+    state_since: float | None
+    worker: str
+    alive: bool
+    lease_left: float | None
+    scopes: tuple[str, ...]
+    waits: tuple[Waits, ...]
+    ended: bool = False
+    asked: tuple[Question, ...] = ()
+    silent: bool = False
+    kept: tuple[Silent, ...] = ()
+
+    @property
+    def ends_it(self) -> Ends:
+        """Who brings it to its end: every unfinished transaction has somebody, or somebody has to be found for it."""
+        if self.parked and not self.worker:
+            return "person" if self.asked else "framework"
+        if self.alive:
+            return "process"
+        return "sender" if self.silent else "nobody"
+
+    def values(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
+            "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
+            "alive": self.alive, "silent": self.silent, "ends_it": self.ends_it, "lease_left": self.lease_left,
+            "scopes": list(self.scopes), "ended": self.ended,
+            "approvals": [one.key for one in self.asked],
+            "waits": [{"holder": w.holder, "scope": w.scope, "since": w.since} for w in self.waits],
+            "kept": [
+                {"tool": s.tool, "scope": s.scope, "key": s.key, "worker": s.worker, "until": s.until}
+                for s in self.kept
+            ],
+        }  # fmt: skip
+
+
+def left_standing(stand: Iterable[Standing], *, run: str | None = None, since: float | None = None) -> list[Standing]:
+    """Return those whose process is gone or silent: what became of their effects is not settled, and may be unknown."""
+    return [
+        one
+        for one in stand
+        if (one.ends_it in ("nobody", "sender") or one.kept)
+        and not one.ended  # it had nothing to undo
+        and run in (None, one.run)
+        and (since is None or one.since is None or one.since >= since)
+    ]
+
+
+def standing(ledger: Ledger) -> tuple[list[Standing], float]:
+    """Return every unfinished transaction of a store, the oldest place in line first, and the store's time.
+
+    Raises:
+        LedgerError: the store cannot be read.
+    """
+    return looking(ledger, found)
+
+
+def found(look: Look) -> tuple[list[Standing], float]:
+    """Return what `standing` returns, as part of a larger look."""
+    protocol = look.replica()
+    workers = {worker.name: worker for worker in look.workers()}
+    rows = {(r.row.name, r.row.attempt): r for r in look.book.unfinished()}
+    asked: dict[tuple[str, int], list[Question]] = {}
+    for one in questions(protocol, look.book):
+        asked.setdefault((one.transaction, one.attempt), []).append(one)
+    ghosts = {worker.name for worker in workers.values() if worker.buried and not worker.ended}
+    stand: list[Standing] = []
+    for txn in sorted(protocol.live.values(), key=lambda txn: txn.position):
+        recorded = rows.pop((txn.name, txn.attempt), None)
+        mine = tuple(asked.get((txn.name, txn.attempt), ()))
+        stands = _standing(protocol, txn, recorded, workers.get(txn.owner), ghosts)
+        stand.append(replace(stands, asked=mine, kept=_kept(txn, recorded, workers)))
+    for recorded in rows.values():
+        row = recorded.row
+        worker = workers.get(row.owner)
+        alive = worker is not None and worker.alive
+        left = None if worker is None else worker.lease_left
+        stand.append(Standing(row.name, row.attempt, row.run, recorded.state, False, row.at, None, row.owner, alive,
+                              left, (), (), ended=True))  # fmt: skip
+    return stand, look.clock()
+
+
+def _standing(
+    protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, ghosts: Collection[str]
+) -> Standing:  # fmt: skip
+    begun = recorded.row.at if recorded is not None else txn.since or None
+    waits = tuple(
+        Waits(blocked.holder.name, blocked.scope.text, since or None) for blocked, since in in_the_way(protocol, txn)
+    )
+    return Standing(
+        txn.name, txn.attempt, txn.run, txn.state, txn.parked, begun, txn.moved or begun,
+        "" if txn.owner == NOBODY else txn.owner,
+        worker is not None and worker.alive,
+        None if worker is None else worker.lease_left,
+        tuple(hold.scope.text for hold in txn.holds.values()),
+        waits,
+        silent=any(effect.sender in ghosts for effect in (() if recorded is None else recorded.effects)),
+    )  # fmt: skip
+
+
+def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Worker]) -> tuple[Silent, ...]:
+    ghosts = frozenset(name for name, worker in workers.items() if worker.buried and not worker.ended)
+    if recorded is None or not ghosts:
+        return ()
+    return tuple(
+        Silent(e.row.tool, e.row.scope, e.row.key, e.sender or "", workers[e.sender or ""].until)
+        for e in haunted(recorded, txn.state, ghosts)
+    )
+
+
+def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
+    """Return for whom a transaction's requests and its commit wait as it stands, and since when.
+
+    Who lost a race and has not begun again waits for those before it, too.
+    """
+    waits = [(blocked, call.since) for call in txn.calls.values() if (blocked := protocol.in_the_way(call)) is not None]
+    ahead = protocol.ahead(txn)
+    if ahead is not None:
+        waits.append((ahead, txn.since))
+    if txn.state is State.SEALED:
+        blocked = _before_commit(protocol, txn)
+        if blocked is not None:
+            waits.append((blocked, txn.moved))
+    return waits
+
+
+def _before_commit(protocol: Protocol, txn: Txn) -> Blocked | None:
+    for sibling in siblings(protocol.by_id, txn):
+        for hold in (*sibling.holds.values(), *txn.holds.values()):
+            return Blocked(sibling, hold.scope)
+    if txn.wrote:
+        with suppress(Entangled):  # it would be undone, and waits for nobody
+            return protocol._waits_at_commit(txn)
+    return None
+
+
+# ---- sentences
+
+
+def told(stand: list[Standing], now: float) -> str:
+    """Return in sentences who is unfinished, whose it is, and for whom it waits.
+
+    >>> told([], 0.0)
+    'Nothing is unfinished.'
+    """
+    return joined(line for one in stand for line in _lines(one, now)) or NOBODY_WAITS
+
+
+def _lines(one: Standing, now: float) -> list[str]:
+    state = _STANDS[one.state]
+    unanswered = [each for each in one.asked if each.answer is None]
+    if one.parked:
+        person = "a person has answered" if unanswered else "a process has its tools"
+        state = f"put aside, until {person if one.asked else 'its framework comes back to it'}"
+    if one.ended:
+        state = "over; its process was gone before it could say so, and the next recovery does"
+    lines = [f"{name_of(one)} is {state}{_since(one.since, now)}; {owner_of(one)}."]
+    if one.scopes:
+        lines.append(f"  holds: {', '.join(one.scopes)}")
+    lines += [
+        f"  waits for a person: {each.tool} on {each.scope}; settlemark approve {each.key} --by NAME"
+        for each in unanswered
+    ]
+    lines += [f"  is answered, by {each.answered_by}: {each.tool} on {each.scope}" for each in one.asked if each.answer]
+    lines += [f"  waits for {short(w.holder)}, on {w.scope}{_since(w.since, now)}" for w in one.waits]
+    lines += [f"  keeps {each.scope}: {silence_of(each, now)}" for each in one.kept]
+    return lines
+
+
+def name_of(one: Standing) -> str:
+    """Return its name as people are told it."""
+    return short(one.transaction) if one.attempt == 1 else f"{short(one.transaction)} (attempt {one.attempt})"
+
+
+def silence_of(silent: Silent, now: float) -> str:
+    """Return in plain words who may still be at an effect, and until when."""
+    until = "until it comes back or its process has ended" if silent.until is None else (
+        f"for {lasting(silent.until - now)} yet, or until it comes back"
+    )  # fmt: skip
+    return f"{process(silent.worker)} fell silent at {silent.tool}, and may still be at it, {until}"
+
+
+def owner_of(one: Standing) -> str:
+    """Return in plain words who brings it to its end."""
+    if one.parked and not one.worker:
+        return "nobody's until then: recovery leaves it as it is"
+    if one.silent:
+        return "nobody's: its worker fell silent, and may still be sending"
+    if not one.worker:
+        return "nobody's: its process is gone, settlemark recover ends it"
+    if not one.alive:
+        return f"its {process(one.worker)} is gone, settlemark recover ends it"
+    left = "" if one.lease_left is None else f", whose lease lasts {one.lease_left:.0f} s"
+    return f"it belongs to {process(one.worker)}{left}"
+
+
+def _since(at: float | None, now: float) -> str:
+    return "" if at is None else f", for {lasting(now - at)}"
+
+
+def lasting(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> [lasting(s) for s in (-2, 0.4, 75, 7300, 200_000)]
+    ['0 s', '0 s', '1 min 15 s', '2 h 1 min', '2 d 7 h']
+    """
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+__all__ = [
+    "Silent",
+    "Standing",
+    "Waits",
+    "found",
+    "in_the_way",
+    "lasting",
+    "left_standing",
+    "name_of",
+    "owner_of",
+    "silence_of",
+    "standing",
+    "told",
+]

@@ -1,0 +1,137 @@
+"""`settlemark approvals`, `approve` and `reject`: calls that wait for a person, and the person's answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from settlemark._cli.commands.options import AsJson, AsTable, LedgerName, Module, Namespace, operating, seen
+from settlemark._cli.terminal import fail, say, say_json, say_table, say_text
+
+if TYPE_CHECKING:
+    from settlemark._lifecycle.approval import Question
+
+Which = Annotated[
+    str, typer.Argument(metavar="KEY|NAME", help="The call's key, or its transaction's name: settlemark approvals.")
+]
+By = Annotated[str, typer.Option(help="Who answers; it is put on record.")]
+
+
+def approvals(
+    ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
+) -> None:
+    """Name every call that waits for a person's yes, with what it would run with, and how to answer."""
+    from settlemark._lifecycle.approval import asked_account, asked_in
+
+    found = seen(ledger, namespace, asked_in)
+    if as_json:
+        say_json([one.to_json() for one in found])
+    elif as_table and found:
+        say_table(_table(found))
+    else:
+        say_text(asked_account(found))
+
+
+def _table(found: list[Question]) -> Any:
+    from settlemark._model import json_text
+    from settlemark._report.sentences import add_row, new_table, short
+
+    shown = new_table("Waiting for a person", "transaction", "tool", "scope", "with", "why", "answered", "key")
+    for one in found:
+        answer = "" if one.answer is None else f"{one.answer.get('decision')}, by {one.answered_by}"
+        given = json_text.encode_result(one.arguments)
+        add_row(shown, short(one.transaction), one.tool, one.scope, given, one.rationale or "", answer, one.key)
+    return shown
+
+
+def approve(
+    which: Which,
+    ledger: LedgerName = None,
+    *,
+    by: By,
+    edit: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Run it with these arguments, all of them, instead.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+    module: Module = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Say yes to a call that waits for a person: whoever waits for it goes on.
+
+    What was put aside settles here when --module declares its tools, else in a process that has them. Saying it twice
+    is as good as once; exits with 1 when nothing waits, or it was answered otherwise.
+    """
+    arguments: Any = None
+    if edit is not None:
+        try:
+            arguments = json.loads(edit)
+        except (ValueError, RecursionError) as error:
+            fail(f'--edit is no JSON: {error}; give all arguments, as in --edit \'{{"to": "b@c.example"}}\'')
+        if not isinstance(arguments, dict):
+            fail('--edit is no JSON object: give all arguments, as in --edit \'{"to": "b@c.example"}\'')
+    _answer(which, ledger, namespace, module, as_json=as_json, by=by, arguments=arguments)
+
+
+def reject(
+    which: Which,
+    ledger: LedgerName = None,
+    *,
+    because: Annotated[str, typer.Option(help="Why not; it is put on record, and the model is told.")],
+    by: By,
+    as_json: AsJson = False,
+    module: Module = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Say no to a call that waits for a person: it never runs, and whoever waits for it is told why.
+
+    What was put aside is undone; a program that enters its name again is asked about again. Exits with 1 when nothing
+    waits, or it was answered otherwise.
+    """
+    _answer(which, ledger, namespace, module, as_json=as_json, by=by, because=because)
+
+
+def _answer(
+    which: str,
+    ledger: str | None,
+    namespace: str,
+    module: str | None,
+    *,
+    as_json: bool,
+    by: str,
+    arguments: Any = None,
+    because: str | None = None,
+) -> None:
+    from settlemark._edges.errors import LedgerError, SettlemarkError, UsageError
+
+    with operating(ledger, namespace, module) as settlement:
+        try:
+            if because is None:
+                done = settlement.approve(which, by=by, arguments=arguments)
+            else:
+                done = settlement.reject(which, because=because, by=by)
+        except (LedgerError, UsageError):
+            raise
+        except SettlemarkError as error:
+            fail(f"the answer is on record, and this did not settle with it: {error}", code=1)
+    if as_json:
+        say_json({
+            "keys": list(done.keys), "decision": done.decision, "changed": done.news, "settled": done.settled,
+            "waits": done.waits,
+        })  # fmt: skip
+        return
+    word = {"approve": "approved", "edit": "approved with other arguments", "reject": "rejected"}[done.decision]
+    for key in done.keys:
+        say(f"{key} is {word}, by {by}." if done.news else f"{key} was {word} already; nothing was changed.")
+    if done.waits:
+        say(f"It is on record, and has not settled yet: {done.waits}.")
+        say("Any process that has its tools settles it, and so does settlemark recover --module YOURAPP.TOOLS.")
+    elif not done.settled:
+        say(
+            "It is on record: the process or framework that waits for it goes on with it; settlemark waiting tells who."
+        )
+
+
+__all__ = ["approvals", "approve", "reject"]

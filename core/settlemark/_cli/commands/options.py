@@ -1,0 +1,160 @@
+"""What the commands share: which ledger is meant, how it is opened, whose handlers to load."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from settlemark._cli.terminal import fail
+from settlemark._edges.errors import LedgerError, SettlemarkError
+from settlemark._edges.wording import in_words
+from settlemark.ledger import open_ledger
+from settlemark.ledger._contract import Ledger
+
+if TYPE_CHECKING:
+    from settlemark._api.settlement import Settlement
+
+T = TypeVar("T")
+
+WAIT_SECONDS = 30.0
+"""For how long a command waits for a store that does not answer, each time that it needs one."""
+
+_SQLITE = "sqlite:///"
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DIGITS = 10
+_URL = "A file or a URL; by default $SETTLEMARK_URL, else settlemark.db in this folder."
+
+LedgerName = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help=_URL, show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, with every field there is.")]
+AsTable = Annotated[bool, typer.Option("--table", help="Print tables instead of sentences.")]
+Namespace = Annotated[str, typer.Option(help="The namespace the ledger was written under.")]
+Module = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE[:FUNCTION]",
+        help="The module that declares your tools, as in yourapp.tools; FUNCTION(settlement) is called when given.",
+        show_default=False,
+    ),
+]
+
+
+def since_when(since: str) -> float:
+    """Return the time that somebody named, in seconds since 1970; say what would be one and exit with 2."""
+    number, unit = since[:-1], since[-1:]
+    if number.isdecimal() and number.isascii() and len(number) < _DIGITS and unit in _UNITS:
+        return time.time() - int(number) * _UNITS[unit]
+    try:
+        when = datetime.fromisoformat(since)
+        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        fail(f"--since {since} is no time: give one such as 2026-11-30, 2026-11-30T12:00Z, 90m, 12h or 7d")
+
+
+def ledger_url(given: str | None) -> str:
+    """Return the URL of the ledger a user named: a path becomes one of SQLite.
+
+    >>> ledger_url("trip.db"), ledger_url("postgresql+psycopg://db/trips")
+    ('sqlite:///trip.db', 'postgresql+psycopg://db/trips')
+    """
+    from settlemark._api.settlement import DEFAULT_URL
+
+    text = given or os.environ.get("SETTLEMARK_URL") or DEFAULT_URL
+    return text if "://" in text or text == "memory:" else f"{_SQLITE}{text}"
+
+
+def named_url(given: str | None) -> str:
+    """Return the URL of a ledger that may be there already.
+
+    Raises:
+        LedgerError: it ends with its process.
+    """
+    url = ledger_url(given)
+    if url == "memory:":
+        raise LedgerError("a memory: ledger ends with its process: name a file or a URL", url=url)
+    return url
+
+
+@contextmanager
+def reading(given: str | None, *, namespace: str = "default") -> Generator[Ledger]:
+    """Open a ledger that exists, to be looked at; nothing is created and nothing changed.
+
+    Raises:
+        LedgerError: there is no ledger of that name; the message says what to do.
+    """
+    ledger = open_ledger(named_url(given), namespace=namespace, readonly=True, wait=WAIT_SECONDS)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def seen(given: str | None, namespace: str, query: Callable[[Ledger], T]) -> T:
+    """Return what a query finds in a ledger; say what is wrong and exit with 2 when it cannot be read."""
+    try:
+        with reading(given, namespace=namespace) as ledger:
+            return query(ledger)
+    except LedgerError as error:
+        fail(error)
+
+
+def declared_in(module: str | None) -> Callable[[Any], None]:
+    """Import the module that declares a user's tools, and return what declares the rest to a settlement.
+
+    It is looked for from this folder, as `python -m` does. Says what is wrong and exits with 2 when it is not there.
+    """
+    if module is None:
+        return lambda _settlement: None
+    name, _, function = module.partition(":")
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - an entry of sys.path is a text
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    try:
+        found = importlib.import_module(name)
+    except Exception as error:
+        fail(f"--module {name} cannot be imported: {in_words(error)}; name one that can, from this folder")
+    if not function:
+        return lambda _settlement: None
+    declare: Callable[[Any], None] | None = getattr(found, function, None)
+    if not callable(declare):
+        fail(f"--module {module}: {name} has no function called {function}")
+
+    def declaring(settlement: Any) -> None:
+        try:
+            declare(settlement)
+        except Exception as error:
+            fail(f"--module {module}: {function} failed: {in_words(error)}; it is given a settlement")
+
+    return declaring
+
+
+@contextmanager
+def operating(given: str | None, namespace: str, module: str | None) -> Generator[Settlement]:
+    """Open a settlement on a ledger that exists, for an operator's word: `module` declares its tools.
+
+    Says what is wrong, and exits with 2 when the store cannot be used, with 1 when the settlement refuses.
+    """
+    from settlemark._api.settlement import Settlement
+
+    declare = declared_in(module)
+    seen(given, namespace, lambda _ledger: None)  # one that is not there is not made
+    try:
+        with Settlement(ledger_url(given), namespace=namespace, wait=WAIT_SECONDS) as settlement:
+            declare(settlement)
+            yield settlement
+    except LedgerError as error:
+        fail(error)
+    except SettlemarkError as error:
+        fail(error, code=1)
+
+
+__all__ = [
+    "WAIT_SECONDS", "AsJson", "AsTable", "LedgerName", "Module", "Namespace", "declared_in", "ledger_url", "named_url",
+    "operating", "reading", "seen", "since_when",
+]  # fmt: skip

@@ -1,0 +1,85 @@
+"""`settlemark prune`: what is old leaves a ledger while others work with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from settlemark._cli.commands import options
+from settlemark._cli.commands.options import AsJson, LedgerName, Namespace, named_url, reading
+from settlemark._cli.terminal import console, fail, say, say_json, unmarked
+from settlemark._edges.errors import LedgerError, UsageError
+from settlemark._runtime.retention import KEYS_DAYS, PAUSE_SECONDS, Pruned, age_of, duration
+from settlemark._runtime.retention import prune as prune_ledger
+from settlemark.ledger import open_ledger
+from settlemark.ledger._age import Swept
+from settlemark.ledger._contract import Ledger
+from settlemark.ledger._urls import shown
+
+NOTHING = "Nothing is old enough to go."
+
+
+def prune(
+    ledger: LedgerName = None,
+    *,
+    older_than: Annotated[str, typer.Option(help="Payloads of what finished longer ago go, as in 30d or 12h.")],
+    keys: Annotated[
+        str, typer.Option(help="For how long a decision's key stays where its tool declares no window.")
+    ] = f"{KEYS_DAYS:g}d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    as_json: AsJson = False,
+    namespace: Namespace = "default",
+) -> None:
+    """Let go of old payloads, and of keys that nobody remembers; what is left to mend, or in doubt, stays.
+
+    Others may use the ledger meanwhile. The freed space is used again; a file does not shrink.
+    """
+    try:
+        age = age_of(time.time(), older_than=duration(older_than), keys=duration(keys))
+        url = named_url(ledger)
+        with reading(url, namespace=namespace) as looking:  # counting holds nobody up
+            found = looking.read(lambda book: book.old(age))
+        done = Pruned(found.payloads, found.keys, found.kept)
+        if not dry_run:
+            opened = open_ledger(url, namespace=namespace, create=False, wait=options.WAIT_SECONDS)
+            try:
+                done = _shown(opened, prune_ledger(opened, age), found, shows=not as_json)
+            finally:
+                opened.close()
+    except (LedgerError, UsageError) as error:
+        fail(error)
+    if as_json:
+        say_json({**done._asdict(), "dry_run": dry_run})
+    else:
+        say(_told(done, "would go" if dry_run else "went"))
+
+
+def _shown(ledger: Ledger, steps: Iterator[Pruned], found: Swept, *, shows: bool) -> Pruned:
+    from rich.progress import Progress
+
+    shown_to = console(stderr=True)
+    done = Pruned()
+    with Progress(console=shown_to, transient=True, disable=not (shows and shown_to.is_terminal)) as progress:
+        bar = progress.add_task(unmarked(f"pruning {shown(ledger.url)}"), total=found.payloads + found.keys)
+        for step in steps:
+            done = Pruned(*map(sum, zip(done, step, strict=True)))
+            progress.update(bar, completed=done.payloads + done.keys)
+            time.sleep(PAUSE_SECONDS)  # so that writers, who wait for the same lock, come in between
+    return done
+
+
+def _told(done: Pruned, went: str) -> str:
+    if not any(done):
+        return NOTHING
+    parts = [f"The payloads of {done.payloads} transaction(s) {went}, and {done.keys} {went} whole"]
+    if done.fences:
+        parts.append(f"the cancellation of {done.fences} run(s) {went}")
+    if done.kept:
+        parts.append(f"{done.kept} stay, with something left to mend or in doubt: see settlemark residue")
+    return "; ".join(parts) + "."
+
+
+__all__ = ["prune"]

@@ -1,0 +1,140 @@
+"""The one door through which commands speak: what they print is to be seen, and steers no terminal.
+
+Every command, those of the integrations too, prints with these; none calls `print`, `typer.echo` or a rich console of
+its own. A line is one line, whatever names and messages are in it: see `settlemark._edges.plain`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from settlemark._edges.plain import plain, plain_json, plain_lines, plain_traceback
+from settlemark._edges.wording import at_terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+
+_NARROW = 80
+_WIDE = 10_000
+"""Characters of a line in a file or a pipe, where nobody is served by a word that is broken in two."""
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print lines; each is one line, also where a name within it holds a line break."""
+    for line in lines:
+        typer.echo(plain(line), err=err)
+
+
+def say_text(text: str) -> None:
+    """Print a text of several lines which was made line by line of what is plain already, as `_show` does."""
+    typer.echo(plain_lines(text))
+
+
+def say_json(values: Any) -> None:
+    """Print JSON for people and programs."""
+    typer.echo(plain_json(json.dumps(values, indent=2, ensure_ascii=False)))
+
+
+def json_line(value: Any) -> str:
+    """Return a JSON value as a line of JSON Lines."""
+    return plain_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + "\n"
+
+
+def say_table(table: RenderableType) -> None:
+    """Print what rich can render: as wide as it is, unless somebody looks at it through a terminal."""
+    shown = console()
+    if not shown.is_terminal and "COLUMNS" not in os.environ:
+        shown.width = _WIDE
+    shown.print(table)
+
+
+def fail(text: object, *, code: int = 2) -> NoReturn:
+    """Say what is wrong, and exit."""
+    say(f"settlemark: {text if isinstance(text, str) else plain(text)}", err=True)
+    raise typer.Exit(code)
+
+
+def console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a rich console that shows what it prints: for tables, and for a bar that moves."""
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        """A console whose every text is plain."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                # Those with a control code are rich's own: they move a bar that is drawn again.
+                yield segment if segment.control else segment._replace(text=plain_lines(segment.text))
+
+    with suppress(AttributeError, ValueError):  # a stream of somebody's own has no encoding
+        stream: Any = sys.stderr if stderr else sys.stdout
+        stream.reconfigure(errors="backslashreplace")
+    made = PlainConsole(stderr=stderr, quiet=quiet)
+    if not made.width:  # as where COLUMNS=0 stands for "not known"
+        made.width = _NARROW
+    return made
+
+
+def unmarked(text: str) -> str:
+    """Return the title of a bar as it is to be seen: a name such as `[red]` is none of rich's markup."""
+    from rich.markup import escape
+
+    return escape(plain(text))
+
+
+class PlainGroup(TyperGroup):
+    """A group of commands that shows what was wrong with its arguments, whatever is in them."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run it; an exception that nobody expected is told as Python tells it, and exits with 2: 1 is a finding."""
+        if options.get("standalone_mode") is False:
+            return super().main(*args, **options)
+        try:
+            return super().main(*args, **options)
+        except Exception as error:
+            with suppress(OSError):  # it may be that nothing can be written
+                typer.echo(plain_traceback(error), err=True)
+            _drop_unwritten()
+            sys.exit(2)
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the arguments."""
+        with _shown():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read those of the command, and run it."""
+        with _shown(), at_terminal():
+            return super().invoke(ctx)
+
+
+def _drop_unwritten() -> None:
+    """Let go of what could not be written: at its end Python would try again, and exit with another status."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _shown() -> Generator[None]:
+    try:
+        yield
+    except Exception as error:
+        # What click raises about arguments, whichever copy of click that is; it prints them as they were given.
+        if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
+            for name in ("message", "option_name"):
+                if isinstance(value := getattr(error, name, None), str):
+                    setattr(error, name, plain(value))
+        raise
+
+
+__all__ = ["PlainGroup", "console", "fail", "json_line", "say", "say_json", "say_table", "say_text", "unmarked"]

@@ -1,0 +1,111 @@
+r"""Text as it may be shown to people: what a name, a note or an error holds cannot steer whatever shows it.
+
+Whoever names a run, or writes an exception's message, must not move a cursor, forge a line, or turn the order of
+letters around. So every character that is not to be seen is written as Python writes it in a literal (`\x1b`,
+`\u202e`), and a line stays one line. What is stored is another matter: names and notes are shown as they are read.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from settlemark._edges.wording import kind_of, message_of
+
+# Control characters (C0, DEL, C1), halves of pairs, line and paragraph separators, and what has no shape of its own
+# or changes the direction of others (Unicode's category Cf). Two joiners are part of words in several scripts, and of
+# pictures: beside a letter that is not ASCII they stay.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+    "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+)
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_BYTE, _PLANE = 0x100, 0x10000
+
+
+def plain(text: object) -> str:
+    r"""Return a text as one line in which everything is to be seen.
+
+    >>> plain("trip\x1b[2J\n  1. send_money: confirmed")
+    'trip\\x1b[2J\\n  1. send_money: confirmed'
+    """
+    return _HIDDEN.sub(_escaped, text if isinstance(text, str) else told(text))
+
+
+def plain_lines(text: str) -> str:
+    """Return a text of several lines, each of which is ours to break, in which everything is to be seen."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Return lines as one text in which each is one line, whatever names it is made of."""
+    return "\n".join(map(plain, lines))
+
+
+def plain_json(text: str) -> str:
+    r"""Return a JSON text with the same value, in which everything is to be seen.
+
+    >>> print(plain_json('{"name": "a\u202eb"}'))
+    {"name": "a\u202eb"}
+    """
+    return "\n".join(_HIDDEN.sub(_escaped_json, line) for line in text.split("\n"))
+
+
+def told(value: object) -> str:
+    """Return the text of a value, an exception's own message say, also where its `__str__` fails."""
+    if isinstance(value, BaseException):
+        return message_of(value)
+    try:
+        return str(value)
+    except Exception as error:
+        return f"{kind_of(value)} (its text cannot be had: {kind_of(error)})"
+
+
+def plain_traceback(error: BaseException, *, messages: bool = True) -> str:
+    """Return an exception and its causes as Python prints them, with no line that a message has forged.
+
+    Without `messages` only their types are told: what they say may quote what is to stay secret.
+    """
+    return "\n".join(_traceback(error, set(), messages=messages))
+
+
+def _traceback(error: BaseException, seen: set[int], *, messages: bool) -> Iterator[str]:
+    seen.add(id(error))
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None and id(before) not in seen:
+        yield from _traceback(before, seen, messages=messages)
+        how = "was the direct cause of" if error.__cause__ is not None else "was handled when there came"
+        yield f"\nThe above exception {how} the following one:\n"
+    if error.__traceback__ is not None:
+        yield "Traceback (most recent call last):"
+        yield plain_lines("".join(traceback.format_tb(error.__traceback__)).rstrip("\n"))
+    kind = kind_of(error)
+    yield f"{kind}: {plain(error)}" if messages else kind
+    if messages:
+        yield from map(plain, getattr(error, "__notes__", None) or ())
+    if isinstance(error, BaseExceptionGroup):
+        parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        for number, part in enumerate(parts, 1):
+            if id(part) not in seen:
+                yield f"--- {number} of {len(parts)}"
+                yield from _traceback(part, seen, messages=messages)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    if character in _SHORT:
+        return _SHORT[character]
+    return f"\\x{code:02x}" if code < _BYTE else f"\\u{code:04x}" if code < _PLANE else f"\\U{code:08x}"
+
+
+def _escaped_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
+
+
+__all__ = ["joined", "plain", "plain_json", "plain_lines", "plain_traceback", "told"]

@@ -1,0 +1,143 @@
+r"""The gate for text: what names something is refused when a store cannot hold it, what people read is made to fit.
+
+Text is an input like any other: a model's message may hold half an emoji, an exception a NUL or a hundred megabytes.
+*Identity* (names, runs, keys, tools, who said something) is never changed, since two names must not become one: what
+cannot be stored is refused before anything runs. *Prose* (notes, reasons, rationales, errors) is never refused, since
+it tells of what has happened: what cannot be stored of it is written as an escape, and of a huge one the middle is left
+out, and that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from settlemark._edges.errors import SettlemarkError, UsageError
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class Most(NamedTuple):
+    """How long a text may be: in characters, for its column, and in bytes of UTF-8, for the indexes it is in.
+
+    A row of a PostgreSQL index has 2704 bytes at most, and a text stands there behind its namespace.
+    """
+
+    characters: int
+    size: int
+
+
+NAMESPACE = Most(255, 255)
+NAME = Most(480, 1_920)
+"""Of a transaction or a run: what is split off, or tried beside others, is named after it."""
+DERIVED = Most(512, 2_048)
+TOOL = Most(255, 1_020)
+CALL_ID = Most(512, 2_048)
+KEY = Most(1_024, 2_300)
+VERSION = Most(64, 256)
+WHO = Most(255, 1_020)
+PROSE = 1 << 20
+"""Characters of a note, an error or a rationale."""
+CAUSE = 1 << 14
+"""Characters of why something was undone: every process that shares the ledger keeps that in mind."""
+
+
+def wrong_with(text: object, most: Most) -> str | None:  # noqa: PLR0911 - a list of what can be wrong
+    r"""Return what keeps a text from being an identity, or None.
+
+    >>> wrong_with("trip-42", NAME), wrong_with("trip\ud83d", NAME)
+    (None, "has '\\ud83d', half a character that no store can hold: remove it")
+    """
+    if not isinstance(text, str):
+        return f"is {_an(type(text).__name__)}, not a text"
+    plain = str.isascii(text)
+    length = str.__len__(text)
+    if not length or str.isspace(text):
+        return "is empty: give one"
+    if length > most.characters:
+        return f"has {length:,} characters, and {most.characters:,} are the most: shorten it"
+    if not plain:
+        if found := _SURROGATE.search(text):
+            return f"has {found[0]!r}, half a character that no store can hold: remove it"
+        size = len(str.encode(text))
+        if size > most.size:
+            return f"has {size:,} bytes as UTF-8, and {most.size:,} are the most: shorten it"
+    if "\0" in text:
+        return "has '\\x00', which no store can hold: remove it"
+    return None
+
+
+def identity(
+    text: object, what: str, most: Most = NAME, *, error: type[SettlemarkError] = UsageError, **data: object
+) -> str:
+    """Return a text that names something, as it is.
+
+    Raises:
+        UsageError: (or `error`) no store can hold it, or not all of it; nothing was done.
+
+    >>> identity("trip-42", "a transaction's name")
+    'trip-42'
+    """
+    wrong = wrong_with(text, most)
+    if wrong is None and isinstance(text, str):
+        return text if type(text) is str else str.__str__(text)
+    raise error(f"{what} {wrong}, not {brief(text)}: nothing was done", **data)
+
+
+def prose(text: str, most: int = PROSE) -> str:
+    r"""Return a text for people as every store can hold it; what it says stays legible.
+
+    Law: `prose(prose(text)) == prose(text)`.
+
+    >>> prose("half an emoji \ud83d, a NUL \0")
+    'half an emoji \\ud83d, a NUL \\x00'
+    >>> prose("so long " * 10, 60)
+    'so long so long so l[… cut: 80 characters in all …] so long '
+    """
+    if type(text) is not str:
+        text = str.__str__(text)
+    if len(text) <= most and text.isascii() and "\0" not in text:
+        return text
+    whole = len(text)
+    # Cut before, so that a huge one is not written anew, and behind, since an escape is longer.
+    text = _escaped(text if whole <= most else _shortened(text, most, whole))
+    return text if len(text) <= most else _shortened(text, most, whole)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def _shortened(text: str, most: int, whole: int) -> str:
+    told = f"[… cut: {whole:,} characters in all …]"
+    kept = max(most - len(told), 2)
+    tail = kept // 3
+    return f"{text[: kept - tail]}{told}{text[len(text) - tail :]}"
+
+
+def brief(value: object) -> str:
+    """Return how a value looks, in a few characters, for an error.
+
+    >>> brief("x" * 500)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'"
+    """
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return repr(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…")
+    try:
+        return prose(repr(value)[: 2 * _BRIEF])
+    except Exception:  # a class of somebody's own
+        return f"a {type(value).__name__}"
+
+
+_BRIEF = 40
+
+
+def _an(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
+__all__ = [
+    "CALL_ID", "CAUSE", "DERIVED", "KEY", "NAME", "NAMESPACE", "PROSE", "TOOL", "VERSION", "WHO", "Most", "brief",
+    "identity", "prose", "wrong_with",
+]  # fmt: skip

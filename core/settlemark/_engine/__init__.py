@@ -1,0 +1,1 @@
+"""One transaction from its beginning to its end: programs that ask the protocol."""

@@ -1,0 +1,443 @@
+"""What every program of the driver shares: the step, the wait, and the way to the ledger."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager, suppress
+from functools import partial
+from math import inf
+from types import TracebackType
+from typing import Any
+
+from settlemark._acts.bodies import asked_for, names_asked_for
+from settlemark._acts.current import current_call
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Act, Recorded, Wait
+from settlemark._edges.door import through
+from settlemark._edges.errors import LedgerError, WaitTimeout
+from settlemark._edges.shield import closed, locked, unlocked
+from settlemark._edges.text import CAUSE, prose
+from settlemark._edges.wording import by_reader
+from settlemark._engine.attempt import Attempt, Inside
+from settlemark._engine.telling import Telling
+from settlemark._model import identity
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import declared_as
+from settlemark._model.scope import Scope, escape
+from settlemark._observe.logs import Quote, about_txn, log_failure
+from settlemark._protocol.entangled import callers, refuse_to_wait
+from settlemark._protocol.holdings import DETACHED, Blocked, Ticket, Txn, fire
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State, Tag
+from settlemark.ledger._contract import Book, Change, Ledger, Step
+from settlemark.ledger._lease import haunted
+from settlemark.ledger._workers import process
+
+log = logging.getLogger("settlemark")
+
+
+class _Local:
+    """A look at what is this process's own: seats, tickets, its replica; who it woke is woken after."""
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @closed
+    def __enter__(self) -> Protocol:
+        self._ledger.lock.acquire()
+        locked()
+        return self._ledger.protocol
+
+    @closed
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        woken = self._ledger.protocol.take_woken()
+        self._ledger.lock.release()
+        unlocked()
+        if woken:
+            fire(woken)
+
+
+class Deadline:
+    """When a wait is given up: so many seconds after whom it waits for has last changed.
+
+    Attributes:
+        at: that time.
+    """
+
+    __slots__ = ("_seconds", "_whom", "at")
+
+    def __init__(self, seconds: float) -> None:
+        self.at = -inf
+        self._seconds = seconds
+        self._whom: Hashable = None
+
+    def moves(self, now: float, whom: Hashable, changed: float) -> bool:
+        """Count from then on, if whom it waits for has changed; return whether it has."""
+        if whom == self._whom:
+            return False
+        self._whom, self.at = whom, min(max(changed, self.at - self._seconds), now) + self._seconds
+        return True
+
+    def pass_by(self) -> None:
+        """Note that it has passed, whatever the clock says, until whom it waits for has changed."""
+        self.at = -inf
+
+
+class Programs(Telling):
+    """The parts of a driver: a ledger whose protocol decides and which remembers, and who waits for whom.
+
+    Args:
+        ledger: takes the steps.
+        clock: returns seconds since 1970, for the record.
+        monotonic: returns seconds, for deadlines.
+        declaration: finds what was declared of a tool by its name and version.
+        namespace: of the ledger whose users share its scopes, names and keys.
+        on_residue: told of every transaction that left something, once.
+
+    Attributes:
+        wake_tender: called when there is something to tend.
+    """
+
+    wake_tender: Callable[[], None] | None = None
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        declaration: Callable[[str, str | None], Declaration | None] = declared_as,
+        namespace: str = "default",
+        on_residue: Callable[[str], None] | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.local = _Local(ledger)
+        self._clock = clock
+        self._monotonic = ledger.protocol.index.clock = monotonic
+        self._prefix = identity.prefix_of(ledger.id, namespace)
+        self._namespace = namespace
+        self._declaration = declaration
+        self._on_residue = on_residue
+        self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
+        self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
+        self._attempts: dict[Txn, Attempt] = {}
+        self._ending: dict[Attempt, list[Ticket]] = {}  # what a program here has taken up, and who waits for that
+        self._live_plans: OrderedDict[str, list[Any]] = OrderedDict()
+        self._first_seen: dict[int, float] = {}
+        self._stuck_since: dict[str, float | None] = {}
+        self._asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
+        self._looked = -inf
+        self._turn = Ticket()  # of those that were left sealed: fires when one of them may go on
+        self._turn.fired = True
+
+    @property
+    def _protocol(self) -> Protocol:
+        return self.ledger.protocol
+
+    # ---- who is at what
+
+    def _seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
+        """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
+        self._attempts[txn] = attempt
+        attempt.since, attempt.age_told = self._monotonic(), False
+        attempt.worker = self.ledger.worker
+        book.otherwise(lambda: self._attempts.pop(txn, None))
+
+    def _call_tender(self) -> None:
+        if self.wake_tender is not None:
+            self.wake_tender()
+
+    @staticmethod
+    def _come_to(book: Book, attempt: Attempt) -> None:
+        """Have it, within a step, that what was put aside is gone on with; not so if the step fails."""
+        attempt.suspended = False
+        book.otherwise(partial(setattr, attempt, "suspended", True))
+
+    @contextmanager
+    def _acting(self, attempt: Attempt) -> Generator[None]:
+        """Have it that an act of an attempt is out, from before the last look at its lease until it is told of."""
+        worker = self.ledger.worker
+        if attempt.txn is not None and attempt.txn.id != DETACHED:
+            attempt.worker = worker
+        with self.ledger.acts.out(worker):
+            yield
+
+    # ---- steps
+
+    def _step(self, step: Step[Any], *, durable: bool = False, wait: float | None = None) -> Program:
+        """Take a step and return its answer, when it (with `durable` on disk) is taken.
+
+        Args:
+            step: what is done to the protocol and the book.
+            durable: whether its commit waits for the disk.
+            wait: seconds in which the store must have answered; the settlement's by default.
+
+        Raises:
+            LedgerError: the store failed, or was silent for that long; `in_doubt` where nobody knows if it was taken.
+        """
+        ledger = self.ledger
+        if ledger.immediate:
+            return ledger.now(step)
+        pending = ledger.submit(step, durable=durable)
+        if wait is not None:
+            pending.within(wait)
+        return (yield Recorded(pending))
+
+    def look(self, step: Step[Any]) -> Program:
+        """Return what a step finds that changes nothing."""
+        return self._step(step)
+
+    def flush(self) -> Program:
+        """Have all on disk that was given before."""
+        yield from self._step(lambda _protocol, _book: None, durable=True)
+
+    def _intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
+        """Return the changes that record an effect of this worker before it acts."""
+        return attempt.intent(effect, owner=self.ledger.worker, at=self._clock(), sent=self.ledger.time())
+
+    def _note(self, attempt: Attempt, changes: list[Change]) -> None:
+        """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""
+        self.ledger.later(lambda _protocol, book: attempt.put(book, changes))
+
+    def _still_ours(self, txn: Txn) -> Program:
+        """Return when this worker may act for a transaction: it surely has its lease, and nobody has taken it over.
+
+        Raises:
+            LeaseLost: another worker has it. LedgerError: this is a forked child.
+        """
+        if self.ledger.is_elsewhere or not self.ledger.is_fresh():
+            yield from self._step(lambda _protocol, _book: None)
+        if txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+
+    def _ours_to_undo(self, txn: Txn) -> Program:
+        """Return when this worker may undo for a transaction, as far as that can be known.
+
+        A store that is silent stops no undo: nobody could be told of it, and undos bear to be begun again.
+
+        Raises:
+            LeaseLost: another worker has it.
+        """
+        if not (self.ledger.is_fresh() or self.ledger.stalled):
+            with suppress(LedgerError):
+                yield from self._step(lambda _protocol, _book: None)
+        if txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+
+    # ---- waiting
+
+    def _await(
+        self,
+        attempt: Attempt,
+        ticket: Ticket,
+        blocked: Blocked,
+        deadline: Deadline,
+        holder: str,
+        whom: Hashable = None,
+        limit: float | None = None,
+    ) -> Program:
+        """Wait until the ticket fires; `whom` says whom for, where that is not told by the scope.
+
+        Raises:
+            WaitTimeout: the deadline passed, and whom it waits for had not changed all the while.
+        """
+        since = 0.0 if self.observer is None else self._monotonic()
+        rival, scope = blocked.holder.name, blocked.scope.text
+        if blocked.holder is not attempt.txn:  # else it is one of its own calls
+            attempt.waits_for(rival, scope, self.ledger.time())
+        attempt.told_waiting = attempt.told_waiting or attempt.written
+        self.waiting[ticket] = (attempt.name, holder, blocked.scope)
+        if attempt.written:
+            self._tell_waiting(attempt, (holder, scope))
+        woken = False
+        try:
+            first, _ = self._moved(attempt, blocked, deadline, whom, again=False)
+            moves = True
+            while moves and not woken:
+                seconds = deadline.at - self._monotonic()
+                woken = yield from self._listen(Wait(ticket, seconds, holder, blocked.scope.text))
+                if not woken:
+                    first, moves = self._moved(attempt, blocked, deadline, whom, again=True)
+        finally:
+            self.waiting.pop(ticket, None)
+            attempt.waits_no_more(rival, scope, self.ledger.time())
+            self._tell_waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
+            if not woken:
+                with self.local as protocol:
+                    protocol.unwatch(ticket, blocked.holder, attempt.live)
+        if not woken:
+            deadline.pass_by()
+            waited = attempt.wait if limit is None else limit
+            behind = "" if first in (holder, attempt.name) else f", behind {first}"
+            behind += yield from self._silence(blocked.holder)
+            raise WaitTimeout(
+                f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
+                f" nothing was run; {by_reader('try again later, or raise wait=', 'give the command again later')}",
+                transaction=attempt.name, epoch=attempt.live.epoch, holder=holder, scope=blocked.scope,
+                waited=waited,
+            )  # fmt: skip
+
+    def _silence(self, txn: Txn) -> Program:
+        """Return in words who fell silent at a call of a transaction that waits for it; nothing where nobody did."""
+        if txn.state not in (State.ABORTING, State.RELEASING):
+            return ""
+
+        def look(_protocol: Protocol, book: Book) -> str:
+            ghosts = book.ghosts()
+            recorded = book.load(txn.name) if ghosts else None
+            out = [] if recorded is None else haunted(recorded, txn.state, ghosts)
+            told = [
+                f"{process(effect.sender or '')}, which fell silent, may still be at {effect.row.tool}"
+                for effect in out
+            ]
+            return f" until nothing more can come of it ({'; '.join(told)}: see settlemark waiting)" if told else ""
+
+        try:
+            return (yield from self._step(look))
+        except LedgerError:
+            return ""
+
+    def _moved(
+        self, attempt: Attempt, blocked: Blocked, deadline: Deadline, whom: Hashable, *, again: bool
+    ) -> tuple[str, bool]:
+        """Return the name of the first of those for whom is waited, and whether they have changed.
+
+        Looked at `again`, they may have changed some time ago: only those before the nearest one wake nobody.
+        """
+        now = self._monotonic()
+        if whom is not None:
+            return attempt.name, deadline.moves(now, whom, now)
+        with self.local as protocol:
+            first, left = protocol.first(attempt.live, blocked)
+        return first, deadline.moves(now, (blocked.holder.name, first), left if again else now)
+
+    def _listen(self, wait: Wait) -> Program:
+        """Wait, while the ledger looks for what other processes do."""
+        self.ledger.listen(1)
+        try:
+            return (yield wait)
+        finally:
+            self.ledger.listen(-1)
+
+    def _tell_waiting(self, attempt: Attempt, told: tuple[str, str] | None) -> None:
+        """Have it on record for whom a transaction waits, and on what, or with None that it waits no more."""
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            # Not behind the end of a transaction that was aborted just now.
+            if attempt.live.state in (State.OPEN, State.SEALED):
+                attempt.put(book, [attempt.state_change(self._clock(), waiting=told)])
+
+        self.ledger.later(tell)
+
+    def inside(self) -> int:
+        """Return the number of the transaction in whose call the caller runs, or 0."""
+        inside = self._outer()
+        return 0 if inside is None else inside.attempt.live.id
+
+    def _outer(self) -> Inside | None:
+        """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
+        call = current_call()
+        inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
+        if not isinstance(inside, Inside) or inside.over or inside.attempt.txn is None:
+            return None
+        return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
+
+    def asking(self, name: str, function: Callable[..., Any], /, *given: Any) -> Act:
+        """Return the request to ask a function of the user's for a transaction of this name: it is no call of a tool.
+
+        Who waits in it for the end of that transaction would wait for itself, as in a call.
+        """
+        return Act(partial(function, *given), {}, None, around=partial(asked_for, self, name))
+
+    def asks(self, attempt: Attempt) -> Callable[[object], Act] | None:
+        """Return how somebody is asked what a failure is to mean for a transaction; None where nobody is."""
+        asks = attempt.asks
+        return None if asks is None else partial(self.asking, attempt.name, asks)
+
+    def is_within(self, txn: Txn) -> bool:
+        """Whether a transaction cannot end before the caller has returned: he runs in a call of it, or is asked."""
+        inside, names = self.inside(), names_asked_for(self)
+        if not (inside or names):
+            return False
+        with self.local as protocol:
+            asked = [protocol.named[name].id for name in names if name in protocol.named]
+            if txn.group in asked and protocol.by_id[txn.group].role == "choice":
+                return True  # it ends when it is chosen, or not
+            return any(caller is txn for number in (inside, *asked) for caller in callers(protocol.by_id, number))
+
+    def _time_for(self, txn: Txn, seconds: float) -> float:
+        """Return for how long the caller may wait for the end of a transaction: within it, not at all."""
+        return 0.0 if self.is_within(txn) else seconds
+
+    def _refuse_wait_within(self, attempt: Attempt, blocked: Blocked) -> None:
+        """Return when whom an attempt is to wait for can end while the caller waits, as far as he runs in it.
+
+        Raises:
+            Entangled: it cannot.
+        """
+        holder = blocked.holder
+        if holder is not attempt.txn and self.is_within(holder):
+            refuse_to_wait(attempt.name, blocked)
+
+    def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
+        deadline = self._monotonic() + self._time_for(txn, attempt.wait)
+        while not (txn.finished or attempt.adrift):
+            with self.local as protocol:
+                ticket = protocol.watch(txn)
+            seconds, final = deadline - self._monotonic(), not txn.running
+            woken = yield from self._listen(Wait(ticket, seconds, "a call that has not returned", "its own", final))
+            if not woken:
+                log.warning(
+                    "%s is %s, but a call of it has not returned yet: it ends when that does",
+                    txn.name,
+                    txn.state,
+                    extra=about_txn(txn, state=txn.state.value),
+                )
+                return
+        yield from self._until_concluded(attempt, txn)
+
+    def _until_concluded(self, attempt: Attempt, txn: Txn) -> Program:
+        """Wait until whoever concludes an abort has done so: its end may come before its record."""
+        if txn.id == DETACHED:
+            self._tell_ended(attempt)
+        with self.local:
+            if txn.id == DETACHED:
+                self._attempts.pop(txn, None)  # another worker concludes it, or there is nothing to conclude
+            mine = txn in self._attempts and txn.owner == self.ledger.worker
+            if txn.state is not State.ABORTED or not mine:
+                return
+            ticket = Ticket()
+            attempt.waiters.append(ticket)
+        yield Wait(ticket, attempt.wait, txn.name, "its own", final=True)
+
+    def _tell_residue(self, attempt: Attempt) -> None:
+        left = [e for e in attempt.effects.values() if e.tag not in (None, Tag.CLEAN)]
+        if not left:
+            return
+        for effect in left if self.warns else ():
+            note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)
+            log.warning(
+                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
+                extra=attempt.about(effect, tag=effect.tag and effect.tag.value),
+            )  # fmt: skip
+        self._tell_listener(attempt.name)
+
+    def _tell_listener(self, name: str) -> None:
+        """Tell who listens that a transaction left something to mend."""
+        if self._on_residue is None:
+            return
+        try:
+            through(self._on_residue, name)
+        except BaseException as error:  # a listener's own fault must not reach whoever settled
+            log_failure(log, f"on_residue failed for {name}", error, transaction=name)
+
+
+def scope_of(run: str) -> Scope:
+    return Scope.parse(f"run:/{escape(run)}")

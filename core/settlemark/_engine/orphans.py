@@ -1,0 +1,141 @@
+"""What was decided before and is not asked for any more, when a name is entered again.
+
+A process that comes back to an open transaction makes its decisions anew: those that are on record are answered from
+there. A plan that was made again may lack some of them, as a model's that is asked a second time; so may a tool that
+is called again, of what it had called within. Nobody's plan asks for these: before anything settles on the new plan
+they are taken back. What is held never leaves, what acted is undone, what cannot be undone is named.
+"""
+
+from __future__ import annotations
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program, in_doubt
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.calls import give_back, returned
+from settlemark._engine.probe import told_of
+from settlemark._engine.undo import Aborting
+from settlemark._model.disposition import Disposed, Disposition, words
+from settlemark._model.effect_class import Outcome
+from settlemark._model.identity import Path
+from settlemark._protocol.holdings import DETACHED, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark.ledger._contract import Book, OutcomeChange
+
+
+class Orphaning(Aborting):
+    """The part of a driver that takes back what nobody asks for any more."""
+
+    def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
+        """Wait for the calls still in flight: see `Settling`."""
+        raise NotImplementedError
+
+    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
+        """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
+
+        That they are taken back is on disk before the first is undone: whoever comes after a crash builds on none.
+
+        Raises:
+            Refused: something else was built upon it, so all of the transaction was undone; or it had been.
+            InDoubt: a worker that fell silent may still be sending one of them.
+        """
+        if not attempt.expected:
+            return
+        txn = attempt.live
+        if not base:  # else the calls below it are over, and others are none of its
+            yield from self._quiesce(attempt, txn)
+        if txn.state is not State.OPEN:
+            return
+        found = attempt.orphans(base)
+        yield from self._refuse_built_upon(attempt, txn, found)
+        yield from self._strike_out(attempt, txn, found)
+        for effect in reversed(found):
+            if effect.executed:
+                yield from self._undo_orphan(attempt, txn, effect)
+            attempt.expected.discard(effect.path)
+
+    def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+        """Return when effects can be taken back by themselves, without what read them, or acted behind them.
+
+        Raises:
+            Stale: they cannot, and all of their transaction is undone, the newest first.
+        """
+        why = next((why for effect in reversed(orphans) if (why := _built_upon(attempt, txn, effect, orphans))), None)
+        if why is None:
+            return
+        orphan, what = why
+        how = f"is as {orphan.declaration.tool} left it, which was {words(Disposition.ORPHANED)}, and {what}"
+        yield from self.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
+
+    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+        """Have it on disk that effects are taken back, before any is undone; what is held is dropped by it."""
+        told: list[OutcomeChange] = []
+        for effect in orphans:
+            if effect.held or effect.outcome is Outcome.SUSPENDED:
+                effect.outcome = Outcome.DROPPED
+            if not effect.executed:
+                effect.tag = Tag.CLEAN
+            effect.disposed = Disposed(Disposition.ORPHANED)
+            told.append(attempt.outcome(effect, self._clock()))
+
+        def strike_out(protocol: Protocol, book: Book) -> None:
+            if txn.state is State.OPEN:
+                for effect in orphans:
+                    if effect.outcome is Outcome.DROPPED:
+                        give_back(protocol, effect)
+            attempt.put(book, [_as_known(book, change) for change in told])
+
+        yield from self._step(strike_out, durable=True)
+        yield from self._tidy()
+
+    def _undo_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+        calls = [call for call in effect.calls if call.hold is not None]
+
+        def begin(protocol: Protocol, _book: Book) -> None:
+            if txn.state is not State.OPEN:
+                raise protocol.refusal(txn)
+            # As long as it runs, nobody concludes an abort: it would be undone twice.
+            protocol.resumed([call for call in calls if call.returned])
+
+        yield from self._step(begin)
+        known = yield from self._undo_one(
+            attempt,
+            effect,
+            lambda protocol, clean: returned(protocol, calls, happened=not clean),
+            because=Disposition.ORPHANED,
+        )
+        if not known and txn.id == DETACHED:
+            raise self._protocol.refusal(txn)
+        if not known:  # it may still come: what would commit now could be read before that
+            yield from self._step(lambda protocol, _book: returned(protocol, calls, happened=True))
+            raise in_doubt(effect)
+        yield from self._tidy()
+
+
+def _built_upon(attempt: Attempt, txn: Txn, orphan: Effect, orphans: list[Effect]) -> tuple[Effect, str] | None:
+    """Return why an effect cannot be taken back by itself, or None."""
+    if orphan.path in attempt.seen:
+        return orphan, "it was read since"
+    if orphan.held or not orphan.executed:
+        return None
+    upon = next((e for e in attempt.in_order() if e not in orphans and _is_built_upon(orphan, e)), None)
+    if upon is not None:
+        return orphan, f"{upon.declaration.tool} acted on it behind that"
+    return (orphan, "others have seen it") if txn.dependents else None
+
+
+def _as_known(book: Book, change: OutcomeChange) -> OutcomeChange:
+    """Return a change that says nothing else of an outcome in doubt than what was told of it meanwhile."""
+    known = told_of(book, change.key) if change.outcome is Outcome.UNKNOWN else None
+    if known is None:
+        return change
+    return change._replace(outcome=known.outcome, result=known.result, error=known.error)
+
+
+def _is_built_upon(orphan: Effect, effect: Effect) -> bool:
+    if effect.held or not effect.executed or (effect.came, effect.path) < (orphan.came, orphan.path):
+        return False
+    return any(ours.overlaps(theirs) for ours in effect.scopes for theirs in orphan.scopes)
+
+
+__all__ = ["Orphaning"]

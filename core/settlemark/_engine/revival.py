@@ -1,0 +1,83 @@
+"""What a process that ended left in the ledger, brought back to life by the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import CUT_OFF, SILENT, refuse_withheld
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration
+from settlemark._model.effect_class import Outcome
+from settlemark._model.scope import Scope
+from settlemark.ledger._contract import EffectRow, RecordedEffect
+from settlemark.ledger._payloads.recoverable import withheld_from
+from settlemark.ledger._payloads.unreadable import GONE, Unreadable
+
+FIRST_VERSION = "1"
+
+
+def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
+    """Return an effect as it stood when its process ended: an intent without an outcome may have happened."""
+    row = recorded.row
+    cut_off = recorded.outcome is Outcome.INTENDED
+
+    def run() -> Any:
+        function = declaration.function if declaration is not None else None
+        if function is None:
+            raise LookupError(f"{named(row)} is not declared in this process: declare it, then settle again")
+        refuse_withheld(effect, "release")
+        return function(**json_text.decode(row.arguments))
+
+    result = json_text.decode(recorded.result)
+    effect = Effect(
+        declaration or Declaration(tool=row.tool, kind=row.kind, version=row.version),
+        tuple(Scope.parse(text) for text in json_text.decode(row.scopes)),
+        json_text.decode(row.arguments),
+        run,
+        call_id=row.call_id,
+        rationale=row.rationale,
+        key=row.key,
+        payload=row.arguments,
+        position=row.position,
+        path=row.decision,
+        called=1,
+        kept=None if result is None or isinstance(recorded.result, Unreadable) else (result,),
+        held=row.held,
+        outcome=recorded.outcome,
+        result=result,
+        stored=True,
+        error=recorded.error if not cut_off else CUT_OFF if recorded.sender is None else SILENT,
+        tag=recorded.tag,
+        disposed=recorded.disposed,
+        at=row.at,
+        missing=named(row) if declaration is None and row.handled else None,
+        fingerprint=row.fingerprint,
+        withheld={} if declaration is None else withheld_from(declaration, row.arguments, recorded.result),
+        unread=(result, recorded.result) if isinstance(recorded.result, Unreadable) else None,
+        sender=recorded.sender,
+        keyless=not row.keyed,
+        unsigned=not row.keyed and not row.probed,
+    )
+    if cut_off or effect.outcome is Outcome.UNKNOWN:
+        effect.doubt()
+    effect.leaves = row.leaves  # as it was then, whatever the tool is declared now
+    return effect
+
+
+def afresh(recorded: RecordedEffect) -> RecordedEffect:
+    """Return an effect as it is before anything is decided about it."""
+    return replace(
+        recorded, tag=None, note=None, disposition=None, link=None, question=None, contradicted=False
+    )  # fmt: skip
+
+
+def is_sealed(row: EffectRow) -> bool:
+    """Whether another process, with the right keys, could read what this one cannot."""
+    return isinstance(row.arguments, Unreadable) and not isinstance(row.arguments, GONE)
+
+
+def named(row: EffectRow) -> str:
+    """Return what has to be declared to speak for a recorded effect, as people are told it."""
+    return row.tool if row.version == FIRST_VERSION else f"{row.tool} (version {row.version})"

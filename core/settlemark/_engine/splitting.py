@@ -1,0 +1,164 @@
+"""Splitting a transaction at its gates: what need not wait for a person settles now.
+
+Each gated effect becomes a transaction of its own, with whatever is held behind it. That one holds no scope
+while it waits; it knows what the first had read, as it was when that committed, and is verified afresh when
+the answer comes. Both halves come from one step: a crash leaves the whole, or the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
+from settlemark._engine.attempt import Attempt, LiveRead, Splinter
+from settlemark._engine.calls import give_back
+from settlemark._engine.freshness import Freshening
+from settlemark._model.disposition import ELSEWHERE, Disposed, Disposition
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.identity import Path
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Blocked, Txn
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+
+
+class Splitting(Freshening):
+    """The part of a driver that splits."""
+
+    def commit(self, attempt: Attempt) -> Program:
+        """Settle a transaction: see `Settling`."""
+        raise NotImplementedError
+
+    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
+        """Take back what nobody asks for any more: see `Orphaning`."""
+        raise NotImplementedError
+
+    def _splinters(self, attempt: Attempt) -> list[Splinter]:
+        """Return what a transaction is split into, with each gate whatever was to leave after it."""
+        groups: list[list[Effect]] = []
+        for effect in attempt.in_order():
+            if not effect.held or effect.outcome is not Outcome.QUEUED:
+                continue
+            if effect.declaration.kind is EffectClass.IRREVERSIBLE:
+                groups.append([effect])
+            elif groups:
+                groups[-1].append(effect)  # it was issued behind that gate, and leaves after it
+        return [self._splinter(attempt, effects) for effects in groups]
+
+    @staticmethod
+    def _splinter(attempt: Attempt, effects: list[Effect]) -> Splinter:
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, effects[0].path))}")
+        moved: list[Effect] = []
+        for number, effect in enumerate(effects):
+            copy = replace(effect, key=part.key((number,), effect.call_id), path=(number,), position=number, calls=[])
+            part.prepare(copy)
+            moved.append(copy)
+        return Splinter(part, effects, moved)
+
+    def split_at(self, attempt: Attempt, gate: Effect, behind: list[Effect]) -> Program:
+        """Commit, but for an effect that waits for an answer, and those behind it, which are dropped.
+
+        Raises: as `commit`; nothing was split off then.
+        """
+        yield from self.take_back_orphans(attempt)
+        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
+        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
+        part.prepare(moved)
+        yield from self._step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
+        gate.calls = []
+        attempt.splinters = [Splinter(part, [gate], [moved], behind)]
+        yield from self.commit(attempt)
+
+    def _decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
+        """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""
+        blocked = protocol.waits_for(txn)
+        if blocked is not None:
+            return blocked
+        for splinter in attempt.splinters:
+            for effect in (*splinter.effects, *splinter.behind):
+                give_back(protocol, effect)
+        reads = list(txn.reads)
+        protocol.decide(txn, lasting=attempt.written)
+        at = self._clock()
+        for splinter in attempt.splinters:
+            part = splinter.attempt
+            part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
+            attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
+            attempt.put(book, [attempt.outcome(_gone(e, part.name, Disposition.BEHIND), at) for e in splinter.behind])
+            for effect in splinter.moved:
+                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self.ledger.time()))
+                part.written = True
+        return None
+
+    def _adopt_splinters(self, attempt: Attempt) -> None:
+        """Let what was acknowledged to an agent be what was split off: its acknowledgement still tells of it."""
+        reads = self._read_before(attempt)
+        with self.local:
+            for splinter in attempt.splinters:
+                part = splinter.attempt
+                part.live_reads = {read.what: replace(read) for read in reads}
+                for effect, moved in zip(splinter.effects, splinter.moved, strict=True):
+                    attempt.effects[effect.path] = _gone(effect, part.name)
+                    effect.key, effect.path, effect.position = moved.key, moved.path, moved.position
+                    effect.packed, effect.fingerprint, effect.at, effect.calls = (
+                        moved.packed, moved.fingerprint, moved.at, [],
+                    )  # fmt: skip
+                    part.add(effect)
+                for effect in splinter.behind:
+                    attempt.effects[effect.path] = _gone(effect, part.name, Disposition.BEHIND)
+                    effect.outcome = Outcome.DROPPED
+                if part.live.owner == NOBODY and part.live.state is State.OPEN:
+                    part.suspended = True
+                    self._attempts.setdefault(part.live, part)
+
+    def _read_before(self, attempt: Attempt) -> list[LiveRead]:
+        """Return what was read live by one that is split, as it is to be compared once its own effects have left."""
+        waits = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
+        left = [s for effect in attempt.in_order() if effect.held and effect not in waits for s in effect.scopes]
+        return [replace(read, overwritten=read.overwritten or read.about(left)) for read in self._live_reads(attempt)]
+
+    def _withdraw_splinters(self, attempt: Attempt) -> Program:
+        """Drop what was split off from a transaction that was undone after all."""
+        disposed = [effect.disposed for effect in attempt.in_order()]
+        names = {each.link or "" for each in disposed if each.disposition is Disposition.SPLIT_OFF}
+
+        def withdraw(protocol: Protocol, _book: Book) -> None:
+            for name in names:
+                part = protocol.named.get(name)
+                if part is not None and part.parked:
+                    protocol.abort(part, Reason.FAILED, cause=f"{attempt.name}, which it was split from, was undone")
+
+        if names:
+            yield from self._step(withdraw)
+
+
+def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, splinter: Splinter) -> Txn:
+    """Begin what is split off, with the guards and the planned tools of the whole."""
+    known = {effect.declaration.tool for effect in splinter.moved} & whole.tools.keys()
+    tools = [(tool, *whole.tools[tool]) for tool in sorted(known)]
+    return protocol.split(part.name, part.run, reads, whole.guards, tools, hooked=bool(part.hooks))
+
+
+def _gone(effect: Effect, name: str, how: Disposition = Disposition.SPLIT_OFF) -> Effect:
+    """Return what stays of an effect where it was split off from."""
+    return replace(effect, outcome=Outcome.DROPPED, tag=Tag.CLEAN, disposed=Disposed(how, link=name), calls=[])
+
+
+def parts_of(recorded: RecordedTransaction) -> set[str]:
+    """Return the names of what was split off from a transaction."""
+    return {effect.link or "" for effect in recorded.effects if effect.disposition is Disposition.SPLIT_OFF}
+
+
+def rest_of(recorded: RecordedTransaction) -> str | None:
+    """Return the name of what was split off from a transaction at a gate, with all that was behind it, or None."""
+    return next((each.link for each in recorded.effects if each.disposition is Disposition.SPLIT_OFF), None)
+
+
+def is_elsewhere(effect: RecordedEffect) -> bool:
+    """Whether an effect went on in another transaction."""
+    return effect.disposition in ELSEWHERE
+
+
+__all__ = ["Splinter", "Splitting", "is_elsewhere", "parts_of", "rest_of"]

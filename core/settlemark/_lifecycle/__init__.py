@@ -1,0 +1,1 @@
+"""What outlives one process or one opinion: recovery, gates, parking, resolution, rewind, choice."""

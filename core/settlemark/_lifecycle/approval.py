@@ -1,0 +1,422 @@
+"""Who waits for a person's yes, and the yes that comes from elsewhere: another thread, process or host.
+
+An answer is put on record beside the effect it is about. Whoever waits for it takes it from there: the process whose
+approver is still asking, the framework that comes back to its question, or any process that has the tools of what was
+put aside. So it does not matter where it is said, nor whether somebody waits just then; and saying it twice is as good
+as once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program, Retries
+from settlemark._edges.errors import DeclarationError, Refused, UsageError
+from settlemark._edges.plain import joined
+from settlemark._edges.text import prose
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.kernel import log
+from settlemark._lifecycle.parking import Parking, Unfit, gated_in, is_parked
+from settlemark._model import json_text
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._observe.events import Recovered
+from settlemark._observe.logs import about
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import FINISHED, State, Tag
+from settlemark._report.sentences import said_values, short
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
+
+if TYPE_CHECKING:
+    from settlemark._engine.undo import Beside
+    from settlemark.ledger._contract import Ledger
+    from settlemark.ledger._replica.looking import Look
+
+NOBODY_ASKS = "Nothing waits for a person."
+Answer = Literal["approve", "edit", "reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that waits for a person's yes: see `Settlement.approve` and `Settlement.reject`.
+
+    Attributes:
+        key: its idempotency key, by which it is answered.
+        transaction, attempt, run, tool, scope: which call it is.
+        arguments: what it would run with: an approval is for these.
+        rationale: what the model said when it issued the call.
+        since: when it was issued, in seconds since 1970.
+        parked: its transaction was put aside, and settles once all of its calls are approved; else its process, or its
+            framework, goes on with it.
+        answer: what was answered and nobody has taken up yet: `decision`, `arguments`, `because`; None without.
+        answered_by: who answered so.
+    """
+
+    key: str
+    transaction: str
+    attempt: int
+    run: str
+    tool: str
+    kind: str
+    scope: str
+    arguments: Any
+    rationale: str | None
+    since: float
+    parked: bool
+    answer: Mapping[str, Any] | None = None
+    answered_by: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "key": self.key, "transaction": self.transaction, "attempt": self.attempt, "run": self.run,
+            "tool": self.tool, "class": self.kind, "scope": self.scope, "arguments": self.arguments,
+            "rationale": self.rationale, "since": self.since, "parked": self.parked,
+            "answer": None if self.answer is None else dict(self.answer), "answered_by": self.answered_by,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of an answer.
+
+    Attributes:
+        keys: the calls it is about.
+        decision: `approve`, `edit` or `reject`.
+        news: it was not on record before.
+        settled: what it is about has settled, or was undone, by now; else whoever waits for it goes on with it.
+        waits: what still keeps it from settling here; "" when nothing does.
+    """
+
+    keys: tuple[str, ...]
+    decision: str
+    news: bool
+    settled: bool
+    waits: str = ""
+
+
+def questions(protocol: Protocol, book: Book) -> list[Question]:
+    """Return what waits for a person's yes, oldest first."""
+    found: list[Question] = []
+    for recorded in book.unfinished(Outcome.SUSPENDED):
+        found += [
+            _question(recorded, effect, parked=False)
+            for effect in recorded.effects
+            if effect.disposition is Disposition.ASKED
+        ]
+    asked = {(one.transaction, one.attempt) for one in found}
+    for txn in [txn for txn in protocol.live.values() if is_parked(txn)]:
+        aside = book.load(txn.name)
+        if aside is not None and (txn.name, txn.attempt) not in asked:
+            found += [_question(aside, effect, parked=True) for effect in gated_in(aside, txn)]
+    return sorted(found, key=lambda one: one.since)
+
+
+def _question(recorded: RecordedTransaction, effect: RecordedEffect, *, parked: bool) -> Question:
+    row, said = effect.row, said_values(effect)
+    answer = said if "decision" in said else None
+    return Question(
+        row.key, row.name, row.attempt, recorded.row.run, row.tool, row.kind.value, row.scope,
+        json_text.decode(row.arguments), row.rationale, row.at, parked, answer,
+        None if answer is None else effect.said_by,
+    )  # fmt: skip
+
+
+def asked_in(ledger: Ledger) -> list[Question]:
+    """Return what waits for a person in a ledger that was opened to be read.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    from settlemark.ledger._replica.looking import looking
+
+    def find(look: Look) -> list[Question]:
+        return questions(look.replica(), look.book)
+
+    return looking(ledger, find)
+
+
+def asked_account(asked: Sequence[Question]) -> str:
+    """Return in sentences what waits for a person, and how it is answered.
+
+    >>> asked_account([])
+    'Nothing waits for a person.'
+    """
+    lines: list[str] = []
+    for one in asked:
+        when = datetime.fromtimestamp(one.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append(f"{short(one.transaction)}: {one.tool} on {one.scope} waits for a person, since {when}")
+        lines.append(f"  with: {json_text.encode_result(one.arguments)}")
+        if one.rationale:
+            lines.append(f"  because: {' '.join(one.rationale.split())}")
+        lines.append(f"  key: {one.key}")
+        if one.answer is not None:
+            answer = one.answer.get("decision")
+            then = "any process that has its tools settles it" if one.parked else "whoever waits goes on with it"
+            lines.append(f"  answered: {answer}, by {one.answered_by}; {then}")
+    if any(one.answer is None for one in asked):
+        lines.append(
+            "To answer: settlemark approve KEY [LEDGER] --by NAME,"
+            " or settlemark reject KEY [LEDGER] --because TEXT --by NAME"
+        )
+    return joined(lines) or NOBODY_ASKS
+
+
+Remake = Callable[[str, Effect, Mapping[str, Any]], Effect]
+
+
+class Approving(Parking):
+    """The part of a driver that takes the answers of people who are elsewhere.
+
+    Attributes:
+        remake: returns an effect of a run with other arguments.
+        patience: for how long what is approved may wait for others.
+    """
+
+    remake: Remake
+    patience: float = 30.0
+    retries: Retries = Retries()
+
+    def asked(self) -> list[Question]:
+        """Return what waits for a person's yes, oldest first. Blocks."""
+        return self.ledger.now(questions)
+
+    def say(
+        self, which: str, decision: Answer, *, arguments: Mapping[str, Any] | None, because: str | None, by: str
+    ) -> Program:
+        """Put an answer on record, have what was put aside settle with it, and return what came of it.
+
+        `which` is a key, or the name of a transaction: then it is about all calls of it that wait.
+
+        Raises:
+            UsageError: nothing waits under it, it was answered otherwise, or the answer cannot be kept. Nothing was
+                recorded.
+        """
+        answer: dict[str, Any] = {"decision": decision}
+        if arguments is not None:
+            answer["arguments"] = json_text.snapshot(dict(arguments))
+        if because is not None:
+            answer["because"] = prose(because)
+        text = json_text.encode(answer)
+
+        def record(protocol: Protocol, book: Book) -> tuple[list[Question], bool, bool]:
+            waiting = questions(protocol, book)
+            mine = [one for one in waiting if one.key == which] or [one for one in waiting if one.transaction == which]
+            if not mine:
+                return [], False, self._said_before(book, which, decision)
+            if arguments is not None and len(mine) > 1:
+                raise UsageError(
+                    f"{len(mine)} calls of {which} wait for a person: name the one whose arguments these are by its"
+                    f" key, as in {mine[0].key!r}; nothing was recorded"
+                )
+            news: list[Said] = []
+            for one in mine:
+                if one.answer is not None:
+                    _refuse_other(one.key, str(one.answer.get("decision")), one.answered_by, decision)
+                    if one.answer.get("arguments") != answer.get("arguments"):
+                        _refuse_other(one.key, "edit, with other arguments,", one.answered_by, decision)
+                    continue
+                self._refuse_unrecordable(one, arguments)
+                news.append(Said(one.key, text, prose(by, 255), self._clock(), dealt=False, tool=one.tool))
+            book.write([*news])
+            return mine, bool(news), False
+
+        mine: list[Question]
+        mine, news, over = yield from self._step(record, durable=True)
+        keys = tuple(one.key for one in mine) or (which,)
+        if not mine:
+            return Answered(keys, decision, news=False, settled=over)
+        if not mine[0].parked:
+            return Answered(keys, decision, news, settled=False)
+        settled, waits = yield from self._take_said(mine[0].transaction)
+        if settled and not (yield from self._is_over(mine[0].transaction)):
+            settled, waits = False, "somebody else has begun to settle it, and has not come to its end yet"
+        return Answered(keys, decision, news, settled, waits)
+
+    def _is_over(self, name: str) -> Program:
+        """Return whether what was answered has come to its end; another thread of this process is waited for."""
+        with self.local as protocol:
+            txn = protocol.named.get(name)
+            attempt = None if txn is None else self._attempts.get(txn)
+        if txn is None or attempt is None:
+            return txn is None
+        yield from self._until_finished(attempt, txn)
+        return txn.finished
+
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Do as `Parking.tend`; and go on with what was put aside, and is answered by now."""
+        yield from super().tend(beside)
+        yield from self._take_all_said()
+
+    def recover(self, *, keep_open: float | None = None) -> Program:
+        """Do as every driver does; and go on with what was put aside, and is answered by now."""
+        report: Recovered = yield from super().recover(keep_open=keep_open)
+        yield from self._take_all_said()
+        with self.local as protocol:
+            # Also those that another thread of this process was quicker with.
+            over = [name for name in report.kept if name not in protocol.named]
+        if over:
+            found: list[RecordedTransaction | None]
+            found = yield from self._step(lambda _protocol, book: [book.load(name) for name in over])
+            for name, recorded in zip(over, found, strict=True):
+                _tell_end(report, name, recorded)
+        return report
+
+    def keep(self, attempt: Attempt) -> Program:
+        """Do as `Parking.keep`; one that was entered again, and is answered by now, settles instead.
+
+        Raises:
+            Refused: it was undone meanwhile, or somebody had said no; else as `answer`.
+        """
+        yield from super().keep(attempt)
+        if attempt.again:
+            with suppress(Unfit):
+                yield from self._take_said(attempt.name)
+            if attempt.live.state in (State.ABORTING, State.ABORTED):
+                with self.local as protocol:
+                    raise protocol.refusal(attempt.live)
+
+    def _take_all_said(self) -> Program:
+        with self.local as protocol:
+            if not any(is_parked(txn) for txn in protocol.live.values()):
+                return
+        asked: list[Question] = yield from self._step(questions)
+        for name in dict.fromkeys(one.transaction for one in asked if one.parked and one.answer is not None):
+            try:
+                yield from self._take_said(name)
+            except (Refused, Unfit) as error:
+                log.info("%s is approved and did not settle: %s", name, error, extra=about(transaction=name))
+
+    def _take_said(self, name: str) -> Program:
+        """Settle what was put aside if all of its calls are answered; return whether it has, and else why not.
+
+        Raises: as `answer`.
+        """
+        asked: list[Question] = yield from self._step(questions)
+        mine = [one for one in asked if one.parked and one.transaction == name]
+        if not mine:
+            return True, ""  # somebody was quicker
+        said = [(one.key, dict(one.answer)) for one in mine if one.answer is not None]
+        no = next((answer for _, answer in said if answer["decision"] == "reject"), None)
+        if no is None and len(said) < len(mine):
+            rest = [one.key for one in mine if one.answer is None]
+            return False, f"{len(rest)} more of it to be approved: {', '.join(rest)}"
+        edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
+        with self.local as protocol:
+            txn = protocol.named.get(name)
+            if no is None and txn is not None and self._lacks_hooks(txn, edited=bool(edits)):
+                return False, "its before_commit= hooks are not known in this process: enter its name with them"
+        try:
+            yield from self.answer(
+                name, approve=no is None, arguments=None, edits=edits,
+                because=None if no is None else no.get("because"),
+                remake=lambda effect, arguments: self.remake(name.split("/", 1)[0], effect, arguments),
+                wait=self.patience, retries=self.retries,
+            )  # fmt: skip
+        except DeclarationError as error:
+            return False, f"{error.tool} is not declared in this process"
+        except Unfit as error:
+            yield from self._take_back_said(name, error)
+            raise
+        except UsageError:
+            still: list[Question] = yield from self._step(questions)
+            if any(one.transaction == name for one in still):
+                raise
+        return True, ""
+
+    def _take_back_said(self, name: str, unfit: Unfit) -> Program:
+        """Have it that a call is not answered whose answer has arguments that it cannot run with."""
+
+        def take_back(protocol: Protocol, book: Book) -> Question | None:
+            still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
+            for one in still:
+                book.write([Said(one.key, "{}", "settlemark", self._clock(), dealt=False, tool=one.tool)])
+            return next((one for one in still if one.answer is not None), None)
+
+        found: Question | None = yield from self._step(take_back, durable=True)
+        if found is not None:
+            log.warning(
+                "%s still waits for an answer: what %s said is taken back, since %s",
+                found.key, found.answered_by, unfit,
+                extra=about(transaction=name, key=found.key, tool=found.tool),
+            )  # fmt: skip
+
+    def _refuse_unrecordable(self, one: Question, arguments: Mapping[str, Any] | None) -> None:
+        if arguments is None:
+            return
+        text = json_text.encode(dict(arguments))
+        if self.ledger.payloads.redact(text, tool=one.tool) != text:
+            raise UsageError(
+                f"the arguments of {one.tool} have fields that are never recorded, so they cannot be given to another"
+                " process: answer in its own, or without other arguments; nothing was recorded",
+                key=one.key,
+            )
+
+    def _said_before(self, book: Book, which: str, decision: Answer) -> bool:
+        """Return whether what nobody waits for any more, and was answered like that, is over.
+
+        Raises:
+            UsageError: it was answered otherwise, or nobody ever waited for it.
+        """
+        recorded = book.find(which) or book.load(which)
+        effects = [] if recorded is None else [e for e in recorded.effects if which in (e.row.key, e.row.name)]
+        told = [(effect, found) for effect in effects if (found := _answered(effect)) is not None]
+        if not told:
+            raise UsageError(
+                f"nothing waits for a person under {which!r}: nothing was recorded; settlement.approvals(), and"
+                " settlemark approvals, list what does",
+                key=which,
+            )
+        for effect, found in told:
+            _refuse_other(effect.row.key, found, effect.said_by, decision)
+        return recorded is not None and recorded.state in FINISHED
+
+
+def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:
+    """Have a report say what became of what was put aside, and was answered by now."""
+    ends = {State.COMMITTED: report.committed, State.ABORTED: report.undone}
+    end = None if recorded is None else ends.get(recorded.row.state)
+    if recorded is None or end is None:
+        return  # it waits yet: the report says so
+    report.kept[:] = [kept for kept in report.kept if kept != name]
+    end.append(name)
+    if any(effect.tag not in (None, Tag.CLEAN) for effect in recorded.effects):
+        report.left.append(name)
+
+
+def _answered(effect: RecordedEffect) -> str | None:
+    """Return what was answered about an effect that was taken up, or None."""
+    said = said_values(effect).get("decision")
+    if said is not None:
+        return str(said)
+    return None if effect.disposition is None else _ANSWERS.get(effect.disposition)
+
+
+_ANSWERS: dict[Disposition, Answer] = {
+    Disposition.APPROVED: "approve",
+    Disposition.REJECTED: "reject",
+    Disposition.EDITED: "edit",
+}
+
+
+def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
+    """Return when an answer is the one that was given before.
+
+    Raises:
+        UsageError: it is another.
+    """
+    if before == now:
+        return
+    who = ", where it was asked" if by is None else f" by {by}"
+    raise UsageError(
+        f"{key} was answered already{who}: {before}; nothing was changed, since whoever waits may act on that by now",
+        key=key, decision=before,
+    )  # fmt: skip
+
+
+__all__ = ["Answered", "Approving", "Question", "asked_account", "asked_in", "questions"]

@@ -1,0 +1,338 @@
+"""Putting a transaction aside until a person has answered, and going on with it in whatever process hears the answer.
+
+Parked whole (`keep`) it stays open and holds its scopes; split (`split`), what was eager settles and each
+gate waits alone. Nobody owns what is parked: any process that has its tools declared may answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program, Retries
+from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.revival import named
+from settlemark._engine.undo import Beside
+from settlemark._lifecycle.recovery import Recovering
+from settlemark._model import json_text
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._protocol.entangled import refuse_own_end
+from settlemark._protocol.holdings import DETACHED, Mode, Txn
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+
+Park = Literal["keep", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A transaction that waits for an answer; see `Settlement.answer`.
+
+    Attributes:
+        transaction: its name.
+        run: the job it belongs to.
+        gates: one mapping for each effect that would leave: tool, arguments, scope, key, rationale.
+    """
+
+    transaction: str
+    run: str
+    gates: tuple[Mapping[str, Any], ...]
+
+
+class Unfit(UsageError):
+    """Arguments that a person gave do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
+
+
+class Parking(Recovering):
+    """The part of a driver that puts transactions aside and goes on with them."""
+
+    def conclude(self, attempt: Attempt) -> Program:
+        """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
+
+        Raises:
+            Entangled: that is asked for where it would wait for its own end; nothing moved. Else as `commit`.
+        """
+        if attempt.txn is not None and attempt.txn.state is State.OPEN and self.is_within(attempt.txn):
+            refuse_own_end(attempt.name)
+        if attempt.replay is not None or attempt.park is None:
+            yield from self.commit(attempt)
+        elif attempt.park == "keep":
+            yield from self.keep(attempt)
+        else:
+            yield from self.split(attempt)
+
+    def keep(self, attempt: Attempt) -> Program:
+        """Put a transaction aside as it is, when its calls have returned: it stays open, and holds what it holds.
+
+        Raises:
+            Refused: it was undone meanwhile.
+        """
+        yield from self.take_back_orphans(attempt)
+        yield from self._quiesce(attempt, attempt.live)
+        if attempt.live.state is not State.OPEN:
+            with self.local as protocol:
+                raise protocol.refusal(attempt.live)
+        yield from self.suspend(attempt)
+
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Do as `Recovering.tend`, and let go of what others have come back to, or have taken over."""
+        yield from super().tend(beside)
+        with self.local:
+            gone = [(txn, attempt) for txn, attempt in self._attempts.items() if self._is_others(txn, attempt)]
+            for txn, _ in gone:
+                del self._attempts[txn]
+        for _, attempt in gone:
+            self._tell_ended(attempt)
+
+    def _is_others(self, txn: Txn, attempt: Attempt) -> bool:
+        if txn.id == DETACHED:
+            return True
+        return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self.ledger.worker))
+
+    def split(self, attempt: Attempt) -> Program:
+        """Commit, but for what is gated: that is parked, each gate in a transaction of its own.
+
+        Raises: as `commit`; nothing was split off then.
+        """
+        yield from self.take_back_orphans(attempt)
+        attempt.splinters = self._splinters(attempt)
+        yield from self.commit(attempt)
+
+    def parked(self) -> list[Parked]:
+        """Return what waits for an answer, oldest first. Blocks."""
+
+        def look(protocol: Protocol, book: Book) -> list[Parked]:
+            found = sorted((txn for txn in protocol.live.values() if is_parked(txn)), key=lambda txn: txn.id)
+            return [Parked(txn.name, txn.run, _gates(book.load(txn.name), txn)) for txn in found]
+
+        return self.ledger.now(look)
+
+    def answer(
+        self,
+        name: str,
+        *,
+        approve: bool,
+        arguments: Mapping[str, Any] | None,
+        because: str | None,
+        edits: Mapping[str, Mapping[str, Any]] | None = None,
+        remake: Callable[[Effect, Mapping[str, Any]], Effect],
+        wait: float,
+        retries: Retries,
+    ) -> Program:
+        """Commit what is parked under this name, or undo it; return the results of what left, in order.
+
+        `remake` returns an effect with other arguments; `edits` has them by the keys of those that get some.
+
+        Raises:
+            UsageError: nothing is parked under it, it is not to be edited, or its hooks are not known here.
+            DeclarationError: a tool of it is not declared here. Nothing moved.
+            Refused: what it read has changed, or its scopes stayed taken; it was undone.
+        """
+
+        def take(protocol: Protocol, book: Book) -> Attempt:
+            txn = protocol.named.get(name)
+            if txn is None or not is_parked(txn):
+                raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
+            edited = arguments is not None or bool(edits)
+            if approve and self._lacks_hooks(txn, edited=edited):
+                raise UsageError(
+                    f"{name} has before_commit= hooks, and this process does not know them: answer in the process that"
+                    " put it aside, or enter its name with them; nothing moved",
+                    transaction=name,
+                )
+            attempt = self._attempts.get(txn)
+            recorded = None
+            if attempt is None:
+                recorded = book.load(name)
+                self._refuse_unknown(name, recorded)
+                attempt = Attempt(
+                    txn, name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait,
+                    hooks=(), on_failure="abort", retries=retries,
+                )  # fmt: skip
+            effects = recorded.effects if recorded is not None else attempt.in_order()
+            paused = next((e for e in effects if e.outcome is Outcome.SUSPENDED), None) if approve else None
+            if paused is not None:
+                raise UsageError(
+                    f"{name} waits in its framework, which comes back to it with the answer: resume it there; nothing"
+                    " moved"
+                )
+            if approve and arguments is not None and (gates := len(_gates(recorded, txn, attempt))) != 1:
+                raise UsageError(
+                    f"{name} has {gates} gated effects: which of them is meant by arguments= cannot be told; answer"
+                    ' without, or split it (park="split") so that each has an answer of its own; nothing moved'
+                )
+            if recorded is not None:
+                self._revived(protocol, book, txn, attempt, recorded)
+            else:
+                protocol.own(txn, self.ledger.worker)
+                self._come_to(book, attempt)
+            attempt.expected.clear()  # the answer is about what was parked, all of it
+            attempt.judged = txn.judged and not edited
+            protocol.park(txn, parked=False)
+            return attempt
+
+        attempt: Attempt = yield from self._step(take)
+        if not approve:
+            verdict = because or "no"
+            yield from self.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
+            return []
+        try:
+            held: list[Effect] = yield from self._as_approved(attempt, arguments, edits or {}, remake)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if attempt.live.state is State.OPEN:
+                yield from self.suspend(attempt)  # as it was: it still waits for an answer
+            raise
+        yield from self.commit(attempt)
+        return [effect.result for effect in held]
+
+    def _as_approved(
+        self,
+        attempt: Attempt,
+        arguments: Mapping[str, Any] | None,
+        edits: Mapping[str, Mapping[str, Any]],
+        remake: Callable[[Effect, Mapping[str, Any]], Effect],
+    ) -> Program:
+        """Return what is to leave: with the arguments that were given, and with its scopes held.
+
+        Raises:
+            Unfit: a tool does not take the arguments that were given; nothing of it has changed.
+        """
+        held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
+        chosen = dict(edits)
+        if arguments is not None:
+            gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
+            chosen[gate.key] = arguments
+        likenesses: dict[str, Effect] = {}
+        for gate in [e for e in held if e.key in chosen]:  # all of them, before the first takes its place
+            try:
+                likenesses[gate.key] = yield from self._alike(attempt, gate, remake(gate, chosen[gate.key]))
+            except DeclarationError:
+                raise
+            except UsageError as error:
+                raise Unfit(str(error), key=gate.key) from error
+        for position, gate in enumerate(held):
+            if gate.key in likenesses:
+                held[position] = yield from self._edit(attempt, gate, likenesses[gate.key])
+        for effect in held:
+            if not any(call.hold is not None for call in effect.calls):
+                effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)
+        return held
+
+    def _lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
+        """Whether hooks are to be asked about what was put aside, and this process does not know them."""
+        attempt = self._attempts.get(txn)
+        return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
+
+    def _alike(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+        """Return an effect that can be held in the place of another.
+
+        Raises:
+            UsageError: it cannot be stored, or its check refuses it.
+        """
+        edited.arguments = json_text.snapshot(dict(edited.arguments))
+        edited.payload = json_text.encode(edited.arguments)
+        edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
+        edited.path, edited.position = (*gate.path, 0), attempt.placed
+        edited.key = attempt.key(edited.path, edited.call_id)
+        yield from self._checked_as_given(attempt, edited)
+        return edited
+
+    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+        """Hold an effect in the place of another, of which it is known that it never leaves."""
+        yield from self._hold(attempt, attempt.live, edited)
+        gate.outcome, gate.tag = Outcome.DROPPED, Tag.CLEAN
+        gate.disposed = Disposed(Disposition.EDITED, link=edited.key)
+        told = attempt.outcome(gate, self._clock())
+
+        def replaced(protocol: Protocol, book: Book) -> None:
+            for call in gate.calls:
+                protocol.unhold(call)
+            attempt.put(book, [told])
+
+        yield from self._step(replaced, durable=True)
+        return edited
+
+    def _refuse_unknown(self, name: str, recorded: RecordedTransaction | None) -> None:
+        """Return when everything of a recorded transaction can leave, or be undone, in this process.
+
+        Raises:
+            DeclarationError: a tool is not declared here; nothing moved.
+        """
+        missing: set[str] = set()
+        for effect in recorded.effects if recorded is not None else ():
+            declared = self._declaration(effect.row.tool, effect.row.version)
+            leaves = effect.row.held and effect.outcome is Outcome.QUEUED
+            if (leaves and (declared is None or declared.function is None)) or (
+                effect.row.handled and declared is None
+            ):
+                missing.add(named(effect.row))
+        if missing:
+            raise DeclarationError(
+                f"{name} cannot be answered in this process, where nothing called {', '.join(sorted(missing))} is"
+                " declared: import or declare it, then answer again; nothing moved",
+                tool=min(missing),
+            )
+
+
+def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
+    """Return a record in which what was split off, or approved with other arguments, has the outcome it had there."""
+    by_key = {effect.row.key: effect for effect in recorded.effects}
+    parts: dict[str, Iterator[RecordedEffect]] = {}
+    effects: list[RecordedEffect] = []
+    for effect in recorded.effects:
+        name = effect.link or ""
+        found = by_key.get(name) if effect.disposition is Disposition.EDITED else None
+        if effect.disposition is Disposition.SPLIT_OFF:
+            if name not in parts:
+                part = book.load(name)
+                parts[name] = iter(()) if part is None else iter(follow(book, part).effects)
+            found = next(parts[name], None)
+        if found is not None:
+            effect = replace(effect, outcome=found.outcome, result=found.result, error=found.error)  # noqa: PLW2901
+        effects.append(effect)
+    return replace(recorded, effects=effects)
+
+
+def is_parked(txn: Txn) -> bool:
+    return txn.parked and txn.owner == NOBODY and txn.state is State.OPEN and not txn.role
+
+
+def _gates(
+    recorded: RecordedTransaction | None, txn: Txn, attempt: Attempt | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the gated effects that would leave, as they are recorded, or as this process knows them."""
+    if recorded is None:
+        return tuple(
+            {"tool": e.declaration.tool}
+            for e in (attempt.in_order() if attempt is not None else ())
+            if e.held and e.outcome is Outcome.QUEUED and e.declaration.kind is EffectClass.IRREVERSIBLE
+        )
+    return tuple(
+        {
+            "tool": effect.row.tool, "arguments": json_text.decode(effect.row.arguments), "scope": effect.row.scope,
+            "key": effect.row.key, "rationale": effect.row.rationale,
+        }
+        for effect in gated_in(recorded, txn)
+    )  # fmt: skip
+
+
+def gated_in(recorded: RecordedTransaction, txn: Txn) -> list[RecordedEffect]:
+    """Return the effects of what is put aside that would leave on a yes."""
+    return [
+        effect
+        for effect in recorded.effects
+        if effect.row.attempt == txn.attempt
+        and effect.row.held
+        and effect.outcome is Outcome.QUEUED
+        and effect.row.kind is EffectClass.IRREVERSIBLE
+    ]
+
+
+__all__ = ["Park", "Parked", "Parking", "gated_in", "is_parked"]

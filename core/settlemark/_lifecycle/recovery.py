@@ -1,0 +1,373 @@
+"""Taking up what processes that are gone have left: every transaction they had begun is brought to its end.
+
+The ledger has the protocol's state as it was: holds, claims and places in line are all still there. So
+nothing is claimed anew; an ended worker's transactions become nobody's, and whoever knows their handlers
+owns them and goes on: a decision is carried out, an undo undone to its end, a sealed one commits when its
+turn comes, an open one is aborted, after a grace period in which its framework may come back to it.
+Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the level of effects.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from settlemark._acts.perform import Program, Retries
+from settlemark._acts.requests import Together, Wait
+from settlemark._edges.door import Ended
+from settlemark._edges.errors import InDoubt, PartialCommit, Refused
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.commit import Settling
+from settlemark._engine.kernel import log
+from settlemark._engine.revival import is_sealed, named, revive
+from settlemark._engine.undo import Beside
+from settlemark._lifecycle.gates import Gating
+from settlemark._model.effect_class import Outcome
+from settlemark._observe.events import Recovered, Recovery
+from settlemark._observe.logs import about
+from settlemark._protocol.holdings import Ticket, Txn, fire
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, StateChange
+from settlemark.ledger._lease import bury, haunted
+
+_UNDOING = (State.ABORTING, State.ABORTED)
+CAUSE = "its process ended"
+_MANY, _LANES = 256, 32
+HANDLER_GRACE = 5.0
+"""Seconds in which a tool that nobody declared may still be: "not yet", before it is "gone"."""
+
+
+class Recovering(Gating, Settling):
+    """The part of a driver that takes up what was left."""
+
+    keep_open = 0.0
+    _took_up = False
+
+    def take_up(
+        self,
+        only: str | None = None,
+        *,
+        keep_open: float | None = None,
+        turn: Ticket | None = None,
+        beside: Beside | None = None,
+    ) -> Program:
+        """End what processes that are gone have left, and return a `Recovered`; nothing here waits for a rival.
+
+        What a failing store had stopped in this process goes on, too.
+
+        Args:
+            only: the name of the one that is taken up; all by default.
+            keep_open: seconds for which an open one stays as it is since it was first seen.
+            turn: fires when whoever a sealed one waits for has moved.
+            beside: runs the programs that end them, each beside the others: the report is without what they do.
+        """
+        report = Recovered()
+        grace = self.keep_open if keep_open is None else keep_open
+
+        def find(protocol: Protocol, book: Book) -> list[Attempt]:
+            gone = book.gone()
+            for worker in gone:
+                bury(protocol, book, worker)
+            coming = self._coming()
+            orphans = [
+                txn
+                for txn in protocol.live.values()
+                if only in (None, txn.name) and self._is_nobodys(txn) and txn not in coming
+            ]
+            orphans.sort(key=lambda txn: txn.position)
+            due: list[Txn] = []
+            for txn in orphans:
+                if self._is_kept(txn, grace):
+                    report.kept.append(txn.name)
+                else:
+                    due.append(txn)
+            records: list[RecordedTransaction] = []
+            if only is not None:
+                records = [r for r in (book.load(only),) if due and r is not None]
+            elif due or gone or keep_open is not None or not self._took_up:  # else it is much to read for nothing
+                records = book.unfinished()
+            found = {(r.row.name, r.row.attempt): r for r in records}
+            if only is None:
+                self._record_ends(protocol, book, found)
+            taken = self._adrift(book, only)
+            ghosts = book.ghosts() if due else frozenset[str]()
+            for txn in due:
+                recorded = found.get((txn.name, txn.attempt))
+                if self._awaits_sender(txn, recorded, ghosts):
+                    report.waiting.append(txn.name)
+                    continue
+                missing = self._missing(txn, recorded)
+                if missing:
+                    report.stuck[txn.name] = missing
+                    continue
+                attempt = Attempt(
+                    txn, txn.name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=30.0,
+                    hooks=(), on_failure="abort", retries=Retries(),
+                )  # fmt: skip
+                taken.append(self._revived(protocol, book, txn, attempt, recorded))
+            for attempt in taken:
+                self._ending[attempt] = []
+                book.otherwise(partial(self._ending.pop, attempt, None))
+            return taken
+
+        taken: list[Attempt] = yield from self._step(find)
+        self._took_up = self._took_up or only is None
+        if beside is not None:
+            for attempt in taken:
+                beside(self._end_all([attempt], Recovered(), turn), partial(self._give_back, attempt))
+            taken = []
+        if len(taken) < _MANY:
+            yield from self._end_all(taken, report, turn)
+        else:
+            yield from self._end_beside_each_other(taken, report, turn)
+        return report
+
+    def _end_beside_each_other(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program:
+        """Do as `_end_all`, so that what they record shares commits."""
+        lanes = [taken[n::_LANES] for n in range(_LANES)]
+        ended: list[Ended] = yield Together([self._end_all(lane, report, turn) for lane in lanes])
+        failed = next((lane.error for lane in ended if lane.error is not None), None)
+        if failed is not None:
+            raise failed
+        order = {attempt.name: number for number, attempt in enumerate(taken)}
+        for names in (report.committed, report.undone, report.waiting, report.left):
+            names.sort(key=order.__getitem__)
+
+    def _end_all(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program:
+        """Bring what was taken up to its end, one after the other, and tell what has been done."""
+        try:
+            for attempt in taken:
+                yield from self._end(attempt, report, turn)
+        finally:
+            with self.local:  # what an interrupt or a failing store has left is taken up at the next look
+                for attempt in taken:
+                    txn = attempt.live
+                    if self._attempts.get(txn) is not attempt:
+                        continue  # who looked meanwhile may be at it by now
+                    if txn.state is State.RELEASING or (attempt.adrift and attempt.knows_more):
+                        attempt.adrift = True  # what has left is known here, and perhaps not on record
+                    elif not (txn.finished or attempt.concluding):  # else another program is at it
+                        self._attempts.pop(txn, None)
+                waiting = [ticket for attempt in taken for ticket in self._ending.pop(attempt, ())]
+            fire(waiting)
+        if self.observer is not None and report:
+            self.observer.tell(Recovery(report))
+
+    def _give_back(self, attempt: Attempt) -> None:
+        """Let go of what was taken up, and will not be begun: the next look takes it up."""
+        with self.local:
+            if self._attempts.get(attempt.live) is attempt:
+                del self._attempts[attempt.live]
+            waiting = self._ending.pop(attempt, [])
+        fire(waiting)
+
+    def _adrift(self, book: Book, only: str | None) -> list[Attempt]:
+        """Take up what a failing store had stopped in this process."""
+        found = [attempt for attempt in self._attempts.values() if attempt.adrift and only in (None, attempt.name)]
+        for attempt in found:
+            attempt.adrift = False
+            book.otherwise(partial(setattr, attempt, "adrift", True))
+        return found
+
+    def recover(self, *, keep_open: float | None = None) -> Program:
+        """Take up what was left, and return when what is being ended or undone here is over."""
+        yield from self._tidy()
+        report: Recovered = yield from self.take_up(keep_open=keep_open)
+        with self.local:
+            ending = [(attempt, Ticket()) for attempt in self._ending]
+            for attempt, ticket in ending:
+                self._ending[attempt].append(ticket)
+        for attempt, ticket in ending:
+            yield Wait(ticket, self._time_for(attempt.live, attempt.wait), attempt.name, "its own")
+        with self.local:
+            undoing = [(txn, a) for txn, a in self._attempts.items() if txn.state in _UNDOING and not txn.running]
+        for txn, attempt in undoing:
+            yield from self._until_finished(attempt, txn)
+        return report
+
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Conclude what others aborted, and take up what ended processes left; tell what nobody here can end.
+
+        `beside` runs a program beside this one: a handler that hangs then holds up nothing but its own transaction.
+        """
+        yield from self._tidy(beside)
+        report: Recovered = yield from self.take_up(beside=beside)
+        yield from self._tidy(beside)
+        for name, tools in report.stuck.items():
+            self._tell_stuck(name, tools)
+
+    def _tell_stuck(self, name: str, tools: list[str]) -> None:
+        seen = self._stuck_since.setdefault(name, self._monotonic())
+        if seen is not None and self._monotonic() - seen >= HANDLER_GRACE:
+            self._stuck_since[name] = None
+            log.error(
+                "%s was left unfinished by a process that ended, and %s is not declared in this one: import or declare"
+                " it, or tell its successor so with aliases= or versions=; then settlement.recover()",
+                name, ", ".join(tools), extra=about(transaction=name, tools=tools),
+            )  # fmt: skip
+
+    def is_elsewhere(self, txn: Txn) -> bool:
+        """Whether no program of this process has it: another process does, or one that has ended."""
+        return txn not in self._attempts
+
+    def _is_nobodys(self, txn: Txn) -> bool:
+        """Whether no program of this process or another brings a transaction to its end."""
+        return txn.owner in (NOBODY, self.ledger.worker) and txn not in self._attempts
+
+    def _coming(self) -> set[Txn]:
+        """Return the retries whose aborted attempts are still being concluded here: whoever does that enters them."""
+        return {txn.successor for txn in self._attempts if txn.successor is not None}
+
+    def _is_kept(self, txn: Txn, grace: float) -> bool:
+        if txn.state is not State.OPEN:
+            return False
+        if txn.role == "choice" and any(self._is_kept(member, grace) for member in txn.members.values()):
+            return True
+        seen = self._first_seen.setdefault(txn.id, self._monotonic())
+        return txn.parked or self._monotonic() - seen < grace
+
+    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
+        """Whether an abort is left where it is, because a worker that fell silent may be at work on an effect of it.
+
+        What has only its intent on record is asked about first: that is how it comes to be in doubt.
+        """
+        if txn.state is not State.ABORTING or recorded is None or recorded.row.attempt != txn.attempt:
+            return False
+        out = [e for e in haunted(recorded, txn.state, ghosts) if e.outcome is not Outcome.INTENDED]
+        if out:
+            self._doubt()
+        return bool(out)
+
+    def _record_ends(self, protocol: Protocol, book: Book, found: dict[tuple[str, int], RecordedTransaction]) -> None:
+        """Record the end of those that the protocol has finished, and whose process ended before it could say so.
+
+        Only an abort that had nothing to undo ends there by itself.
+        """
+        live = {(txn.name, txn.attempt) for txn in protocol.live.values()}
+        ours = {(attempt.name, attempt.number) for attempt in self._attempts.values()}
+        at = self._clock()
+        for key in found.keys() - live - ours:
+            row = found[key].row
+            for effect in found[key].effects:
+                if effect.outcome in (Outcome.QUEUED, Outcome.INTENDED):
+                    dropped = Outcome.DROPPED
+                    book.write([OutcomeChange(effect.row.key, dropped, None, None, Tag.CLEAN, None, at)])
+            ended = StateChange(row.name, row.attempt, State.ABORTED, row.epoch, Reason.LEFT, at, cause=CAUSE)
+            book.write([ended])
+
+    def _missing(self, txn: Txn, recorded: RecordedTransaction | None) -> list[str]:
+        """Return the tools without which a transaction cannot be ended here."""
+        return sorted({named(effect.row) for effect in self._beyond(txn, recorded)})
+
+    def _beyond(self, txn: Txn, recorded: RecordedTransaction | None) -> list[RecordedEffect]:
+        """Return the effects of a transaction that must leave, or be undone, by handlers that are not known here."""
+        found: list[RecordedEffect] = []
+        for effect in recorded.effects if recorded is not None else ():
+            declared = self._declaration(effect.row.tool, effect.row.version)
+            leaves = (
+                effect.row.held and effect.outcome is Outcome.QUEUED and txn.state in (State.SEALED, State.RELEASING)
+            )
+            acted = effect.outcome in (Outcome.CONFIRMED, Outcome.INTENDED, Outcome.UNKNOWN) and effect.tag is None
+            undone = acted and not effect.row.held and effect.row.handled
+            undone = undone and txn.state in (State.OPEN, State.ABORTING)
+            unknown = (undone and declared is None) or (leaves and (declared is None or declared.function is None))
+            if unknown or ((undone or leaves) and is_sealed(effect.row)):
+                found.append(effect)
+        return found
+
+    def _revived(
+        self,
+        protocol: Protocol,
+        book: Book,
+        txn: Txn,
+        attempt: Attempt,
+        recorded: RecordedTransaction | None = None,
+    ) -> Attempt:
+        """Own a transaction that is nobody's, and give an attempt what the ledger knows of it."""
+        if txn.owner == NOBODY:
+            protocol.own(txn, self.ledger.worker)
+        recorded = recorded or book.load(txn.name)
+        self._seat(book, txn, attempt)
+        self._first_seen.pop(txn.id, None)
+        if recorded is None or recorded.row.attempt != txn.attempt:
+            return attempt
+        attempt.written = True
+        attempt.take_times(recorded)
+        if txn.state is State.SEALED and attempt.sealed_at is None:
+            attempt.sealed_at = float(txn.moved)
+        for found in recorded.effects:
+            effect = revive(found, self._declaration(found.row.tool, found.row.version))
+            effect.calls = [c for c in txn.calls.values() if c.place == effect.position and c.admitted]
+            attempt.add(effect)
+        if txn.state is State.RELEASING:
+            self._doubt_first(attempt)
+        return attempt
+
+    @staticmethod
+    def _doubt_first(attempt: Attempt) -> None:
+        """Have it asked about the first effect that is queued: each outcome was on disk before the next was let go."""
+        queued = next((e for e in attempt.leaving() if e.outcome is Outcome.QUEUED), None)
+        if queued is not None:
+            queued.doubt()
+
+    def _end(self, attempt: Attempt, report: Recovered, turn: Ticket | None) -> Program:
+        txn = attempt.live
+        if txn.state is not State.SEALED or txn.hooked:
+            self._tell_began(attempt, "taken up")
+        try:
+            if txn.state is State.SEALED and not txn.hooked:
+                yield from self._commit_at_last(attempt, txn, report, turn)
+            elif txn.state is State.RELEASING:
+                yield from self._release_all(attempt, txn)
+            elif txn.state is State.COMMITTED:
+                self._leave(attempt, txn)
+            elif txn.state is State.ABORTING:
+                # Its caller has ended with its process: a retry would hold all it held, and nobody would run it.
+                yield from self._step(lambda protocol, _book: protocol.unretry(txn))
+                yield from self._conclude(txn)
+            elif txn.role == "choice" and txn.members:
+                report.waiting.append(txn.name)  # the chosen one commits when the others are undone
+                return
+            else:
+                yield from self._step(lambda protocol, _book: protocol.unretry(txn))
+                yield from self.abort(attempt, Reason.LEFT, cause=CAUSE)
+        except (Refused, PartialCommit, InDoubt):
+            pass  # it ended as it could, and what is left is named
+        if txn.state is State.COMMITTED:
+            report.committed.append(txn.name)
+        elif txn.state is State.ABORTED:
+            report.undone.append(txn.name)
+        elif attempt.adrift:
+            report.waiting.append(txn.name)
+        if any(effect.tag not in (None, "clean") for effect in attempt.effects.values()):
+            report.left.append(txn.name)
+
+    def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered, turn: Ticket | None) -> Program:
+        """Commit a sealed transaction if its turn has come; else let go of it until whoever it waits for moves."""
+
+        def decide(protocol: Protocol, book: Book) -> bool:
+            blocked = protocol.decide(txn, lasting=attempt.written)
+            if blocked is not None:
+                self._attempts.pop(txn, None)
+                if self._turn.fired:
+                    self._turn = Ticket()
+                    self._turn.wake = self._call_tender
+                for ticket in (self._turn, turn):
+                    if ticket is not None:
+                        blocked.holder.watchers[ticket] = False
+                return False
+            if attempt.written:
+                self._record_decision(attempt, txn, protocol, book)
+            return True
+
+        if not (yield from self._step(decide, durable=True)):
+            report.waiting.append(txn.name)
+            return
+        self._tell_began(attempt, "taken up")
+        if txn.finished:
+            self._leave(attempt, txn)
+        else:
+            yield from self._release_all(attempt, txn)
+
+
+__all__ = ["CAUSE", "Recovering"]

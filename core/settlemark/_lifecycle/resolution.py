@@ -1,0 +1,442 @@
+"""Finding out what became of effects in doubt: asked again and again, told by a webhook, decided by an operator.
+
+A truth that comes while its transaction is unfinished is written to the record, where whoever settles it
+looks first. One that comes after an abort is undone: in a transaction of its own (`trip#1/mend/0`), which
+claims the scope, holds the late effect as if it had just acted, and aborts. So the undo runs as every undo
+does, is taken up after a crash as every abort is, and overwrites nobody's work.
+Source: the loop that resolves the third outcome, in the orchestrator's six primitives (§IX).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from settlemark._acts.current import CurrentCall
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import CUT_OFF, Program, Retries, undo
+from settlemark._edges.errors import Refused, UsageError, WouldBlock
+from settlemark._edges.text import CAUSE, prose
+from settlemark._edges.wording import by_reader
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.calls import returned
+from settlemark._engine.kernel import log
+from settlemark._engine.probe import effect_of_key
+from settlemark._engine.revival import afresh, named, revive
+from settlemark._engine.undo import Beside
+from settlemark._lifecycle.recovery import Recovering
+from settlemark._model.declaration import Declaration
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.effect_class import UNKNOWN, Outcome
+from settlemark._observe.events import Recovered
+from settlemark._observe.logs import Quote, about
+from settlemark._protocol.holdings import Mode, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark._report import verdicts
+from settlemark._report.verdicts import Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
+from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
+from settlemark.ledger._payloads.recoverable import Role, cannot_run
+
+MEND, REWIND = "/mend/", "/rewind/"
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+WAIT_SECONDS = 30.0
+
+_TO_TAKE_UP = "its transaction is taken up by whoever settles here next, or by settlemark recover, and then it is asked"
+
+Found = tuple[RecordedTransaction, RecordedEffect]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An effect of which nobody here can say what became of it, or what has to be done about it.
+
+    Attributes:
+        transaction, attempt, tool, scope, key: which one it is; its counterparty knows it by the key.
+        since: when it was about to act, in seconds since 1970.
+        why: what is known.
+        remedy: what to do.
+    """
+
+    transaction: str
+    attempt: int
+    tool: str
+    scope: str
+    key: str
+    since: float
+    why: str
+    remedy: str
+
+
+class Resolving(Recovering):
+    """The part of a driver that resolves what is in doubt.
+
+    Attributes:
+        retries: of a late undo.
+    """
+
+    retries = Retries()
+
+    # ---- what somebody says
+
+    def confirm(self, key: str, outcome: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS) -> Program:
+        """Record what became of an effect, undo it when it came too late, and return what it is by then.
+
+        Raises:
+            UsageError: there is no such effect, or nothing of it was sent yet; nothing was recorded.
+        """
+        word = Word(outcome, by, self._clock(), note)
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            recorded, effect = self._recorded_as(book, key)
+            if outcome is UNKNOWN:
+                return None
+            return verdicts.judge(recorded, effect, word, undoable=self._is_undoable(effect))
+
+        return (yield from self._learn(key, learn, wait))
+
+    def resolve(
+        self, key: str, verdict: Verdict, found: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
+    ) -> Program:
+        """Record an operator's verdict on an effect, and return what it is by then, and whether that was news.
+
+        Raises:
+            UsageError: as `confirm`.
+        """
+        word = Word(found, by, self._clock(), note)
+        news: list[Said] = []
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            recorded, effect = self._recorded_as(book, key)
+            change = verdicts.resolve(recorded, effect, verdict, word, undoable=self._is_undoable(effect))
+            news[:] = []
+            if change is not None or (verdict == "dealt_with" and effect.dealt_at is None):
+                news.append(verdicts.said_of(effect, change, verdict, word))
+                book.write([*([] if change is None else [change]), *news])
+            return change
+
+        outcome: Outcome = yield from self._learn(key, learn, wait, written=True)
+        return outcome, bool(news)
+
+    def _learn(
+        self, key: str, judged: Callable[[Protocol, Book], OutcomeChange | None], wait: float, *, written: bool = False
+    ) -> Program:
+        def learn(protocol: Protocol, book: Book) -> OutcomeChange | None:
+            change = judged(protocol, book)
+            if change is not None and not written:
+                book.write([change])
+            if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
+                book.may_come([key], None)  # it has come: who was sending it does nothing more
+            if change is not None and self._recorded_as(book, key)[0].state is State.ABORTING:
+                self._call_tender()  # an abort may have waited for this
+            return change
+
+        change: OutcomeChange | None = yield from self._step(learn, durable=True)
+        if change is not None:
+            self._tell(change)
+        yield from self._mend(key, wait)
+        found: RecordedEffect = yield from self._step(lambda _protocol, book: self._recorded_as(book, key)[1])
+        return found.outcome
+
+    @staticmethod
+    def _tell(change: OutcomeChange) -> None:
+        level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
+        data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
+        told = prose(str(change.disposed), CAUSE)
+        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(told), extra=data)
+
+    def _recorded_as(self, book: Book, key: str) -> Found:
+        recorded = book.find(key)
+        if recorded is None:
+            raise UsageError(
+                f"no effect with the key {key!r} is on record in {self._where()}: nothing was recorded;"
+                " keys are what current_call().key was, and are looked for in this settlement's namespace only",
+                key=key,
+            )
+        return recorded, next(effect for effect in recorded.effects if effect.row.key == key)
+
+    def _where(self) -> str:
+        return f"the namespace {self._namespace!r}"
+
+    def _is_undoable(self, effect: RecordedEffect) -> bool:
+        declared = self._declaration(effect.row.tool, effect.row.version)
+        return effect.row.undoable or (declared is not None and declared.undo is not None)
+
+    # ---- asking again
+
+    def tend(self, beside: Beside | None = None) -> Program:
+        """Do as every driver does; and now and then look for what is in doubt and nobody here was told of."""
+        yield from super().tend(beside)
+        if self._monotonic() - self._looked >= LONGEST_PAUSE:
+            self._looked = self._monotonic()
+            found: list[Found] = yield from self._step(self._open_questions)
+            if any(self._can_deal_with(recorded, effect) for recorded, effect in found):
+                self._doubt()
+
+    def recover(self, *, keep_open: float | None = None) -> Program:
+        """Do as every driver does; then ask once about what is in doubt, and undo what had happened too late."""
+        report: Recovered = yield from super().recover(keep_open=keep_open)
+        found: list[Found] = yield from self._step(self._open_questions)
+        known = False
+        for recorded, effect in found:
+            if self._can_deal_with(recorded, effect):
+                outcome = yield from self._deal_with(recorded, effect, wait=0.0)
+                known = known or (outcome is not Outcome.UNKNOWN and recorded.state is State.ABORTING)
+                if outcome is Outcome.UNDONE:
+                    report.undone.append(_mend_of(effect))
+        if known:  # an abort may have waited for that
+            again: Recovered = yield from super().recover(keep_open=keep_open)
+            report.waiting = [name for name in report.waiting if name not in again.undone]
+            report.undone += again.undone
+            report.left += again.left
+        return report
+
+    def ask_again(self) -> Program:
+        """Ask about every effect in doubt whose time has come, and undo what turned out to have happened too late.
+
+        The pauses between two looks at one effect grow, from a second to five minutes.
+        """
+        found: list[Found] = yield from self._step(self._open_questions)
+        now = self._monotonic()
+        current = {effect.row.key for _, effect in found}
+        for key in self._asked.keys() - current:
+            self._asked.pop(key, None)
+        for recorded, effect in found:
+            if not self._can_deal_with(recorded, effect):
+                continue
+            key = effect.row.key
+            at_once = is_to_undo(recorded, effect)
+            due, pause = self._asked.setdefault(key, (now if at_once else now + FIRST_PAUSE, FIRST_PAUSE))
+            if due > now:
+                continue
+            self._asked[key] = (now + pause, min(pause * 2, LONGEST_PAUSE))
+            yield from self._deal_with(recorded, effect, wait=WAIT_SECONDS)
+
+    def until_due(self) -> float | None:
+        """Return the seconds until something is to be asked about, or None when nothing is."""
+        dues = [due for due, _ in list(self._asked.values())]
+        return max(0.0, min(dues) - self._monotonic()) if dues else None
+
+    def _deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect, *, wait: float) -> Program:
+        """Undo what happened too late, ask about what is in doubt, and return what it is by then."""
+        row = effect.row
+        if is_to_undo(recorded, effect):
+            return (yield from self._learn(row.key, _nothing_new, wait))
+        late = revive(effect, self._declaration(row.tool, row.version))
+        current = CurrentCall(row.key, row.name, recorded.epoch, row.attempt)
+        found = yield from self.ask(late, current, None, final=True)
+        if found is UNKNOWN:
+            return Outcome.UNKNOWN
+        word = Word(found, "its counterparty, asked again", self._clock())
+
+        def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
+            again, now = self._recorded_as(book, row.key)
+            # Whoever knew more meanwhile goes before an answer that may be older.
+            if not is_in_doubt(now):
+                return None
+            return verdicts.judge(again, now, word, undoable=self._is_undoable(now))
+
+        return (yield from self._learn(row.key, learn, wait))
+
+    def _is_kept(self, txn: Txn, grace: float) -> bool:
+        # No framework comes back to a mend, and others wait for its scope.
+        return not txn.mends and super()._is_kept(txn, grace)
+
+    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
+        # What a mend has on record is its undo: one that may be under way is not begun again.
+        undoing = recorded is not None and any(effect.sender in ghosts for effect in recorded.effects)
+        return (undoing and txn.mends) or super()._awaits_sender(txn, recorded, ghosts)
+
+    def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
+        """Return what is in doubt or to be undone, and was not given up, oldest first."""
+        found: dict[str, Found] = {}
+        for recorded in [*book.unresolved(), *book.unfinished(Outcome.UNKNOWN)]:
+            for effect in recorded.effects:
+                if is_in_doubt(effect) or is_to_undo(recorded, effect):
+                    found[effect.row.key] = (recorded, effect)
+        return list(found.values())
+
+    def _can_deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
+        return self._handler(effect, "undo" if is_to_undo(recorded, effect) else "probe") is not None
+
+    def _handler(self, effect: RecordedEffect, role: Role) -> Declaration | None:
+        """Return the declaration that can play this role for a recorded effect, or None."""
+        row = effect.row
+        declared = self._declaration(row.tool, row.version)
+        if declared is None or getattr(declared, role) is None:
+            return None
+        return None if cannot_run(role, declared, row.arguments, effect.result) else declared
+
+    # ---- undoing what came too late
+
+    def _mend(self, key: str, wait: float) -> Program:
+        """Undo an effect that happened after its transaction was undone, unless somebody does, or it cannot be now."""
+
+        def enter(protocol: Protocol, book: Book) -> tuple[Attempt, Effect] | None:
+            recorded, late = self._recorded_as(book, key)
+            declared = self._handler(late, "undo") if is_to_undo(recorded, late) else None
+            name = _mend_of(late)
+            if declared is None or name in protocol.named or late.sender in book.ghosts():
+                return None
+            before = book.load(name)
+            number = 1 if before is None else before.row.attempt + 1
+            txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker, mends=True)
+            attempt = Attempt(
+                txn, name, name, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
+                on_failure="abort", retries=self.retries,
+            )  # fmt: skip
+            self._seat(book, txn, attempt)
+            mirror = revive(afresh(late), declared)
+            mirror.call_id, mirror.sender = key, None
+            attempt.place(mirror)
+            mirror.key = attempt.key(mirror.path, None)
+            return attempt, mirror
+
+        entered: tuple[Attempt, Effect] | None = yield from self._step(enter)
+        if entered is None:
+            return
+        attempt, mirror = entered
+        self._tell_began(attempt)
+        try:
+            yield from self._admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
+            self.ledger.later(lambda protocol, _book: returned(protocol, mirror.calls, happened=True))
+        except (Refused, WouldBlock) as error:
+            log.info("%s is not undone yet: %s", key, error, extra=attempt.about(mirror))
+            self._asked.setdefault(key, (self._monotonic() + FIRST_PAUSE, FIRST_PAUSE))
+            self._doubt()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self.abort(attempt, Reason.LATE)
+            raise
+        yield from self.abort(attempt, Reason.LATE)
+
+    def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
+        """Undo the effect that a mend holds under its own key: what came of that is the late effect's."""
+        if effect.call_id is None or not attempt.live.mends:
+            return (yield from super()._take_back(attempt, effect))
+        key = effect.call_id
+        found: Found | None = yield from self._step(lambda _protocol, book: _to_undo(book, key))
+        effect.tag, effect.disposed = Tag.CLEAN, Disposed(note=f"see {key}")
+        if found is None:
+            return False  # somebody has done so
+        before = found[1]
+        row = before.row
+        late = revive(afresh(before), effect.declaration)
+        current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
+        undoing = undo(late, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
+        if self.observer is not None:
+            undoing = self._observed(attempt, late, "undo", current, undoing)
+        yield from undoing
+        effect.outcome = late.outcome
+        gone = late.outcome is not Outcome.UNDONE
+        done = "undone on request" if is_to_rewind(*found) else "undone after its transaction was"
+        became = late.disposed.told or ("gone when it was to be undone" if gone else done)
+        disposed = Disposed(note=f"{became} {before.note}" if before.note else became)  # with who had told of it
+        told = OutcomeChange.of(
+            key, late.outcome, before.result, before.error, late.tag, disposed, self._clock(), row.tool
+        )
+
+        def tell(_protocol: Protocol, book: Book) -> None:
+            book.write([told])
+
+        yield from self._surely(tell, durable=True)
+        self._tell(told)
+        return False  # a write, whoever read meanwhile must not go by it
+
+    def _tell_residue(self, attempt: Attempt) -> None:
+        super()._tell_residue(attempt)
+        effects = attempt.effects.values()
+        if any(e.outcome is Outcome.UNKNOWN or e.disposition is Disposition.TO_UNDO for e in effects):
+            self._doubt()
+
+    # ---- what an operator sees
+
+    def doubts(self, protocol: Protocol, book: Book, *, stuck: bool = True) -> list[Doubt]:
+        """Return every effect that somebody has to look at before anybody can say what became of it.
+
+        With `stuck`, also what is known to have happened, and cannot be ended for want of handlers in this process.
+        """
+        found = [self._doubted(recorded, effect) for recorded, effect in self._open_questions(protocol, book)]
+        known = {doubt.key for doubt in found if doubt is not None}
+        unfinished = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
+        for txn in protocol.live.values():
+            recorded = unfinished.get((txn.name, txn.attempt))
+            if recorded is None or not self._is_nobodys(txn):
+                continue
+            beyond = {effect.row.key for effect in self._beyond(txn, recorded)}
+            found.extend(
+                self._as_doubt(
+                    effect, f"{txn.name} was left unfinished",
+                    self._to_declare(effect) if effect.row.key in beyond else _TO_TAKE_UP,
+                )
+                for effect in recorded.effects
+                if effect.row.key not in known
+                and (_may_have_acted(txn, effect) or (stuck and effect.row.key in beyond))
+            )  # fmt: skip
+        return sorted((doubt for doubt in found if doubt is not None), key=lambda doubt: doubt.since)
+
+    def _doubted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> Doubt | None:
+        declared = self._declaration(effect.row.tool, effect.row.version)
+        late = is_to_undo(recorded, effect)
+        role: Role = "undo" if late else "probe"
+        if declared is None and effect.row.handled:
+            remedy = self._to_declare(effect)
+        elif late and self._can_deal_with(recorded, effect):
+            return None  # known, and about to be undone
+        elif declared is not None and getattr(declared, role) is not None:
+            lacking = cannot_run(role, declared, effect.row.arguments, effect.result)
+            remedy = lacking or f"its counterparty is asked again by itself; if you know more: {_saying(effect)}"
+        else:
+            remedy = f"ask its counterparty by the key, then {_saying(effect)}"
+        why = str(effect.disposed) if late else effect.error or CUT_OFF
+        return self._as_doubt(effect, why, remedy)
+
+    @staticmethod
+    def _as_doubt(effect: RecordedEffect, why: str, remedy: str) -> Doubt:
+        row = effect.row
+        return Doubt(row.name, row.attempt, row.tool, row.scope, row.key, row.at, why, remedy)
+
+    @staticmethod
+    def _to_declare(effect: RecordedEffect) -> str:
+        return by_reader(
+            f"import or declare {named(effect.row)} in this process, or tell its successor so with aliases= or"
+            " versions=; then settlement.recover()",
+            f"name the module that declares {named(effect.row)} with --module, here and for settlemark recover",
+        )
+
+
+def _mend_of(effect: RecordedEffect) -> str:
+    """Return the name of the transaction that undoes a late effect."""
+    return f"{effect.row.name}#{effect.row.attempt}{MEND}{effect.row.position}"
+
+
+def _may_have_acted(txn: Txn, effect: RecordedEffect) -> bool:
+    """Whether nobody knows what became of an effect of an unfinished transaction that nobody is at."""
+    leaves = effect.outcome is Outcome.QUEUED and txn.state is State.RELEASING
+    return effect.outcome is Outcome.INTENDED or leaves
+
+
+def _nothing_new(_protocol: Protocol, _book: Book) -> None:
+    return None
+
+
+def _saying(effect: RecordedEffect) -> str:
+    return by_reader(
+        f'settlement.resolve({effect.row.key!r}, "confirmed" | "absent" | "give_up", by=…)',
+        "settlemark resolve with what you know",
+    )
+
+
+def _to_undo(book: Book, key: str) -> Found | None:
+    recorded = book.find(key)
+    effect = effect_of_key(book, key)
+    if recorded is None or effect is None:
+        return None
+    return (recorded, effect) if is_to_undo(recorded, effect) or is_to_rewind(recorded, effect) else None
+
+
+__all__ = ["REWIND", "Doubt", "Resolving"]

@@ -1,0 +1,472 @@
+"""Undoing on request what has committed: all of it in one transaction, newest first.
+
+That transaction (`trip/rewind/17`) works as a mend does: it claims every scope, holds the effects as if they had
+just acted, and aborts. One step decides: it looks again at what others have built meanwhile, puts on record what
+is to be undone and what stays, and has every name refused from then on. So a crash leaves nothing of it, or all
+of it to be gone on with by whoever recovers, and each undo is on record before the next begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Wait
+from settlemark._edges.errors import DeclarationError, UsageError, WaitTimeout, Wounded
+from settlemark._edges.wording import in_words
+from settlemark._engine.attempt import Attempt
+from settlemark._engine.calls import returned
+from settlemark._engine.kernel import Deadline, log
+from settlemark._engine.revival import afresh, named, revive
+from settlemark._engine.splitting import parts_of
+from settlemark._lifecycle.resolution import REWIND, Resolving
+from settlemark._lifecycle.rewind_plan import Affected, Rewind, Sorted, Touched, happened, sort
+from settlemark._model.disposition import Disposed, Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._observe.events import Recovered
+from settlemark._observe.logs import about
+from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import Reason, State, Tag
+from settlemark._report.verdicts import Word, is_rewound
+from settlemark.ledger._contract import (
+    Book,
+    Change,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+)
+from settlemark.ledger._payloads.recoverable import cannot_run
+
+TRIES = 20
+"""How often a rewind that loses races is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants to go back over.
+
+    Attributes:
+        names: of the transactions.
+        word: who says so, when and why.
+        overwrite: keys of effects that are undone although others have built upon them.
+        barred: names under which nothing may have begun, and nothing is to begin any more when something is undone;
+            by name: the run.
+    """
+
+    names: tuple[str, ...]
+    word: Word
+    overwrite: frozenset[str] = frozenset()
+    barred: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look has found of it.
+
+    Attributes:
+        attempts: by name, all there are on record; of what was split off, too.
+        live: the unfinished ones.
+        sorted: what is undone, and what stays.
+        undeclared: tools whose undo is not known in this process.
+    """
+
+    attempts: dict[str, list[RecordedTransaction]]
+    live: list[Txn]
+    sorted: Sorted
+    undeclared: list[str]
+
+    def rewind(self, request: Request, *, done: bool) -> Rewind:
+        found = self.sorted
+        return Rewind(
+            self._newest_first(), tuple(txn.name for txn in self.live), _told(found.undo), _told(found.residue),
+            _told(found.conflicts), done, request.word.by, request.word.note,
+        )  # fmt: skip
+
+    def _newest_first(self) -> tuple[str, ...]:
+        places = {txn.name: txn.position for txn in self.live}
+        for name, attempts in self.attempts.items():
+            places.setdefault(name, max((a.epoch, a.row.ordinal) for a in attempts))
+        return tuple(sorted(places, key=lambda name: places[name], reverse=True))
+
+
+class Rewinding(Resolving):
+    """The part of a driver that goes back over transactions, on request."""
+
+    def rewind(self, request: Request, *, dry_run: bool, wait: float) -> Program:
+        """Undo what transactions have done, newest first, and return a `Rewind`; with `dry_run` what it would do.
+
+        What has not ended is aborted first. From then on their names are refused.
+
+        Raises:
+            UsageError: one of them was never begun, or a key of `overwrite` is none of theirs.
+            DeclarationError: the undo of an effect is not known here; nothing moved.
+            WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing that had committed moved.
+        """
+        look: _Look = yield from self._step(partial(self._look_over, request))
+        self._refuse_foreign(request, look)
+        if dry_run:
+            return look.rewind(request, done=False)
+        if look.undeclared:
+            raise DeclarationError(
+                f"the undo of {', '.join(look.undeclared)} is not known in this process: nothing was undone; import or"
+                " declare it, then go back again",
+                tool=look.undeclared[0],
+            )
+        # What has recorded nothing leaves no trace when it is aborted, and its name is to be refused alike.
+        barred = dict(request.barred) if look.live or look.sorted.undo else {}
+        request = replace(request, barred=barred | {txn.name: txn.run for txn in look.live})
+        yield from self._end_unfinished(request, wait)
+        for again in range(TRIES - 1, -1, -1):
+            try:
+                decided: _Look | None = yield from self._undo_all(request, wait)
+            except Wounded:
+                if not again:
+                    raise
+                continue
+            if decided is not None:
+                return (yield from self._report(request, look, decided))
+            yield from self._end_unfinished(request, wait)
+        raise WaitTimeout(
+            f"others entered what is to be undone again and again: it was not undone in {TRIES} tries; stop whoever"
+            " runs it, then go back again",
+            transaction=request.names[0], holder=request.names[0], waited=wait,
+        )  # fmt: skip
+
+    def word(self, by: str, note: str) -> Word:
+        """Return what somebody says of transactions, now."""
+        return Word(True, by, self._clock(), note)
+
+    def of_run(self, run: str) -> Program:
+        """Return what is on record of a run, and the names of those of it that are unfinished."""
+
+        def look(protocol: Protocol, book: Book) -> tuple[list[RecordedTransaction], list[str]]:
+            return book.of_run(run), [txn.name for txn in protocol.live.values() if txn.run == run]
+
+        return (yield from self._step(look))
+
+    # ---- looking
+
+    def _look_over(self, request: Request, protocol: Protocol, book: Book) -> _Look:
+        attempts: dict[str, list[RecordedTransaction]] = {}
+        runs: dict[str, list[RecordedTransaction]] = {}
+        live: dict[str, Txn] = {}
+        todo = list(request.names)
+        while todo:
+            name = todo.pop()
+            if name in attempts or name in live:
+                continue
+            last, unfinished = book.load(name), protocol.named.get(name)
+            if unfinished is not None:
+                live[name] = unfinished
+            elif last is None and name not in request.barred:
+                raise UsageError(f"no transaction {name!r} is on record in {self._where()}: nothing was undone")
+            if last is None:
+                continue
+            run = last.row.run
+            if run not in runs:
+                runs[run] = book.of_run(run)
+            attempts[name] = [_as_it_is(recorded) for recorded in runs[run] if recorded.row.name == name]
+            todo.extend(parts_of(last))
+        every = [recorded for found in attempts.values() for recorded in found]
+        acted = (r.epoch for r in every if any(happened(r, effect) for effect in r.effects))
+        least = min(acted, default=None)
+        others = [] if least is None else [r for r in book.since(least) if r.row.name not in attempts]
+        undeclared: dict[str, None] = {}
+
+        def objection(effect: RecordedEffect) -> str | None:
+            why = self._objection(effect)
+            if why is not None and self._is_undeclared(effect):
+                undeclared[named(effect.row)] = None
+            return why
+
+        found = sort(every, others, objection=objection, remark=self._remark, overwrite=request.overwrite)
+        return _Look(attempts, sorted(live.values(), key=lambda txn: txn.position), found, list(undeclared))
+
+    def _is_undeclared(self, effect: RecordedEffect) -> bool:
+        row = effect.row
+        return row.undoable and self._declaration(row.tool, row.version) is None
+
+    def _objection(self, effect: RecordedEffect) -> str | None:
+        """Return why an effect cannot be undone here, or None."""
+        row = effect.row
+        declared = self._declaration(row.tool, row.version)
+        if self._is_undeclared(effect):
+            return f"its undo is not known here: declare {named(row)}"
+        if declared is None or declared.undo is None:
+            return f"{row.kind} effects of {row.tool} have no undo"
+        if effect.outcome is not Outcome.CONFIRMED and declared.probe is None:
+            return "nobody knows whether it happened: ask its counterparty"
+        return cannot_run("undo", declared, row.arguments, effect.result)
+
+    def _remark(self, effect: RecordedEffect) -> str:
+        """Return what there is to know of an effect's undo, or nothing."""
+        if effect.outcome is not Outcome.CONFIRMED:
+            return "its counterparty is asked first whether it happened"
+        declared = self._declaration(effect.row.tool, effect.row.version)
+        cost = None if declared is None else declared.cost
+        return "" if cost is None else f"a cost stays: {cost}"
+
+    @staticmethod
+    def _refuse_foreign(request: Request, look: _Look) -> None:
+        keys = {e.row.key for found in look.attempts.values() for recorded in found for e in recorded.effects}
+        foreign = sorted(request.overwrite - keys)
+        if foreign:
+            raise UsageError(
+                f"overwrite= names {foreign[0]!r}, which is no effect of what is gone back over: nothing was undone;"
+                " it takes keys of the conflicts that a dry run tells",
+                key=foreign[0],
+            )
+
+    # ---- what is unfinished
+
+    def _end_unfinished(self, request: Request, wait: float) -> Program:
+        """Abort what has not ended, and return when all of it is undone, or has committed after all."""
+        deadline = self._monotonic() + wait
+
+        def doom(protocol: Protocol, book: Book) -> list[Txn]:
+            found = self._look_over(request, protocol, book).live
+            for txn in found:
+                protocol.unretry(txn)
+                protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
+            return found
+
+        for _ in range(TRIES):
+            found: list[Txn] = yield from self._step(doom, durable=True)
+            if not found:
+                return
+            yield from self._tidy()
+            report: Recovered = yield from self.take_up()
+            stuck = next((txn.name for txn in found if txn.name in report.stuck), None)
+            if stuck is not None:
+                missing = report.stuck[stuck]
+                raise DeclarationError(
+                    f"{stuck} has not ended, and nothing called {', '.join(missing)} is declared in this process:"
+                    " nothing that had committed was undone; import or declare it, then go back again",
+                    tool=missing[0],
+                )
+            for txn in found:
+                yield from self._until_ended(txn, deadline, wait)
+
+    def _until_ended(self, txn: Txn, deadline: float, wait: float) -> Program:
+        deadline = min(deadline, self._monotonic() + self._time_for(txn, wait))
+        while not txn.finished:
+            with self.local as protocol:
+                ticket = protocol.watch(txn)
+            seconds = deadline - self._monotonic()
+            if not (yield from self._listen(Wait(ticket, seconds, txn.name, "its own"))):
+                raise WaitTimeout(
+                    f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
+                    " undone; go back again when it has, or raise wait=",
+                    transaction=txn.name, epoch=txn.epoch, holder=txn.name, waited=wait,
+                )  # fmt: skip
+
+    # ---- what has committed
+
+    def _undo_all(self, request: Request, wait: float) -> Program:
+        """Undo what has committed, and return what was decided; None when others have entered it again."""
+        look: _Look = yield from self._step(partial(self._look_over, request))
+        if look.live:
+            return None
+        if not look.sorted.undo:
+            return (yield from self._step(partial(self._bar, request), durable=True))
+        attempt: Attempt = yield from self._step(partial(self._enter, look, wait))
+        mirrors = {touched.key: self._mirror(attempt, touched) for touched in reversed(look.sorted.undo)}
+        calls = {
+            key: [Call(attempt.live, scope, Mode.EAGER, mirror.position) for scope in mirror.scopes]
+            for key, mirror in mirrors.items()
+        }
+        self._tell_began(attempt)
+        try:
+            decided: _Look | None = yield from self._claim_and_decide(request, attempt, mirrors, calls)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield from self._give_up(attempt, calls, in_words(error))
+            raise
+        if decided is None:
+            yield from self._give_up(attempt, calls, "what is to be undone has changed")
+            return None
+        yield from self._tidy()
+        yield from self._until_finished(attempt, attempt.live)
+        return decided
+
+    def _enter(self, look: _Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
+        oldest = look.sorted.undo[-1].recorded.row
+        name = f"{oldest.run}{REWIND}{protocol.next_epoch}"
+        txn = protocol.begin(name, name, owner=self.ledger.worker, mends=True)
+        attempt = Attempt(
+            txn, name, name, 1, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
+            on_failure="abort", retries=self.retries,
+        )  # fmt: skip
+        self._seat(book, txn, attempt)
+        return attempt
+
+    def _mirror(self, attempt: Attempt, touched: Touched) -> Effect:
+        """Return the effect as a transaction holds it that is to undo it: as if it had acted there, at once."""
+        effect = touched.effect
+        mirror = revive(afresh(effect), self._declaration(effect.row.tool, effect.row.version))
+        mirror.held = False
+        mirror.call_id = effect.row.key
+        attempt.place(mirror)
+        mirror.key = attempt.key(mirror.path, None)
+        attempt.prepare(mirror)
+        return mirror
+
+    def _claim_and_decide(
+        self, request: Request, attempt: Attempt, mirrors: dict[str, Effect], calls: dict[str, list[Call]]
+    ) -> Program:
+        """Claim every scope and, in the step that claims the last, decide; None when there is other work to undo."""
+        txn = attempt.live
+        deadline = Deadline(attempt.wait)
+
+        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | _Look | Literal["other"]:
+            for call in (call for found in calls.values() for call in found):
+                blocked = None if call.admitted else protocol.admit(call)
+                if blocked is not None:
+                    return blocked, protocol.watch(blocked.holder, txn)
+            if txn.state is not State.OPEN:
+                raise protocol.refusal(txn)
+            look = self._look_over(request, protocol, book)
+            chosen = {touched.key for touched in look.sorted.undo}
+            if look.live or not chosen <= mirrors.keys():
+                return "other"
+            for key in mirrors:
+                returned(protocol, calls[key], happened=key in chosen)
+            self._record(request, look, protocol, book)
+            book.otherwise(attempt.effects.clear)
+            book.otherwise(partial(setattr, attempt, "written", False))
+            for key in chosen:
+                mirrors[key].calls = calls[key]
+            for key, mirror in mirrors.items():
+                if key in chosen:
+                    attempt.add(mirror)
+                    attempt.put(book, self._intent(attempt, mirror))
+                    attempt.written = True
+            protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
+            if attempt.written:
+                attempt.put(book, [attempt.state_change(self._clock())])
+            return look
+
+        while True:
+            found = yield from self._step(decide, durable=True)
+            yield from self._tidy()
+            if found == "other":
+                return None
+            if isinstance(found, _Look):
+                return found
+            blocked, ticket = found
+            yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+
+    def _give_up(self, attempt: Attempt, calls: dict[str, list[Call]], cause: str) -> Program:
+        """End a transaction that was to undo and is not to, with nothing undone."""
+
+        def give_up(protocol: Protocol, _book: Book) -> None:
+            for call in (call for found in calls.values() for call in found):
+                if call.admitted:
+                    returned(protocol, [call], happened=False)
+                else:
+                    protocol.withdraw(call)
+
+        self.ledger.later(give_up)
+        yield from self.abort(attempt, Reason.FAILED, cause=cause)
+
+    # ---- the record
+
+    def _bar(self, request: Request, protocol: Protocol, book: Book) -> _Look | None:
+        look = self._look_over(request, protocol, book)
+        if look.live or look.sorted.undo:
+            return None
+        self._record(request, look, protocol, book)
+        return look
+
+    def _record(self, request: Request, look: _Look, protocol: Protocol, book: Book) -> None:
+        """Write what is to be undone and what stays, and have every name refused from here on."""
+        at = self._clock()
+        todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
+        changes: list[Change] = [_outcome(touched, Tag.UNRESOLVED, todo, at) for touched in look.sorted.undo]
+        for touched in (*look.sorted.residue, *look.sorted.conflicts):
+            if touched.effect.tag in (None, Tag.CLEAN):  # else it is named, and why
+                tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
+                note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
+                changes.append(_outcome(touched, tag, Disposed(note=note), at))
+        cause = str(request.word)
+        for attempts in look.attempts.values():
+            last = max(attempts, key=lambda recorded: recorded.row.attempt)
+            if not is_rewound(last):
+                row = last.row
+                ended = last.settled_at or at
+                if last.state is State.COMMITTED:
+                    protocol.retract(row.name, row.attempt)
+                changes.append(
+                    StateChange(row.name, row.attempt, last.state, last.epoch, Reason.REWOUND, ended, cause=cause)
+                )
+        barred = {name: run for name, run in request.barred.items() if name not in look.attempts}
+        for name, run in barred.items():
+            if protocol.named.get(name) is None and book.load(name) is None:
+                epoch = protocol.next_epoch - 1
+                changes.append(TransactionRow(name, 1, run, State.ABORTED, epoch, "", self.ledger.worker, at))
+                changes.append(StateChange(name, 1, State.ABORTED, epoch, Reason.REWOUND, at, cause=cause))
+        book.write(changes)
+
+    def _tell_what_stays(self, stays: Iterable[Touched]) -> None:
+        names: dict[str, None] = {}
+        for touched in stays:
+            row = touched.effect.row
+            names[row.name] = None
+            told = about(transaction=row.name, attempt=row.attempt, tool=row.tool, scope=row.scope, key=row.key)
+            log.warning("%s was undone on request, and %s on %s stays", row.name, row.tool, row.scope, extra=told)
+        for name in names:
+            self._tell_listener(name)
+
+    def _report(self, request: Request, before: _Look, decided: _Look) -> Program:
+        """Return what has happened, by the record."""
+        aborted = [touched for touched in before.sorted.undo if not touched.finished]
+        later = {touched.key for touched in decided.sorted.undo}
+        planned = [*(touched for touched in aborted if touched.key not in later), *decided.sorted.undo]
+
+        def look(_protocol: Protocol, book: Book) -> list[Touched]:
+            return [touched.now(_as_recorded(book, touched)) for touched in planned]
+
+        found: list[Touched] = yield from self._step(look)
+        self._tell_what_stays((*decided.sorted.residue, *decided.sorted.conflicts))
+        done = Sorted(
+            [touched for touched in found if touched.effect.outcome not in (Outcome.CONFIRMED, Outcome.UNKNOWN)],
+            [*decided.sorted.residue, *(touched for touched in found if touched.effect.tag not in (None, Tag.CLEAN))],
+            decided.sorted.conflicts,
+        )
+        return replace(
+            _Look(before.attempts | decided.attempts, [], done, []).rewind(request, done=True),
+            unfinished=tuple(txn.name for txn in before.live),
+        )
+
+
+def _as_it_is(recorded: RecordedTransaction) -> RecordedTransaction:
+    """Return a record that stays as it is: one in memory goes with what becomes of it."""
+    return replace(recorded, effects=[replace(effect) for effect in recorded.effects])
+
+
+def _outcome(touched: Touched, tag: Tag, disposed: Disposed, at: float) -> OutcomeChange:
+    effect = touched.effect
+    return OutcomeChange.of(
+        effect.row.key, effect.outcome, effect.result, effect.error, tag, disposed, at, effect.row.tool
+    )  # fmt: skip
+
+
+def _as_recorded(book: Book, touched: Touched) -> RecordedEffect:
+    recorded = book.find(touched.key)
+    found = () if recorded is None else recorded.effects
+    return next((effect for effect in found if effect.row.key == touched.key), touched.effect)
+
+
+def _told(found: Iterable[Touched]) -> tuple[Affected, ...]:
+    return tuple(touched.told() for touched in found)
+
+
+__all__ = ["Request", "Rewinding"]

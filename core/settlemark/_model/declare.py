@@ -1,0 +1,407 @@
+"""Declaring what a tool does: `@effect` on its function, `declare` for one that is not ours, `inverse` for its undo."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from settlemark._edges.door import is_lazy_function
+from settlemark._edges.errors import DeclarationError
+from settlemark._edges.text import TOOL, VERSION, brief, identity, prose
+from settlemark._model.declaration import EXTRAS, Declaration, Handler, Registry
+from settlemark._model.effect_class import EffectClass, EffectName
+from settlemark._model.fields import field_path
+from settlemark._model.scope import Scope, ScopeTemplate
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ATTRIBUTE = "__settlemark_declaration__"
+_declared = Registry()
+
+
+def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
+    """Return a handler that calls `function` with fields of the effect's result as its arguments.
+
+    Each keyword names an argument of `function` and the field of the result (a mapping) it takes:
+
+    >>> def cancel(id): return f"cancelled {id}"
+    >>> inverse(cancel, id="confirmation")(result={"confirmation": "R7"})
+    'cancelled R7'
+
+    Raises:
+        DeclarationError: `function` is none.
+    """
+    if not callable(function):
+        raise DeclarationError(
+            f"inverse() was given a {type(function).__name__}, which cannot be called: pass the function that it wraps",
+            tool=str(getattr(function, "name", function)),
+        )
+
+    def handler(*, result: Mapping[str, Any]) -> Any:
+        return function(**{argument: result[name] for argument, name in fields.items()})
+
+    async def async_handler(*, result: Mapping[str, Any]) -> Any:
+        return await function(**{argument: result[name] for argument, name in fields.items()})
+
+    chosen = async_handler if inspect.iscoroutinefunction(function) else handler
+    chosen.__name__ = chosen.__qualname__ = getattr(function, "__name__", "inverse")
+    chosen.__module__ = getattr(function, "__module__", __name__)
+    return chosen
+
+
+def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
+    if function is None:
+        return None
+    if not callable(function):
+        raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
+    if role != "scope":  # which may tell several, one after the other
+        _refuse_lazy(f"{role}= of {tool}", function, tool)
+    name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)
+    handler = Handler(function, name)
+    _check_callable_by_name(role, handler, tool)
+    missing = [] if names is None else [n for n in handler.required() if n not in names]
+    if missing:
+        raise DeclarationError(
+            f"{role}={name} of {tool} asks for {', '.join(map(repr, missing))}, which {tool} does not take:"
+            " name one of its arguments, `result` or `key`, or map a field of the result with inverse()",
+            tool=tool,
+        )
+    return handler
+
+
+def _refuse_lazy(what: str, function: Callable[..., Any], tool: str) -> None:
+    if is_lazy_function(function):
+        raise DeclarationError(
+            f"{what} is a generator, and calling it does nothing: let it do its work, and return what came of it",
+            tool=tool,
+        )
+
+
+def _check_callable_by_name(role: str, handler: Handler, tool: str) -> None:
+    try:
+        parameters = inspect.signature(handler.function).parameters.values()
+    except (ValueError, TypeError):  # some builtins have none
+        raise DeclarationError(
+            f"{role}={handler.name} of {tool} does not tell its arguments: wrap it in a function", tool=tool
+        ) from None
+    unnamed = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
+    if unnamed:
+        raise DeclarationError(
+            f"{role}={handler.name} of {tool} takes {', '.join(map(repr, unnamed))} by position only:"
+            " handlers are called by name: wrap it in a function",
+            tool=tool,
+        )
+
+
+def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+    tool: str,
+    kind: EffectName | EffectClass,
+    *,
+    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
+    undo: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
+    release: Callable[..., Any] | None = None,
+    check: Callable[..., Any] | None = None,
+    cost: str | None = None,
+    keyed: bool | None = None,
+    may_touch: tuple[str, ...] | str = (),
+    refine: Callable[..., Any] | None = None,
+    version: str = "1",
+    unknown: tuple[type[BaseException], ...] = (),
+    window: float | None = None,
+    aliases: tuple[str, ...] | str = (),
+    versions: tuple[str, ...] | str = (),
+    live: Callable[..., Any] | None = None,
+    valid_for: float | None = None,
+    approve: bool | Callable[..., Any] = False,
+    redact: tuple[str, ...] | str = (),
+    function: Callable[..., Any] | None = None,
+) -> Declaration:
+    """Return a checked declaration; see `effect` for what each argument means.
+
+    Raises:
+        DeclarationError: the class is unknown, or the parts contradict each other.
+        ScopeError: a template is malformed.
+    """
+    try:
+        chosen = EffectClass(kind)
+    except ValueError:
+        classes = ", ".join(EffectClass)
+        raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {classes}", tool=tool) from None
+    tool = identity(tool, "a tool's name", TOOL, error=DeclarationError, tool=brief(tool))
+    known = {"version": (version,), "aliases": aliases, "versions": versions}
+    for part, texts in known.items():
+        for text in (texts,) if isinstance(texts, str) else texts:
+            most = TOOL if part == "aliases" else VERSION
+            identity(text, f"{part}= of {tool}", most, error=DeclarationError, tool=tool)
+    if function is not None:
+        _refuse_lazy(tool, function, tool)
+    names = _argument_names(function)
+    broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
+    declaration = Declaration(
+        tool=tool,
+        kind=chosen,
+        scope=_addressed(scope, tool, names),
+        undo=_handler("undo", undo, tool, names),
+        probe=_handler("probe", probe, tool, names),
+        release=_handler("release", release, tool, names),
+        check=_before("check", check, tool, names),
+        cost=None if cost is None else prose(cost),
+        keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
+        may_touch=broad,
+        refine=refine,
+        version=version,
+        unknown=unknown,
+        window=window,
+        aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
+        versions=(versions,) if isinstance(versions, str) else tuple(versions),
+        live=_handler("live", live, tool, names),
+        valid_for=valid_for,
+        approve=_approval(approve, tool, names),
+        redact=(redact,) if isinstance(redact, str) else tuple(redact),
+        function=function,
+    )
+    _check(declaration, names)
+    return declaration
+
+
+def _approval(
+    approve: bool | Callable[..., Any], tool: str, names: frozenset[str] | None
+) -> Handler | Literal[True] | None:
+    if isinstance(approve, bool):
+        return True if approve else None
+    return _before("approve", approve, tool, names)
+
+
+def _addressed(
+    scope: str | Callable[..., Any] | None, tool: str, names: frozenset[str] | None
+) -> ScopeTemplate | Handler | None:
+    if scope is None:
+        return None
+    if not callable(scope):
+        return ScopeTemplate.parse(scope)
+    if inspect.iscoroutinefunction(scope):
+        raise DeclarationError(
+            f"scope= of {tool} is async: it is asked where nothing can be waited for; name the scopes from the"
+            " arguments alone, and look at the world in check=",
+            tool=tool,
+        )
+    return _before("scope", scope, tool, names)
+
+
+def _before(role: str, function: Callable[..., Any] | None, tool: str, names: frozenset[str] | None) -> Handler | None:
+    handler = _handler(role, function, tool, names)
+    early = [name for name in sorted(EXTRAS) if handler is not None and handler.takes(name)]
+    if early and not set(early) <= (names or frozenset()):
+        raise DeclarationError(
+            f"{role}= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take: it is asked before"
+            " the call has either; name arguments of the tool",
+            tool=tool,
+        )
+    return handler
+
+
+def _argument_names(function: Callable[..., Any] | None) -> frozenset[str] | None:
+    if function is None:
+        return None
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters)
+
+
+def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
+    kind, tool = declaration.kind, declaration.tool
+    if declaration.scope is None and not declaration.may_touch and kind not in (EffectClass.READ, EffectClass.OPAQUE):
+        raise DeclarationError(
+            f'{tool} is {kind} but names no scope: say which resource it acts on, as in scope="mail:/{{to}}"',
+            tool=tool,
+        )
+    if kind is EffectClass.REVERSIBLE and declaration.undo is None:
+        raise DeclarationError(
+            f"{tool} is reversible but has no undo: give undo=, or declare it irreversible so that it is held",
+            tool=tool,
+        )
+    if declaration.undo is not None and kind not in (EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT):
+        raise DeclarationError(
+            f"{tool} is {kind}, which is never undone: drop undo=, or declare it reversible", tool=tool
+        )
+    if declaration.release is not None and not declaration.held:
+        raise DeclarationError(f"{tool} is {kind}, which is never held: drop release=", tool=tool)
+    if declaration.cost is not None and kind is not EffectClass.REVERSIBLE:
+        raise DeclarationError(f"{tool} is {kind}: cost= says what undoing a reversible effect leaves", tool=tool)
+    if declaration.window is not None and not _is_duration(declaration.window):
+        raise DeclarationError(
+            f"window={declaration.window!r} of {tool}: give the seconds for which its counterparty remembers a key,"
+            " or leave it out when it never forgets one",
+            tool=tool,
+        )
+    if declaration.approve is not None and kind in (EffectClass.READ, EffectClass.STAGED):
+        why = "there is nothing to approve" if kind is EffectClass.READ else "it is its step's own until that settles"
+        raise DeclarationError(
+            f"{tool} is {kind}, so {why}: drop approve=, or declare it irreversible so that it waits for a yes",
+            tool=tool,
+        )
+    _check_freshness(declaration)
+    for field_named in declaration.redact:
+        field_path(field_named)
+    for template in declaration.templates:
+        unknown = [name for name in template.fields if names is not None and name.split(".")[0] not in names]
+        if unknown:
+            raise DeclarationError(
+                f"the scope of {tool} uses {', '.join(map(repr, unknown))}, which it does not take:"
+                f" its arguments are {', '.join(sorted(names or ()))}",
+                tool=tool,
+            )
+
+
+def _check_freshness(declaration: Declaration) -> None:
+    kind, tool = declaration.kind, declaration.tool
+    if declaration.live is None and declaration.valid_for is None:
+        return
+    if kind is not EffectClass.READ:
+        raise DeclarationError(f"{tool} is {kind}: live= and valid_for= say how long a read holds", tool=tool)
+    if declaration.scope is None and not declaration.may_touch:
+        raise DeclarationError(
+            f'{tool} is to be looked at again but names no scope: say what it reads, as in scope="price:/{{item}}"',
+            tool=tool,
+        )
+    if declaration.valid_for is not None and not _is_duration(declaration.valid_for):
+        raise DeclarationError(
+            f"valid_for={declaration.valid_for!r} of {tool}: give the seconds for which its answer may be acted on",
+            tool=tool,
+        )
+
+
+def _is_duration(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+
+
+def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+    kind: EffectName | EffectClass,
+    *,
+    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
+    undo: Callable[..., Any] | None = None,
+    probe: Callable[..., Any] | None = None,
+    release: Callable[..., Any] | None = None,
+    check: Callable[..., Any] | None = None,
+    cost: str | None = None,
+    keyed: bool | None = None,
+    may_touch: tuple[str, ...] | str = (),
+    refine: Callable[..., Any] | None = None,
+    name: str | None = None,
+    version: str = "1",
+    unknown: tuple[type[BaseException], ...] = (),
+    window: float | None = None,
+    aliases: tuple[str, ...] | str = (),
+    versions: tuple[str, ...] | str = (),
+    live: Callable[..., Any] | None = None,
+    valid_for: float | None = None,
+    approve: bool | Callable[..., Any] = False,
+    redact: tuple[str, ...] | str = (),
+) -> Callable[[_F], _F]:
+    """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
+
+    Args:
+        kind: `read`, `idempotent`, `reversible`, `staged`, `irreversible` or `opaque`.
+        scope: the resource it acts on, a template over its arguments: `"room:/{hotel}/{date}"`; or a function that
+            is given the arguments it asks for and returns a scope's text, or several. What it raises refuses the call.
+        undo: for `reversible`: called on abort with the arguments, `result` and `key` it asks for.
+        probe: asks the counterparty whether the effect happened: its result, `None` for absent,
+            or `settlemark.UNKNOWN`.
+        release: for held effects: runs at commit in the tool's place.
+        check: called with the arguments it asks for before the call is recorded, not for a call that is replayed,
+            and with those that a person gives in their place. What it raises is the call's failure, and nothing was
+            done: a held effect is refused here and not when it is to leave.
+        cost: what an undo leaves behind (a fee), so that it is named and not called clean.
+        keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the
+            first outcome, so re-issuing is safe. True by default for `idempotent`.
+        may_touch: broader scopes to hold until `refine` says which were meant.
+        refine: called with the result, returns the scope (or scopes) really touched.
+        name: the tool's name in the ledger; the function's by default.
+        version: the handlers' version, stored beside each effect: after a restart it is undone, asked about
+            and released by handlers of its own version, never by another's.
+        unknown: exception types that leave the outcome unknown, beside timeouts and lost connections.
+        window: seconds for which the counterparty remembers a key; for good when left out. Past it a call is
+            never sent again, and a probe that looks for the `key` and finds nothing proves nothing.
+        aliases: names that the tool had before: effects recorded under them are its own.
+        versions: earlier versions whose effects these handlers also speak for.
+        live: for `read`: returns an ETag or digest of what it reads, from the arguments it asks for. It is called
+            before the read, and again before anything settles on it: `Stale` when it differs.
+        valid_for: for `read`: seconds after which nothing settles on it any more.
+        approve: True, or a function of arguments of the tool that returns whether: it waits for a person's yes, who
+            may also give it other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
+            plain code `approver=` is asked, and without one an irreversible effect waits for `Settlement.answer`.
+        redact: fields of its arguments or result that are never recorded nor logged, as dotted paths ("card.number").
+
+    Raises:
+        DeclarationError: the class is unknown, or the parts contradict each other.
+
+    >>> @effect("irreversible", scope="mail:/{to}")
+    ... def send_mail(to: str, body: str) -> None: ...
+    >>> declaration_of(send_mail).kind.value
+    'irreversible'
+    """
+    if callable(kind):
+        raise DeclarationError(
+            f"@effect stands bare on {getattr(kind, '__name__', kind)}: say what it does,"
+            ' as in @effect("irreversible", scope="mail:/{to}")',
+            tool=str(getattr(kind, "__name__", kind)),
+        )
+
+    def decorate(function: _F) -> _F:
+        if not callable(function):
+            raise _misplaced(function)
+        tool = name or named_by(function)
+        declaration = declare(
+            tool, kind, scope=scope, undo=undo, probe=probe, release=release, check=check, cost=cost, keyed=keyed,
+            may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
+            versions=versions, live=live, valid_for=valid_for, approve=approve, redact=redact, function=function,
+        )  # fmt: skip
+        try:
+            bear(function, declaration)
+        except (AttributeError, ValueError):
+            raise _misplaced(function) from None
+        _declared.add(declaration)
+        return function
+
+    return decorate
+
+
+def named_by(function: object) -> str:
+    """Return what a tool is called by default: its name, or how it looks, which may be long."""
+    own: object = getattr(function, "__name__", None)
+    return own if isinstance(own, str) else prose(repr(function), TOOL.characters)
+
+
+def _misplaced(function: object) -> DeclarationError:
+    tool = str(getattr(function, "name", None) or function)
+    return DeclarationError(
+        f"{tool} is a {type(function).__name__}, which takes no declaration: put @effect beneath its decorator, on the"
+        " function itself",
+        tool=tool,
+    )
+
+
+def declared_as(tool: str, version: str | None = None) -> Declaration | None:
+    """Return what this process declared, with `effect`, of a tool, by its name or a former one; see `Registry`."""
+    return _declared.find(tool, version)
+
+
+def bear(function: object, declaration: Declaration) -> None:
+    """Leave a declaration on a function, where `declaration_of` finds it; no other process will know it by its name.
+
+    Raises:
+        AttributeError, ValueError: it takes no attributes.
+    """
+    setattr(function, _ATTRIBUTE, declaration)
+
+
+def declaration_of(function: object) -> Declaration | None:
+    """Return what `effect` declared of a function (or a bound method), or None.
+
+    >>> declaration_of(print) is None
+    True
+    """
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Declaration) else None

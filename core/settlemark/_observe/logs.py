@@ -1,0 +1,183 @@
+"""Logs that a machine can read: every record of the logger `settlemark` carries what it is about as data.
+
+The data has names, scopes, keys and outcomes: never arguments or results.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from settlemark._edges.errors import InternalError, LedgerError
+from settlemark._edges.plain import plain, plain_json, plain_traceback, told
+from settlemark._edges.wording import in_words, is_a, kind_of
+
+if TYPE_CHECKING:
+    from settlemark._protocol.holdings import Txn
+
+FIELD = "settlemark"
+LOGGER = "settlemark"
+WITHHELD = "(withheld: its ledger is encrypted)"
+
+
+class Quote(str):  # noqa: SLOT000 - it brings what is told in its place
+    """A text that may quote a payload, as an argument of a log call: not told while a ledger here is encrypted."""
+
+    instead = WITHHELD
+
+
+def quote_of(error: BaseException) -> Quote:
+    """Return an exception in words, as an argument of a log call; where they are withheld its class is told."""
+    quote = Quote(in_words(error))
+    quote.instead = str(quote) if is_a(error, _OURS) else f"{kind_of(error)} {WITHHELD}"
+    return quote
+
+
+class _Shown(logging.Filter):
+    """What every record of ours passes: a name steers no terminal, and what is encrypted is not told beside.
+
+    It is on the logger, not on a handler: whoever handles the records gets them so.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change what the record would be printed as; its data stays as it is."""
+        tells = not _encrypted
+        if isinstance(record.args, tuple):
+            record.args = tuple(_shown(value, tells=tells) for value in record.args)
+        elif isinstance(record.args, Mapping):
+            record.args = {name: _shown(value, tells=tells) for name, value in record.args.items()}
+        record.msg = plain(record.msg)
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        if error is not None:
+            record.exc_text = plain_traceback(error, messages=tells)
+            if not tells:
+                record.exc_info = None  # a handler of somebody else's would print what it says
+        return True
+
+
+def _shown(value: object, *, tells: bool) -> object:
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, BaseException) and not tells and not is_a(value, _OURS):
+        return f"{kind_of(value)} {WITHHELD}"
+    if isinstance(value, Quote) and not tells:
+        return value.instead
+    return plain(value)
+
+
+_OURS = (LedgerError, InternalError)
+"""They name keys, tools and stores, and quote no payload."""
+_encrypted: weakref.WeakSet[object] = weakref.WeakSet()
+logging.getLogger(LOGGER).addFilter(_Shown())
+
+
+def keep_from_logs(whose: object) -> None:
+    """Have no log of this process quote a payload, until this object is gone: its ledger is encrypted."""
+    _encrypted.add(whose)
+
+
+def let_into_logs(whose: object) -> None:
+    """Take that back: it is closed."""
+    _encrypted.discard(whose)
+
+
+def about(**data: Any) -> dict[str, Any]:
+    """Return the `extra=` of a log call: what its record is about; None is left out.
+
+    >>> about(transaction="trip-42", scope=None)
+    {'settlemark': {'transaction': 'trip-42'}}
+    """
+    return {FIELD: {key: value for key, value in data.items() if value is not None}}
+
+
+def about_txn(txn: Txn, **data: Any) -> dict[str, Any]:
+    """Return the `extra=` of a log call about a transaction."""
+    return about(transaction=txn.name, run=txn.run, attempt=txn.attempt, epoch=txn.epoch, **data)
+
+
+def log_failure(log: logging.Logger, text: str, error: BaseException, **data: Any) -> None:
+    """Log that a function of the user's failed where that is to harm nobody, with its traceback where there is one.
+
+    Its exception may be such that its traceback cannot be written.
+    """
+    said = quote_of(error)
+    with suppress(Exception):
+        try:
+            log.error("%s: %s", text, said, exc_info=error, extra=about(**data))
+        except Exception:  # a traceback without end, or an exception that fails when it is looked at
+            log.error("%s: %s", text, said, extra=about(**data))  # noqa: TRY400 - that is what cannot be written
+
+
+class JsonLines(logging.Formatter):
+    """Formats a log record as one JSON object on one line, with its data beside its sentence.
+
+    Fields: `at` (UTC), `level`, `logger`, `message`; what the record is about, such as `transaction`, `run`,
+    `epoch`, `scope`, `tool`, `key`, `worker`; and `exception` with its traceback.
+
+    >>> import json
+    >>> record = logging.LogRecord("settlemark", logging.INFO, "", 0, "%s waits", ("trip-42",), None)
+    >>> record.settlemark = {"transaction": "trip-42"}
+    >>> json.loads(JsonLines().format(record))["transaction"]
+    'trip-42'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        data = getattr(record, FIELD, None)
+        if isinstance(data, Mapping):
+            line = {**data, **line}
+        if record.exc_info:
+            line["exception"] = record.exc_text or self.formatException(record.exc_info)
+        elif record.exc_text:
+            line["exception"] = record.exc_text
+        return plain_json(json.dumps(line, ensure_ascii=False, default=told))
+
+
+def json_logs(stream: TextIO | None = None, *, level: int | str = logging.INFO) -> logging.Handler:
+    """Have settlemark's log printed as JSON, one object a line, and return the handler that does so.
+
+    It goes to `stream`, by default to the standard error. A second call replaces what the first one set up;
+    `logging.getLogger("settlemark").removeHandler(handler)` takes it away.
+
+    >>> import io, json
+    >>> out = io.StringIO()
+    >>> handler = json_logs(out, level="WARNING")
+    >>> logging.getLogger("settlemark").warning("all rooms are taken")
+    >>> json.loads(out.getvalue())["message"]
+    'all rooms are taken'
+    >>> logging.getLogger("settlemark").removeHandler(handler)
+    """
+    logger = logging.getLogger(LOGGER)
+    for before in [known for known in logger.handlers if isinstance(known.formatter, JsonLines)]:
+        logger.removeHandler(before)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    handler.setLevel(level)
+    logger.addHandler(handler)
+    if not logger.isEnabledFor(handler.level):
+        logger.setLevel(handler.level)
+    return handler
+
+
+__all__ = [
+    "JsonLines",
+    "Quote",
+    "about",
+    "about_txn",
+    "json_logs",
+    "keep_from_logs",
+    "let_into_logs",
+    "log_failure",
+    "quote_of",
+]

@@ -1,0 +1,84 @@
+"""Why a transaction was undone, in words for whoever runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from settlemark._edges.errors import (
+    Cancelled,
+    Cascaded,
+    LateAppend,
+    LeaseLost,
+    Overdue,
+    Refused,
+    Rewound,
+    SettlemarkError,
+    Stale,
+    Vetoed,
+    WaitTimeout,
+    Wounded,
+)
+from settlemark._edges.wording import by_reader
+from settlemark._protocol.states import Reason
+
+
+def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> SettlemarkError:  # noqa: PLR0911 - a table
+    """Return the error that tells why a transaction was aborted, and what to do next."""
+    data = {"transaction": name, "epoch": epoch, **detail}
+    scope = detail.get("scope")
+    match reason:
+        case Reason.STALE:
+            how = detail.get("how", "changed after it was read")
+            remedy = detail.get("remedy", "read it again and decide anew")
+            return Stale(f"{name} was undone: {scope} {how}; {remedy}", **data)
+        case Reason.WOUNDED:
+            return Wounded(
+                f"{name} was undone: {detail.get('holder')} came first and needed {scope}; run it again",
+                **data,
+            )
+        case Reason.CASCADED:
+            return Cascaded(
+                f"{name} was undone: it had read {scope} as {detail.get('holder')} left it, which was undone; read it"
+                " again and decide anew",
+                **data,
+            )
+        case Reason.CANCELLED:
+            return Cancelled(f"{name} was cancelled: nothing of it acts any more", **data)
+        case Reason.TIMEOUT:
+            return WaitTimeout(
+                f"{name} was undone: it waited {detail.get('waited'):g} s for {detail.get('holder')},"
+                f" which holds {scope}; {by_reader('run it again, or raise wait=', 'run it again')}",
+                **data,
+            )
+        case Reason.VETOED:
+            return Vetoed(f"{name} was undone: {detail.get('hook')} said no: {detail.get('verdict')}", **data)
+        case Reason.VIOLATION:
+            return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
+        case Reason.LEASE:
+            return LeaseLost(
+                f"{name} is another worker's now: this process did not move for longer than its lease, so it was"
+                " thought dead; nothing of it acts here any more; enter its name again to see how it ended",
+                **data,
+            )
+        case Reason.OVERDUE:
+            return Overdue(
+                f"{name} was undone: {detail.get('cause')}; nothing of it acts any more: begin again, or raise"
+                " max_age=",
+                **data,
+            )
+        case Reason.REWOUND:
+            return rewound(name, epoch, str(detail.get("cause", "")))
+        case _:
+            cause = detail.get("cause")
+            told = f": {cause}" if cause else ""
+            return Refused(f"{name} was undone ({reason}){told}", **data)
+
+
+def rewound(name: str, epoch: int | None, by: str) -> Rewound:
+    """Return the error that tells that a transaction was undone on request; `by` says who, when and why."""
+    told = f" ({by})" if by else ""
+    return Rewound(
+        f"{name} was undone on request{told}: somebody went back before it, so nothing of it is replayed or run;"
+        " go on from where they went back to, or use a new name for new work",
+        transaction=name, epoch=epoch, by=by,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What a record says: to the engine, as verdicts, and to people, in sentences and tables."""

@@ -1,0 +1,237 @@
+"""Who concludes what no caller is there to conclude: aborts made by others, and what ended processes left.
+
+A transaction may be aborted by another process while its own caller is away thinking; a worker may end
+and leave its transactions to be taken up. A thread sees to both. Where the application runs an event
+loop the handlers run in that: an async client belongs to the loop it was made in.
+
+What was taken up is ended by a few threads, each transaction by one: a handler that hangs holds up nothing
+but its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from settlemark._acts.perform import Program
+from settlemark._edges.wording import kind_of
+from settlemark._lifecycle.resolution import LONGEST_PAUSE
+from settlemark._observe.logs import about, quote_of
+from settlemark._runtime.runners import run_async, run_sync, running_loop
+
+if TYPE_CHECKING:
+    from settlemark._lifecycle.driver import Driver
+
+_log = logging.getLogger("settlemark")
+
+_GRACE_SECONDS = 0.05
+_SLICE_SECONDS = 1.0
+_MOST_THREADS = 8
+
+
+class _Crew:
+    """Runs programs beside each other, in a few threads that are there while there is something to run."""
+
+    def __init__(self, run: Callable[[Program], None]) -> None:
+        self._run = run
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Program, Callable[[], None]]] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._stopped = False
+
+    def take(self, program: Program, dropped: Callable[[], None]) -> None:
+        """Run a program as soon as a thread is free; once it is stopped none is begun any more, and that is told."""
+        with self._lock:
+            taken = not self._stopped
+            if taken:
+                self._waiting.append((program, dropped))
+            if taken and len(self._threads) < _MOST_THREADS:
+                thread = threading.Thread(target=self._work, name="settlemark-ender", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+        if not taken:
+            dropped()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopped or not self._waiting:
+                    self._threads.discard(threading.current_thread())
+                    return
+                program, _ = self._waiting.popleft()
+            self._run(program)
+            del program
+
+    def stop(self) -> None:
+        """Return when what was begun is done."""
+        with self._lock:
+            self._stopped = True
+            waiting, self._waiting = list(self._waiting), deque()
+            threads = self._threads - {threading.current_thread()}
+        for _, dropped in waiting:
+            dropped()
+        for thread in threads:
+            thread.join()
+
+
+class Tender:
+    """Tends a driver in a thread of its own, until it is stopped or the driver is gone.
+
+    Args:
+        driver: whose transactions are tended.
+        every: seconds between two looks for workers that are gone.
+    """
+
+    name = "settlemark-tender"
+
+    def __init__(self, driver: Driver, *, every: float) -> None:
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
+        self._driver = weakref.ref(driver)
+        self._every = every
+        self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._running: set[Future[None]] = set()  # what runs in that loop
+        self._left_alone = False
+        self._crew = _Crew(self._try)
+        self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        """Begin with what is there to be taken up."""
+        self._thread.start()
+
+    def tell(self) -> None:
+        """Say that there is something to tend."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop when what is being done is done.
+
+        From within the event loop that does it, nobody can wait for that: it is left where it is, as by a process
+        that ends, and taken up by the next.
+        """
+        self._stopped.set()
+        self._wake.set()
+        if self.loop is not None and running_loop() is self.loop():
+            self._left_alone = True
+            for running in list(self._running):
+                running.cancel()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._crew.stop()
+
+    def _tend(self) -> None:
+        while not self._stopped.is_set():
+            driver = self._driver()
+            if driver is None:
+                return
+            self._try(self._work(driver))
+            pause = self._pause(driver)
+            del driver
+            if self._wake.wait(pause):
+                self._stopped.wait(_GRACE_SECONDS)  # whoever's step it was concludes it, if anybody is there
+            self._wake.clear()
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.tend(self._crew.take)
+
+    def _pause(self, driver: Driver) -> float:
+        del driver
+        return self._every
+
+    def _try(self, program: Program) -> None:
+        try:
+            self._run(program)
+        except BaseException as error:  # a handler may raise anything; the next look tries again
+            if not (self._stopped.is_set() or getattr(error, "closed", False)):
+                _log.warning(
+                    "what was left could not be tended: %s", quote_of(error),
+                    extra=about(error=kind_of(error)),
+                )  # fmt: skip
+
+    def _run(self, program: Program) -> None:
+        loop = None if self.loop is None else self.loop()
+        if loop is None or loop.is_closed() or not loop.is_running():
+            run_sync(program)
+            return None
+        running = asyncio.run_coroutine_threadsafe(self._in_loop(program), loop)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        if self._left_alone:
+            running.cancel()
+        while True:
+            try:
+                return running.result(_SLICE_SECONDS)
+            except TimeoutError:
+                if running.done():
+                    raise
+                if loop.is_closed() or (self._stopped.is_set() and not loop.is_running()):
+                    self._left_alone = True  # nobody runs it any more: the next process takes it up
+                    running.cancel()
+                    return None
+
+    async def _in_loop(self, program: Program) -> None:
+        try:
+            await run_async(program)
+        except Exception:
+            if not self._left_alone:  # else nobody is there to hear of it, and the ledger is closed
+                raise
+
+
+class Asker(Tender):
+    """Asks about what is in doubt, in a thread of its own: a counterparty that hangs holds up nobody's undo.
+
+    It begins when it is told of the first doubt.
+    """
+
+    name = "settlemark-asker"
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver, every=LONGEST_PAUSE)
+        self._begun = threading.Lock()
+
+    def tell(self) -> None:
+        """Say that there is something in doubt."""
+        if self._begun.acquire(blocking=False):
+            self.start()
+        self.wake()
+
+    def stop(self) -> None:
+        """Stop when what is being asked is answered; it does not begin any more."""
+        self._begun.acquire(blocking=False)
+        super().stop()
+
+    def wake(self) -> None:
+        """Have it look whether there is anything to do."""
+        self._wake.set()
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.ask_again()
+
+    def _pause(self, driver: Driver) -> float:
+        due = driver.until_due()
+        return self._every if due is None else min(self._every, due)
+
+
+class Watch(Asker):
+    """Looks at how long transactions with a `max_age` have been open, in a thread of its own.
+
+    It begins when it is told of the first.
+    """
+
+    name = "settlemark-watch"
+
+    def _work(self, driver: Driver) -> Program:
+        return driver.look_at_ages(self._crew.take)
+
+    def _pause(self, driver: Driver) -> float:
+        due = driver.until_aged()
+        return self._every if due is None else min(self._every, due)
+
+
+__all__ = ["Asker", "Tender", "Watch"]

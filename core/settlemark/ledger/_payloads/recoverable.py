@@ -1,0 +1,131 @@
+"""What redaction costs a recovery: after a crash, handlers have the recorded arguments and no others."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from settlemark._model.declaration import Declaration, Handler
+from settlemark.ledger._payloads.redaction import Redaction, withheld
+from settlemark.ledger._payloads.unreadable import Unreadable
+
+Role = Literal["undo", "probe", "release"]
+
+EVERY = "*"
+_ROLES: tuple[Role, ...] = ("undo", "probe", "release")
+_OFFERED = frozenset({"result", "key"})
+_FIELD = re.compile(r"\{([^{}:]+)(?::path)?\}")
+
+
+def needed_by_handlers(declaration: Declaration) -> set[str]:
+    """Return the arguments that an undo, probe or release of this tool may ask for after a crash.
+
+    A held effect without a release needs all that the tool takes: the tool itself runs. `"*"` stands
+    for arguments whose names nobody can tell beforehand.
+
+    >>> from settlemark._model.declare import declare
+    >>> def pay(to: str, token: str) -> str: ...
+    >>> needed_by_handlers(declare("pay", "reversible", scope="shop:/{to}", function=pay, undo=lambda token: None))
+    {'token'}
+    """
+    return {name for role in _ROLES for name in _needed(declaration, role)}
+
+
+def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> list[str]:
+    """Return what a person should know of a tool's declaration under these rules, one sentence each.
+
+    Rules that are a function, or begin with `*`, are known only when a payload is there: see `cannot_run`.
+    """
+    told: list[str] = []
+    for redaction in redactions:
+        for role in _ROLES:
+            needed = _needed(declaration, role)
+            rules = redaction.rules() if EVERY in needed else [r for name in needed for r in redaction.rules((name,))]
+            sure = sorted({rule for rule in rules if rule == EVERY or not rule.startswith(EVERY)})
+            if sure:
+                told.append(_lost(role, declaration, sure))
+        fields = dict.fromkeys(name for template in declaration.templates for name in _FIELD.findall(template.text))
+        told.extend(
+            f"the scope of {declaration.tool} names `{field}`, which redact= removes from its arguments: scopes are"
+            " recorded as they are; name another field in the scope, or a digest of this one"
+            for field in fields
+            # A rule that names a part of the field takes nothing out of a scope: what has parts fills no segment.
+            if any(rule.count(".") <= field.count(".") for rule in redaction.rules(tuple(field.split("."))))
+        )
+    return told
+
+
+def cannot_run(role: Role, declaration: Declaration, arguments: str, result: str | None) -> str | None:
+    """Return why a handler must not run on these recorded payloads, or None when it may.
+
+    It would hand a marker to the counterparty in place of the secret. A handler that asks for `result`
+    is kept from one that lacks anything, since nobody can tell which of its fields it reads.
+    """
+    needed = _needed(declaration, role)
+    asks_for_result = _asks_for_result(declaration, role, needed)
+    for text, what in ((arguments if needed else None, "arguments"), (result if asks_for_result else None, "result")):
+        if isinstance(text, Unreadable):
+            return f"{_what(role, declaration)} needs its {what}, which nobody here can read: {text.why}"
+    lacking = withheld(arguments)
+    lost = sorted(path for path in lacking if not path or EVERY in needed or path.split(".")[0] in needed)
+    if asks_for_result:
+        lost += [f"result.{path}" if path else "result" for path in sorted(withheld(result))]
+    return _lost(role, declaration, lost) if lost else None
+
+
+def withheld_from(declaration: Declaration, arguments: str, result: str | None) -> dict[str, str]:
+    """Return by role which handlers must not run on these recorded payloads, and why."""
+    found = {role: cannot_run(role, declaration, arguments, result) for role in _ROLES}
+    return {role: why for role, why in found.items() if why is not None}
+
+
+def _asks_for_result(declaration: Declaration, role: Role, needed: set[str]) -> bool:
+    handler: Handler | None = getattr(declaration, role)
+    return handler is not None and "result" in _parameters(handler.function)[0] and "result" not in needed
+
+
+def _what(role: Role, declaration: Declaration) -> str:
+    tool = declaration.tool
+    return f"{role} of {tool}" if getattr(declaration, role) is not None else f"{tool} itself, which is held,"
+
+
+def _lost(role: Role, declaration: Declaration, paths: list[str]) -> str:
+    what = _what(role, declaration)
+    fields = ", ".join(f"`{path}`" for path in paths)
+    them = "it" if len(paths) == 1 else "them"
+    return (
+        f"{what} needs {fields}, which redact= removes: it could not run after a crash; let it look {them} up by a"
+        f" field that is kept, or take {them} off redact= and use encrypt="
+    )
+
+
+def _needed(declaration: Declaration, role: Role) -> set[str]:
+    handler: Handler | None = getattr(declaration, role)
+    if handler is None:
+        if role != "release" or not declaration.held:
+            return set()
+        return {EVERY} if declaration.function is None else _taken(declaration.function)
+    asked, takes_all = _parameters(handler.function)
+    if declaration.function is None:
+        return {EVERY} if takes_all else asked - _OFFERED
+    tool = _taken(declaration.function)
+    if takes_all:
+        return tool
+    # An argument of the tool that is called `result` or `key` goes before what is offered under that name.
+    return asked & tool | (asked - _OFFERED if EVERY in tool else set())
+
+
+def _taken(function: Callable[..., Any]) -> set[str]:
+    names, takes_all = _parameters(function)
+    return names | {EVERY} if takes_all else names
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
+    parameters = inspect.signature(function).parameters.values()
+    named = {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+__all__ = ["Role", "cannot_run", "needed_by_handlers", "objections", "withheld_from"]

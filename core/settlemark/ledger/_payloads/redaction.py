@@ -1,0 +1,196 @@
+"""What must never be written down is taken out of a payload before the append: by field, or by a function."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, quote_plus
+
+from settlemark._edges.door import through
+from settlemark._edges.text import prose
+from settlemark._edges.wording import kind_of
+from settlemark._model import json_text
+from settlemark._model.fields import field_path
+from settlemark._observe.logs import about
+
+Rule = Callable[[str, str, Any], Any]
+Path = tuple[str, ...]
+
+MARKER = "$redacted"
+SCRUBBED = "[redacted]"
+SHORTEST_SECRET = 6  # shorter ones stand in too many texts by chance
+
+_log = logging.getLogger("settlemark")
+
+
+class Redacted(NamedTuple):
+    """A payload's text without its secrets, and these, so that texts about the same effect can be scrubbed."""
+
+    text: str
+    secrets: frozenset[str]
+
+
+class Redaction:
+    """Takes fields out of arguments and results; each leaves `{"$redacted": replacement}` in its place.
+
+    Args:
+        rules: fields as dotted paths from the arguments, or from the result: `"password"`, `"card.number"`,
+            `"*.token"`, where `*` is any one level and a list's levels are its positions. A key that has
+            dots is met as one level and as several. Or a function of the tool's name, the field's path and
+            its value, asked from the outside in: it returns the value itself to keep it, anything else to
+            replace it. A result is itself asked first, under the path `""`. A function that fails keeps
+            nothing.
+
+    Law: a secret of six characters or more that was taken out of an effect is also taken out of its
+    rationale, error and note; shorter ones are not, nor what a tool made of one (a hash, say).
+
+    Raises:
+        UsageError: a path is malformed.
+
+    >>> Redaction(["card.number"]).payload('{"card":{"number":"4242 4242","year":30}}', tool="pay").text
+    '{"card":{"number":{"$redacted":null},"year":30}}'
+    """
+
+    def __init__(self, rules: str | Sequence[str] | Rule) -> None:
+        self._rule: Rule | None = rules if callable(rules) else None
+        listed: Sequence[Any] = () if callable(rules) else [rules] if isinstance(rules, str) else rules
+        self.given: tuple[Any, ...] = tuple(listed)
+        self.paths: tuple[Path, ...] = tuple(field_path(path) for path in listed)
+
+    def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
+        """Return a JSON text without what the rules name; `whole` lets a function replace all of it."""
+        found: set[str] = set()
+        try:
+            value = json_text.decode(text)
+            if self._rule is not None:
+                kept = self._asked(self._rule, tool, "", value, found, ask=whole)
+            else:
+                kept = _without(value, self.paths, found)
+            kept_text = text if kept is value else json_text.encode_result(kept)
+        except RecursionError:
+            # Too deep to be looked through: nothing of it is known to be harmless.
+            return Redacted(json_text.encode({MARKER: None}), frozenset(found))
+        return Redacted(kept_text, frozenset(found))
+
+    def rules(self, path: Path = ()) -> list[str]:
+        """Return the rules, as given, that take out this field, a part of it, or what it is a part of.
+
+        >>> Redaction(["card.number", "pin"]).rules(("card",))
+        ['card.number']
+        """
+        return [".".join(rule) for rule in self.paths if _meets(rule, path)]
+
+    def _asked(self, rule: Rule, tool: str, path: str, value: Any, found: set[str], *, ask: bool = True) -> Any:
+        if ask:
+            replacement = _answer(rule, tool, path, value)
+            if replacement is not value:
+                found.update(_secrets(value))
+                return {MARKER: replacement}
+        prefix = f"{path}." if path else ""
+        return _rebuilt(value, lambda key, item: self._asked(rule, tool, prefix + key, item, found))
+
+
+def scrub(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which each secret, also as `repr`, JSON or a URL would write it, is `[redacted]`.
+
+    >>> scrub("401 for https://api.example/?key=s3cret%2F1", ["s3cret/1"])
+    '401 for https://api.example/?key=[redacted]'
+    """
+    # The longest first: one secret may be a part of another.
+    for written in sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True):
+        text = text.replace(written, SCRUBBED)
+    return text
+
+
+def withheld(text: str | None) -> set[str]:
+    """Return the paths of the fields that a recorded payload lacks; `""` is all of it.
+
+    >>> sorted(withheld('{"card":{"number":{"$redacted":null}},"to":"Ada"}'))
+    ['card.number']
+    """
+    return set() if text is None or f'"{MARKER}"' not in text else set(_marked(json_text.decode(text), ""))
+
+
+def _marked(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and set(cast("dict[str, Any]", value)) == {MARKER}:
+        yield path
+        return
+    for key, item in _items(value):
+        yield from _marked(item, f"{path}.{key}" if path else key)
+
+
+def _answer(rule: Rule, tool: str, path: str, value: Any) -> Any:
+    try:
+        replacement = through(rule, tool, path, value)
+        if replacement is not value:
+            json_text.check(replacement)
+    except BaseException as error:
+        # Not with its message: that may tell the value.
+        _log.warning(
+            "redact= raised %s for %s of %s: nothing of it is kept", kind_of(error), path, tool,
+            extra=about(tool=tool, field=path),
+        )  # fmt: skip
+        return None
+    return replacement
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).items())
+    if isinstance(value, list):
+        return [(str(position), item) for position, item in enumerate(cast("Any", value))]
+    return []
+
+
+def _rebuilt(value: Any, change: Callable[[str, Any], Any]) -> Any:
+    """Return a container with each item changed, or the very same one when none was."""
+    changed = {key: new for key, item in _items(value) if (new := change(key, item)) is not item}
+    if not changed:
+        return value
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value) | changed
+    return [changed.get(str(position), item) for position, item in enumerate(value)]
+
+
+def _without(value: Any, paths: Iterable[Path], found: set[str]) -> Any:
+    heads = {path[0] for path in paths}
+
+    def change(key: str, item: Any) -> Any:
+        if key not in heads and "*" not in heads and "." not in key:
+            return item
+        rest = _beneath(paths, key)
+        if () in rest:
+            found.update(_secrets(item))
+            return {MARKER: None}
+        return _without(item, rest, found) if rest else item
+
+    return _rebuilt(value, change)
+
+
+def _beneath(paths: Iterable[Path], key: str) -> set[Path]:
+    steps = [(key,), tuple(key.split("."))] if "." in key else [(key,)]
+    return {path[len(step) :] for path in paths for step in steps if _meets(path, step)}
+
+
+def _meets(path: Path, other: Path) -> bool:
+    return all(mine in ("*", theirs) for mine, theirs in zip(path, other, strict=False))
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, str) or type(value) is int:
+        secret = str(value)
+        if len(secret) >= SHORTEST_SECRET:
+            yield secret
+    for _, item in _items(value):
+        yield from _secrets(item)
+
+
+def _forms(secret: str) -> set[str]:
+    written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    in_urls = {quoted(secret, safe=safe, errors="replace") for quoted in (quote, quote_plus) for safe in ("", "/")}
+    return {secret, prose(secret), repr(secret)[1:-1], *in_urls, *written}
+
+
+__all__ = ["MARKER", "SCRUBBED", "Path", "Redacted", "Redaction", "Rule", "scrub", "withheld"]

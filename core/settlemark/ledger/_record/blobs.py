@@ -1,0 +1,68 @@
+"""Payloads too long for a row: kept once for each content, named by its digest, gone when nobody names it.
+
+Each transaction that names a content has a row that says so: who forgets the last of them forgets the content.
+"""
+
+from __future__ import annotations
+
+from settlemark.ledger._payloads.payloads import Blob
+from settlemark.ledger._sql.wire import Statement, Wire
+
+
+class Blobs:
+    """The contents of one namespace that were put aside, in the open transaction of a wire.
+
+    That transaction has the head of the namespace's log, so that nobody else stores or forgets one meanwhile.
+    """
+
+    __slots__ = ("_namespace", "_wire")
+
+    def __init__(self, wire: Wire, namespace: str) -> None:
+        self._wire = wire
+        self._namespace = namespace
+
+    def store(self, found: list[Blob], effect_key: str) -> None:
+        """Keep contents that a payload of this effect names; what is there already stays."""
+        for digest, size, content in found:
+            here = {"namespace": self._namespace, "digest": digest}
+            self._wire.execute(_STORE, {**here, "size": size, "content": content})
+            self._wire.execute(_USE, {**here, "key": effect_key})
+
+    def fetch(self, digest: str) -> str:
+        """Return a content.
+
+        Raises:
+            LookupError: it is not there.
+        """
+        found = self._wire.query(_FETCH, {"namespace": self._namespace, "digest": digest})
+        if not found:
+            raise LookupError(digest)
+        return str(found[0][0])
+
+    def forget(self, name: str, attempt: int) -> None:
+        """Let go of what one attempt names, and of the contents that no other does."""
+        here = {"namespace": self._namespace, "name": name, "attempt": attempt}
+        self._wire.execute(_DROP, here)
+        self._wire.execute(_DISUSE, here)
+
+
+_STORE = Statement(
+    "INSERT INTO settlemark_blob (namespace, digest, size, content)"
+    " VALUES (:namespace, :digest, :size, :content) ON CONFLICT DO NOTHING"
+)
+_USE = Statement(
+    "INSERT INTO settlemark_blob_use (namespace, name, attempt, digest)"
+    " SELECT namespace, name, attempt, :digest FROM settlemark_effect WHERE namespace = :namespace AND key = :key"
+    " ON CONFLICT DO NOTHING"
+)
+_FETCH = Statement("SELECT content FROM settlemark_blob WHERE namespace = :namespace AND digest = :digest")
+_OWN = "namespace = :namespace AND name = :name AND attempt = :attempt"
+_DROP = Statement(
+    "DELETE FROM settlemark_blob WHERE namespace = :namespace"  # noqa: S608 - our own words
+    f" AND digest IN (SELECT digest FROM settlemark_blob_use WHERE {_OWN})"
+    " AND NOT EXISTS (SELECT 1 FROM settlemark_blob_use AS other WHERE other.namespace = :namespace"
+    " AND other.digest = settlemark_blob.digest AND NOT (other.name = :name AND other.attempt = :attempt))"
+)
+_DISUSE = Statement(f"DELETE FROM settlemark_blob_use WHERE {_OWN}")  # noqa: S608
+
+__all__ = ["Blobs"]

@@ -1,0 +1,102 @@
+"""A store of an older schema becomes one of ours, in one transaction: all of it or nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from settlemark._edges.errors import LedgerError
+from settlemark.ledger._contract import SCHEMA_VERSION
+from settlemark.ledger._failures import explain
+from settlemark.ledger._limits import within
+from settlemark.ledger._record.schema import advise, check, described, lock, version_of
+from settlemark.ledger._sql.postgres import bound
+from settlemark.ledger._sql.sqlite import check_file, writing_engine
+from settlemark.ledger._sql.supported import supported
+from settlemark.ledger._urls import discreet, shown
+
+PATIENCE_SECONDS = 60.0
+_FOLDER = Path(__file__).parents[1] / "migrations"
+
+
+class Migrated(NamedTuple):
+    """From which version a store was brought to which; with `dry_run` it was only tried."""
+
+    ledger: str
+    before: int
+    after: int
+    dry_run: bool
+
+
+def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrated:
+    """Bring a store's tables to this version, and return what was done; nothing, when they are.
+
+    Nobody may use it meanwhile. With `dry_run` all is done, and taken back.
+
+    Args:
+        url: where it lives.
+        dry_run: change nothing.
+        give_up: what an older release has not finished, and this one cannot take up, counts as aborted.
+
+    Raises:
+        LedgerError: it is no ledger, a newer one, or has unfinished work; nothing was changed.
+    """
+    try:
+        with within(PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
+            if engine.dialect.name == "sqlite":
+                # A table is made anew to be changed: its neighbours refer to nothing for a moment.
+                connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
+            with connection.begin() as transaction:
+                before = _upgrade(connection, url, give_up=give_up)
+                if dry_run:
+                    transaction.rollback()
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise explain(url, error) from error
+    except LedgerError as error:
+        error.data.setdefault("url", shown(url))
+        raise
+    return Migrated(shown(url), before, SCHEMA_VERSION, dry_run)
+
+
+@contextmanager
+def _closing(engine: sa.Engine) -> Generator[sa.Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _engine(url: str) -> sa.Engine:
+    parsed = supported(url)
+    if parsed.get_backend_name() != "sqlite":
+        return discreet(bound(sa.create_engine(parsed, hide_parameters=True)))
+    check_file(parsed)
+    return writing_engine(parsed)
+
+
+def _upgrade(connection: sa.Connection, url: str, *, give_up: bool) -> int:
+    lock(connection)
+    found = described(connection)
+    before = version_of(found, url)
+    if before >= SCHEMA_VERSION:
+        check(found, url)
+        return before
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection, "give_up": give_up})
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    # Which version it has is what it says of itself; one of 0.1 knows no Alembic.
+    command.stamp(config, f"{before:04}", purge=True)
+    command.upgrade(config, "head")
+    advise(connection)
+    return before
+
+
+__all__ = ["Migrated", "migrate"]

@@ -1,0 +1,129 @@
+"""What is old leaves a SQL store: first the payloads, later the keys; what an operator must look at stays.
+
+A sweep looks at a few attempts, from the oldest on, and its transaction is short: writers come in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import Tag
+from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at
+from settlemark.ledger._payloads.payloads import PRUNED
+from settlemark.ledger._record.blobs import Blobs
+from settlemark.ledger._sql.wire import Row, Statement, Wire
+
+
+class Sweeping:
+    """One sweep of a namespace, in the open transaction of a wire."""
+
+    __slots__ = ("_age", "_blobs", "_namespace", "_wire")
+
+    def __init__(self, wire: Wire, namespace: str, age: Age) -> None:
+        self._wire = wire
+        self._namespace = namespace
+        self._age = age
+        self._blobs = Blobs(wire, namespace)
+
+    def sweep(self, after: Cursor | None, limit: int) -> Swept:
+        """Let go of at most `limit` attempts' keys, and of as many attempts' payloads."""
+        age, here = self._age, {"namespace": self._namespace, "limit": limit}
+        over = self._wire.query(_OVER, {**here, "now": age.now})
+        for name, attempt in over:
+            self._forget(name, attempt)
+        settled, name, attempt = after or BEGINNING
+        cursor = {"settled": settled, "name": name, "attempt": attempt}
+        old = self._wire.query(_OLD, {**here, **cursor, "before": age.before})
+        stay = keys = 0
+        for row in old:
+            if row[-1]:
+                stay += 1
+            else:
+                keys += self._let_go(row)
+        more = len(old) == limit or len(over) == limit
+        last = (old[-1][2], old[-1][0], old[-1][1]) if old else after or BEGINNING
+        return Swept(len(old) - stay - keys, len(over) + keys, stay, last if more else None)
+
+    def count(self) -> Swept:
+        """Return what sweeps would do."""
+        age, here = self._age, {"namespace": self._namespace}
+        ((over,),) = self._wire.query(_COUNT_OVER, {**here, "now": age.now})
+        found = self._wire.query(_COUNT_OLD, {**here, "before": age.before, "now": age.now, "keys": age.keys})
+        ((old, stay, keys),) = found
+        return Swept(old - (stay or 0) - (keys or 0), over + (keys or 0), stay or 0)
+
+    def _let_go(self, row: Row) -> bool:
+        """Let go of the payloads of an attempt; return whether its keys are old enough to go with them."""
+        name, attempt, settled, window, unsaid, _ = row
+        until = forget_at(settled, window, self._age.keys, unsaid=bool(unsaid))
+        if until <= self._age.now:
+            self._forget(name, attempt)
+            return True
+        own = self._own(name, attempt)
+        self._blobs.forget(name, attempt)
+        self._wire.execute(_STRIP_EFFECTS, {**own, "pruned": PRUNED})
+        self._wire.execute(_STRIP, {**own, "until": until})
+        return False
+
+    def _forget(self, name: str, attempt: int) -> None:
+        own = self._own(name, attempt)
+        self._blobs.forget(name, attempt)
+        self._wire.execute(_FORGET_EFFECTS, own)
+        self._wire.execute(_FORGET, own)
+
+    def _own(self, name: str, attempt: int) -> dict[str, Any]:
+        return {"namespace": self._namespace, "name": name, "attempt": attempt}
+
+
+_LEFT = f"(e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"  # not true of no tag
+_KEPT = f"({_LEFT} OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
+_THEIRS = "e.namespace = t.namespace AND e.name = t.name AND e.attempt = t.attempt"
+_WINDOW = "max(e.window_seconds)"
+_UNSAID = "max(CASE WHEN e.key IS NOT NULL AND e.window_seconds IS NULL THEN 1 ELSE 0 END)"
+_STAYS = f"max(CASE WHEN {_KEPT} THEN 1 ELSE 0 END)"
+_IS_OLD = "t.namespace = :namespace AND t.forget_at_seconds IS NULL AND t.settled_at_seconds < :before"
+_IS_OVER = (
+    "t.namespace = :namespace AND t.forget_at_seconds <= :now"  # noqa: S608 - all of it our own words
+    f" AND NOT EXISTS (SELECT 1 FROM settlemark_effect AS e WHERE {_THEIRS} AND {_KEPT})"
+)
+_OLD = Statement(
+    f"SELECT t.name, t.attempt, t.settled_at_seconds, {_WINDOW}, {_UNSAID}, {_STAYS}"  # noqa: S608
+    " FROM (SELECT t.namespace, t.name, t.attempt, t.settled_at_seconds"
+    f" FROM settlemark_transaction AS t WHERE {_IS_OLD} AND t.settled_at_seconds >= :settled"
+    " AND (t.settled_at_seconds, t.name, t.attempt) > (:settled, :name, :attempt)"
+    " ORDER BY t.settled_at_seconds, t.name, t.attempt LIMIT :limit) AS t"
+    f" LEFT JOIN settlemark_effect AS e ON {_THEIRS}"
+    " GROUP BY t.name, t.attempt, t.settled_at_seconds"
+    " ORDER BY t.settled_at_seconds, t.name, t.attempt"
+)
+_OVER = Statement(
+    f"SELECT t.name, t.attempt FROM settlemark_transaction AS t WHERE {_IS_OVER}"  # noqa: S608
+    " ORDER BY t.forget_at_seconds, t.name, t.attempt LIMIT :limit"
+)
+_COUNT_OVER = Statement(f"SELECT count(*) FROM settlemark_transaction AS t WHERE {_IS_OVER}")  # noqa: S608
+_COUNT_OLD = Statement(
+    "SELECT count(*), sum(stays),"  # noqa: S608
+    " sum(CASE WHEN stays = 0 AND settled + CASE WHEN unsaid = 1 AND :keys > longest THEN :keys ELSE longest END"
+    " <= :now THEN 1 ELSE 0 END)"
+    f" FROM (SELECT t.settled_at_seconds AS settled, coalesce({_WINDOW}, 0) AS longest,"
+    f" {_UNSAID} AS unsaid, {_STAYS} AS stays"
+    f" FROM settlemark_transaction AS t LEFT JOIN settlemark_effect AS e ON {_THEIRS} WHERE {_IS_OLD}"
+    " GROUP BY t.name, t.attempt, t.settled_at_seconds) AS found"
+)
+_OWN = "namespace = :namespace AND name = :name AND attempt = :attempt"
+_STRIPPED = ", ".join(
+    f"{field} = CASE WHEN {field} IS NULL THEN NULL ELSE :pruned END"
+    for field in ("rationale", "result", "error", "note", "said")
+)
+_STRIP_EFFECTS = Statement(
+    f"UPDATE settlemark_effect SET arguments = :pruned, scopes = '[]', {_STRIPPED} WHERE {_OWN}"  # noqa: S608
+)
+_STRIP = Statement(
+    "UPDATE settlemark_transaction SET cause = NULL, waits = NULL, waits_for = NULL, waits_on = NULL,"  # noqa: S608
+    f" forget_at_seconds = :until WHERE {_OWN}"
+)
+_FORGET_EFFECTS = Statement(f"DELETE FROM settlemark_effect WHERE {_OWN}")  # noqa: S608
+_FORGET = Statement(f"DELETE FROM settlemark_transaction WHERE {_OWN}")  # noqa: S608
+
+__all__ = ["Sweeping"]

@@ -1,0 +1,263 @@
+"""The whole state of a protocol as plain data: where a replica begins, so that no log need be kept for good.
+
+An image is loaded *in place*: transactions and calls that are known already keep their objects, so that
+whoever holds one sees it as the store has it. What the store does not have is aborted.
+"""
+# ruff: noqa: SLF001 - an image is the protocol's inside
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import partial
+from typing import Any, cast
+
+from settlemark._model.guards import Guards
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import DETACHED, Binding, Call, Hold, Mode, Txn
+from settlemark._protocol.index import HOLDS, Positions, ScopeIndex
+from settlemark._protocol.protocol import Protocol, Step
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.versions import Versions
+
+LOST = "the ledger failed before its last step was recorded"
+
+
+def image(protocol: Protocol) -> dict[str, Any]:
+    """Return the state of a protocol as plain data."""
+    versions = protocol.versions
+    return {
+        "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
+        "fenced": sorted(protocol.fenced), "changes": protocol.changes,
+        "bindings": protocol.bindings, "revoked": sorted(protocol.revoked),
+        "sequence": versions.sequence, "base": versions.base, "folded": versions.folded,
+        "log": [
+            [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
+        ],
+        "plans": [[run, _reads(plan), versions.standing(run)[1]] for run, plan in versions.plans.items()],
+        "live": [_txn_image(txn, versions) for txn in protocol.live.values()],
+    }  # fmt: skip
+
+
+def _reads(reads: dict[Scope, int]) -> list[Any]:
+    return [[scope.text, seen] for scope, seen in reads.items()]
+
+
+def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
+    low, late = versions.standing(txn)
+    detail = {key: {"s": v.text} if isinstance(v, Scope) else v for key, v in txn.detail.items()}
+    return {
+        "id": txn.id, "since": txn.since, "moved": txn.moved,
+        "owner": txn.owner, "parent": txn.parent, "group": txn.group, "role": txn.role,
+        "name": txn.name, "run": txn.run, "attempt": txn.attempt, "position": txn.position, "state": txn.state.value,
+        "retry": txn.retry, "parked": txn.parked, "hooked": txn.hooked, "judged": txn.judged,
+        "low": low, "late": late,
+        "queues": txn.queues, "mends": txn.mends, "again": txn.begins_again, "writes": txn.writes,
+        "wrote": txn.wrote, "released": txn.released, "reason": txn.reason and txn.reason.value, "detail": detail,
+        "running": txn.running, "reading": txn.reading, "numbered": txn.numbered,
+        "reads": _reads(txn.reads), "plan": _reads(txn.plan),
+        "guards": list(txn.guards), "tools": txn.tools, "acts": txn.acts,
+        "preds": [[number, _reads(scopes)] for number, scopes in txn.preds.items()],
+        "holds": [
+            [h.scope.text, h.since, h.declared, h.claims, h.granted, h.held, h.wants, h.readings, h.touched, h.last_act,
+             h.lined]
+            for h in txn.holds.values()
+        ],
+        "calls": [
+            [c.number, c.scope.text, c.mode.value, c.place, c.wanting, c.admitted, c.returned, c.since, c.turned,
+             int(c.leaves)]
+            for c in txn.calls.values()
+        ],
+    }  # fmt: skip
+
+
+def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[Step] = ()) -> None:
+    """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more.
+
+    Whoever holds a transaction or a call of it goes on with that very object, also when it had ended since.
+    `tried` are the steps of a transaction that failed: what was made the worker's in it never was.
+    """
+    known = _known(protocol)
+    never = {args[0] for name, args, _ in tried if name == "own"}
+    waiters = [txn for txn in known.values() if txn.watchers]
+    index = ScopeIndex(protocol.index.clock)
+    protocol.index = index
+    protocol.next_epoch, protocol._serial, protocol._tick = found["epoch"], found["serial"], found["tick"]
+    protocol.time, protocol.fenced = found["time"], set(found["fenced"])
+    # Images of before have not all of this: there was none of it.
+    protocol.changes, protocol.bindings = found.get("changes", 0), _bindings(found.get("bindings", {}))
+    protocol.revoked = set(found.get("revoked", ()))
+    protocol.live, protocol.by_id, protocol.named, protocol._tied = {}, {}, {}, set()
+    protocol._order = Positions()
+    protocol._aborted = []
+    protocol.versions = _versions(index, found, protocol.versions)
+    for data in found["live"]:
+        txn = known.get(data["id"])
+        if txn is not None and txn.owner == worker and data["owner"] != worker and txn not in never:
+            _let_go(txn, Reason.LEASE)
+            txn = None
+        if txn is None:
+            position = (data["position"][0], data["position"][1])
+            txn = Txn(data["id"], data["name"], data["run"], data["attempt"], position, retry=False, owner="")
+        _load_txn(protocol, txn, data)
+    for txn in protocol.by_id.values():
+        protocol._join_group(txn)
+        for number in txn.preds:
+            protocol.by_id[number].dependents.add(txn.id)
+    for txn in known.values():
+        if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
+            _let_go(txn, Reason.LOST)
+    # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
+    aborting = [txn for txn in protocol.live.values() if txn.state is State.ABORTING]
+    protocol._aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
+    if protocol.chronicle is not None:
+        protocol.chronicle.keep(protocol.by_id)
+    for txn in waiters:
+        protocol.nudge(txn)  # whatever it was that they waited for: they look again
+
+
+def _known(protocol: Protocol) -> dict[int, Txn]:
+    """Return the transactions of which somebody may hold the object, with the calls that had ended put back."""
+    if not protocol.closed:
+        return protocol.by_id
+    ended, protocol.closed = protocol.closed, []
+    known = {item.id: item for item in ended if isinstance(item, Txn)} | protocol.by_id
+    for item in ended:
+        if isinstance(item, Call) and item.number:
+            item.txn.calls.setdefault(item.number, item)
+    return known
+
+
+class Own:
+    """What a worker knows of its own transactions, to tell what the store has lost of it with its power.
+
+    `tried` are the steps of a transaction that failed: they are taken again, or somebody was told.
+    """
+
+    def __init__(self, protocol: Protocol, worker: str, tried: Iterable[Step]) -> None:
+        mine = [txn for txn in protocol.by_id.values() if txn.owner == worker]
+        self._worker = worker
+        self._read = {txn: set(txn.reads) for txn in mine}
+        self._out = {call for txn in mine for call in txn.calls.values() if not call.returned}
+        self._out.update(args[0] for name, args, _ in tried if name == "acted")
+
+    def amends(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
+        """Return what is to be done about what is lost in the state that was loaded now.
+
+        Of a read that is not on record it cannot be told what changed behind it. A call that is not out any
+        more, and is not on record as back, may have happened.
+        """
+        lost = [txn for txn, scopes in self._read.items() if txn.id != DETACHED and not scopes <= txn.reads.keys()]
+        mine = [txn for txn in protocol.by_id.values() if txn.owner == self._worker]
+        back = [
+            call
+            for txn in mine
+            for call in txn.calls.values()
+            if call.admitted and not call.returned and call.mode is not Mode.HELD and call not in self._out
+        ]
+        return [*(partial(_abort_lost, txn) for txn in lost), *(partial(_have_back, call) for call in back)]
+
+
+def _abort_lost(txn: Txn, protocol: Protocol) -> None:
+    protocol.abort(txn, Reason.LOST)
+
+
+def _have_back(call: Call, protocol: Protocol) -> None:
+    if call.hold is not None and call.admitted and not call.returned:
+        protocol.acted(call, happened=True)
+
+
+def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
+    """Put another object in a transaction's place, and return it: whoever holds the old one can move nothing more."""
+    again = copy(txn)
+    again.watchers = {}  # they wait for the old one, and are woken below
+    for hold in again.holds.values():
+        hold.txn = again
+    again.calls = {number: copy(call) for number, call in txn.calls.items()}
+    for call in again.calls.values():
+        call.txn = again
+    low, late = protocol.versions.standing(txn)
+    protocol.versions.forget(txn)
+    protocol.versions.go_on(again, low, late=late)
+    protocol._enter(again)
+    protocol._join_group(again)
+    protocol._aborted = [again if other is txn else other for other in protocol._aborted]
+    protocol.nudge(txn)
+    _let_go(txn, reason)
+    return again
+
+
+def _let_go(txn: Txn, reason: Reason) -> None:
+    for call in txn.calls.values():
+        call.hold, call.wanting, call.admitted = None, False, False
+    txn.calls = {}
+    txn.id, txn.state, txn.reason, txn.detail, txn.holds = DETACHED, State.ABORTED, reason, {"cause": LOST}, {}
+
+
+def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versions:
+    versions = Versions(index, plans=old.plan_limit, floors=old.floors)
+    for number, position, written, footprint in found["log"]:
+        scopes, covered = [Scope.parse(text) for text in written], [Scope.parse(text) for text in footprint]
+        versions.restore(number, (position[0], position[1]), scopes, covered)
+    versions.sequence, versions.base = found["sequence"], (found["base"][0], found["base"][1])
+    versions.folded = {kind: (at[0], at[1]) for kind, at in found.get("folded", {}).items()}
+    for run, plan, *late in found["plans"]:
+        versions.put_plan(run, _parsed(plan), late=any(late))
+    return versions
+
+
+def _bindings(plain: dict[str, Any]) -> dict[str, Binding]:
+    return {tool: Binding(*binding) for tool, binding in plain.items()}
+
+
+def _parsed(reads: list[Any]) -> dict[Scope, int]:
+    return {Scope.parse(text): seen for text, seen in reads}
+
+
+def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
+    txn.owner, txn.attempt = data["owner"], data["attempt"]
+    txn.since, txn.moved = data["since"], data["moved"]
+    txn.parent, txn.group, txn.role, txn.members = data["parent"], data["group"], data["role"], {}
+    txn.retry, txn.parked, txn.hooked, txn.judged = data["retry"], data["parked"], data["hooked"], data["judged"]
+    txn.position = (data["position"][0], data["position"][1])
+    txn.state = State(data["state"])
+    txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
+    txn.queues, txn.begins_again = data.get("queues", False), data.get("again", False)
+    txn.mends = data.get("mends", False)
+    txn.writes = data.get("writes", txn.wrote)
+    txn.reason = None if data["reason"] is None else Reason(data["reason"])
+    detail: dict[str, Any] = data["detail"]
+    txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}
+    txn.running, txn.reading, txn.numbered = data["running"], data["reading"], data["numbered"]
+    txn.reads, txn.plan = _parsed(data["reads"]), _parsed(data["plan"])
+    txn.guards, txn.acts = Guards(*data.get("guards", ())), data.get("acts", 0)
+    txn.tools = _bindings(data.get("tools", {}))
+    txn.preds, txn.dependents = {number: _parsed(seen) for number, seen in data.get("preds", ())}, set()
+    txn.holds, txn.claims, txn.low = {}, 0, None
+    protocol._enter(txn)
+    protocol._order.add(txn.position)
+    protocol.versions.go_on(txn, data["low"], late=data.get("late", False))
+    holds: dict[str, Hold] = {}
+    for text, since, declared, claims, granted, held, wants, readings, touched, *later in data["holds"]:
+        scope = Scope.parse(text)
+        path = protocol.index.enter(scope)
+        hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
+        hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
+        hold.readings, hold.touched, hold.last_act = readings, touched, sum(later[:1])
+        txn.claims += claims
+        protocol.index.add_position(path, HOLDS, txn.position)
+        if any(later[1:]):
+            protocol._enter_line(hold)
+        protocol._refresh(hold)
+    calls, txn.calls = txn.calls, {}
+    for number, text, mode, place, wanting, admitted, returned, since, *more in data["calls"]:
+        turned, leaves = [*more, False, 0][:2]  # which an older version did not know
+        call = calls.pop(number, None) or Call(
+            txn, Scope.parse(text), Mode(mode), place, turned=bool(turned), leaves=leaves
+        )
+        call.number, call.hold = number, holds.get(text)
+        call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
+        txn.calls[number] = call
+    for call in calls.values():
+        call.number, call.hold = 0, None
+        call.wanting = call.admitted = False

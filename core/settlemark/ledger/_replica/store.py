@@ -1,0 +1,337 @@
+"""A ledger in a SQL store: a face on what its processes share, and the thread that keeps it alive.
+
+The thread takes what nobody waits for, renews the lease, and looks for what other processes did while
+somebody waits for them. SQLite runs in WAL mode with full sync: what was acknowledged survives a loss
+of power.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from settlemark._edges.errors import LedgerError
+from settlemark._edges.shield import shielded
+from settlemark._protocol.protocol import Protocol
+from settlemark.ledger._acts import Acts
+from settlemark.ledger._contract import Book, Step, T
+from settlemark.ledger._failures import explain
+from settlemark.ledger._forking import at_fork
+from settlemark.ledger._lease import QUARANTINE_SECONDS
+from settlemark.ledger._limits import CLOSE_SECONDS, within
+from settlemark.ledger._payloads.encryption import Encryption
+from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.redaction import Redaction
+from settlemark.ledger._record.book import SqlBook
+from settlemark.ledger._record.schema import prepare
+from settlemark.ledger._replica.replica import (
+    LINGER_MOST_SECONDS,
+    LINGER_SECONDS,
+    LOOK_SECONDS,
+    NEVER,
+    PATIENCE_SECONDS,
+    RETRY_SECONDS,
+    Shared,
+)
+from settlemark.ledger._sql.postgres import postgres_engine
+from settlemark.ledger._sql.sqlite import check_file, reading_engine, writing_engine
+from settlemark.ledger._sql.supported import refuse_alike, supported
+from settlemark.ledger._sql.wire import wire_to
+from settlemark.ledger._urls import discreet, shown
+
+LEASE_SECONDS = 30.0
+LOOK_PATIENCE_SECONDS = 5.0
+
+
+def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
+    """Return an engine for a store, with the settings under which what it acknowledges lasts."""
+    if url.get_backend_name() != "sqlite":
+        return discreet(postgres_engine(url))
+    if not create:
+        check_file(url)
+    return reading_engine(url) if readonly else writing_engine(url)
+
+
+def _keep(shared: Shared, stopped: threading.Event) -> None:
+    """The thread's work; it holds no reference to the ledger."""
+    lingered, wait = -1, LOOK_SECONDS  # how many commits there were when it began to linger
+    while not stopped.is_set():
+        shared.wake.wait(wait)
+        shared.wake.clear()  # before the look at the queue: what comes behind that sets it again
+        if shared.hurried or (shared.queued and shared.taken == lingered):
+            shared.hurried = shared.idle = False
+            shared.lead()
+            lingered, wait = -1, RETRY_SECONDS if shared.failing else LINGER_SECONDS
+            continue
+        if not shared.idle and shared.taken != lingered:
+            # Callers take it along: only what is left alone for a while is taken here.
+            wait = LINGER_SECONDS if lingered < 0 or shared.listeners else min(2 * wait, LINGER_MOST_SECONDS)
+            lingered = shared.taken
+            continue
+        shared.idle = True
+        lingered, wait = -1, shared.pace
+        if shared.queued:  # by one who saw that the thread was not idle yet
+            shared.idle, wait = False, LINGER_SECONDS
+        if shared.is_due():
+            answer = shared.submit(_nothing, durable=False)
+            answer.lead()
+        elif shared.others and (shared.listeners or shared.owns_some):
+            with shared.leading, within(LOOK_PATIENCE_SECONDS):
+                shared.look()
+            shared.pass_on()
+
+
+def _nothing(_protocol: Protocol, _book: Book) -> None:
+    return None
+
+
+class SqlLedger:
+    """A ledger at a SQLAlchemy URL, such as `sqlite:///trip.db` or `postgresql+psycopg://user@host/db`.
+
+    Args:
+        url: where it lives; tables are made when there are none.
+        namespace: keeps several users of one store apart: scopes, epochs, names and keys.
+        readonly: only look at one that is there: nothing is created or changed, and no step is taken.
+        create: make it when there is none.
+        lease: seconds after which a process that does not move is thought dead.
+        wait: seconds in which the store must have answered, where nobody says another number.
+        redaction, encryption: what is done to payloads before they are stored.
+        monotonic: returns seconds, for leases.
+        quarantine: seconds for which a worker of another host that fell silent may still be sending.
+        store_clock: tells the store's time in its place, for tests.
+
+    Raises:
+        LedgerError: it cannot be opened, or was written by another schema version.
+    """
+
+    immediate = False
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "default",
+        readonly: bool = False,
+        create: bool = True,
+        lease: float = LEASE_SECONDS,
+        wait: float = PATIENCE_SECONDS,
+        redaction: Redaction | None = None,
+        encryption: Encryption | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        quarantine: float = QUARANTINE_SECONDS,
+        store_clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.url = url
+        self._readonly = readonly
+        try:
+            engine = engine_to(supported(url), readonly=readonly, create=create)
+        except OSError as error:
+            raise explain(url, error) from error
+        except ModuleNotFoundError as error:
+            raise LedgerError(
+                f'{shown(url)!r} needs {error.name}: pip install "settlemark[postgres]"', url=shown(url)
+            ) from error
+        self._shared = Shared(
+            engine, url=url, namespace=namespace, lease=lease, monotonic=monotonic, quarantine=quarantine,
+            store_clock=store_clock, wait=wait,
+        )  # fmt: skip
+        at_fork(self._shared)
+        self._lingers = False
+        stopped = threading.Event()
+        thread = threading.Thread(target=_keep, args=(self._shared, stopped), name="settlemark-ledger", daemon=True)
+        self._closed = weakref.finalize(self, _stop, self._shared, stopped, thread, readonly)
+        atexit.register(self._closed)
+        try:
+            with within(self._shared.patience):
+                found = self._open(create=create)
+            self.id = found["ledger"]
+            self._shared.payloads = Payloads(
+                redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
+            )
+            if not readonly:
+                self._shared.join()
+                thread.start()
+        except LedgerError:
+            self._closed()
+            raise
+
+    def _open(self, *, create: bool) -> dict[str, str]:
+        namespace = self._shared.namespace
+        try:
+            with self._shared.engine.connect() as connection, connection.begin():
+                refuse_alike(connection, self.url)
+                return prepare(connection, self.url, namespace=namespace, readonly=self._readonly, create=create)
+        except self._shared.store_errors as error:
+            raise explain(self.url, error) from error
+
+    @property
+    def protocol(self) -> Protocol:
+        """This process's replica."""
+        return self._shared.protocol
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Guards the replica and what is this process's own."""
+        return self._shared.lock
+
+    @property
+    def payloads(self) -> Payloads:
+        """How payloads are recorded."""
+        return self._shared.payloads
+
+    @property
+    def worker(self) -> str:
+        """The name under which this process owns its transactions."""
+        return self._shared.worker
+
+    @property
+    def acts(self) -> Acts:
+        """What of this process is out in the world."""
+        return self._shared.acts
+
+    def time(self) -> float:
+        """Return the store's time."""
+        return self._shared.time()
+
+    def undecided(self) -> float:
+        """Return for how many seconds others must be watched to know who of them is dead."""
+        with self._shared.lock:
+            owners = {txn.owner for txn in self._shared.protocol.live.values()}
+        return max((self._shared.watch.undecided(owner) for owner in owners), default=0.0)
+
+    def is_fresh(self) -> bool:
+        """Whether this worker surely has its lease for a third of it yet."""
+        return self._shared.is_fresh()
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the store was silent for longer than somebody waited, and has not answered since."""
+        return self._shared.stalled
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process was forked since it was opened, so that it is its parent's."""
+        return self._shared.origin.is_elsewhere
+
+    def expect_end(self) -> None:
+        """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
+        self._shared.expect_end()
+
+    def watch_aborts(self, told: Callable[[], None]) -> None:
+        """Have a function called when others' steps may have aborted a transaction of this process."""
+        self._shared.on_abort = told
+
+    def watch_leases(self, told: Callable[[str, int], None]) -> None:
+        """Have a function called when this process has lost its lease."""
+        self._shared.on_lost = told
+
+    # ---- steps
+
+    @shielded
+    def now(self, step: Step[T]) -> T:
+        """Take a step and return what it returns. Blocks."""
+        answer = self.submit(step, durable=False)
+        answer.lead()
+        result: T = answer.result()
+        return result
+
+    def submit(self, step: Step[T], *, durable: bool) -> Any:
+        """Queue a step behind all given before."""
+        self._refuse_when_closed()
+        return self._shared.submit(step, durable=durable)
+
+    def later(self, step: Step[Any]) -> None:
+        """Queue a step that is taken sooner or later, in its order."""
+        if self._closed.alive and not self.is_elsewhere:
+            self._shared.later(step)
+
+    @shielded
+    def read(self, query: Callable[[Book], T]) -> T:
+        """Return what a query finds, after all that was given before. Blocks."""
+        if not self._readonly:
+            return self.now(lambda _protocol, book: query(book))
+        self._refuse_when_closed(writing=False)
+        try:
+            with within(self._shared.patience):
+                return self._look(query)
+        except self._shared.store_errors as error:
+            raise explain(self.url, error) from error
+
+    def _look(self, query: Callable[[Book], T]) -> T:
+        wire = wire_to(self._shared.engine)
+        try:
+            wire.begin_to_read()
+            book = SqlBook(wire, self._shared.namespace, "", self._shared.payloads)
+            found = query(book)
+            book.flush()
+            wire.commit()
+        finally:
+            wire.close()
+        return found
+
+    def listen(self, change: int) -> None:
+        """Look more often for what other processes do while somebody waits."""
+        self._shared.listen(change)
+
+    def _refuse_when_closed(self, *, writing: bool = True) -> None:
+        if self.is_elsewhere:
+            raise self._shared.origin.refusal(shown(self.url))
+        if not self._closed.alive or self._lingers:
+            raise LedgerError(
+                f"the ledger {shown(self.url)} is closed: make a new Settlement", url=shown(self.url), closed=True
+            )
+        if writing and self._readonly:
+            raise LedgerError(
+                f"the ledger {shown(self.url)} was opened to be read: nothing was written", url=shown(self.url)
+            )
+
+    def close(self) -> None:
+        """Take what is queued and let go of the store; safe to call twice, and bounded when the store is silent.
+
+        While acts are out their transactions are handed over, in doubt; what came of the acts is told when they are
+        back, and then the store is let go of.
+        """
+        shared = self._shared
+        if self.is_elsewhere:
+            return
+        shared.expect_end()
+        worker = shared.worker
+        if self._lingers or not (self._closed.alive and shared.acts.of(worker)):
+            if not self._lingers:
+                self._closed()
+            return
+        self._lingers = True
+        lay, close = shared.acts.on_back, self._closed
+
+        def back(name: str) -> None:
+            if lay is not None:
+                lay(name)
+            if name == worker:
+                close()
+
+        shared.acts.on_back = back
+        shared.give_away()
+        if not shared.acts.of(worker):
+            close()
+
+
+def _stop(shared: Shared, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:
+    if shared.origin.is_elsewhere:
+        return  # a forked child: it is its parent's, which has the thread
+    shared.expect_end()
+    stopped.set()
+    shared.wake.set()
+    if thread.is_alive() and thread is not threading.current_thread():
+        thread.join(CLOSE_SECONDS + 1)
+    if not readonly and shared.applied != NEVER:
+        shared.leave()
+    shared.close()
+
+
+__all__ = ["LEASE_SECONDS", "SqlLedger"]

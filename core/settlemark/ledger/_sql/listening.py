@@ -1,0 +1,64 @@
+"""Hearing at once, from PostgreSQL, that another process has taken a step: a hint, polling is the truth."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import sqlalchemy as sa
+
+from settlemark._observe.logs import about, quote_of
+from settlemark.ledger._sql.wire import Statement
+
+_log = logging.getLogger("settlemark")
+
+_PATIENCE_SECONDS = 1.0
+
+NOTIFY = Statement("SELECT pg_notify('settlemark', :namespace)")
+
+
+class Ear:
+    """A connection that listens, in a thread of its own, and wakes whoever looks for others' steps."""
+
+    def __init__(self, engine: sa.Engine, namespace: str, wake: threading.Event) -> None:
+        self._engine = engine
+        self._namespace = namespace
+        self._wake = wake
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="settlemark-ear", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen; only once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop within a second."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * _PATIENCE_SECONDS)
+
+    def _listen(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._hear()
+            except Exception as error:  # polling goes on: nothing is missed
+                _log.info(
+                    "no notice from the store for now: %s", quote_of(error), extra=about(namespace=self._namespace)
+                )
+                self._stopped.wait(_PATIENCE_SECONDS)
+
+    def _hear(self) -> None:
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            driver: Any = connection.connection.driver_connection
+            try:
+                driver.execute("LISTEN settlemark")
+                while not self._stopped.is_set():
+                    for heard in driver.notifies(timeout=_PATIENCE_SECONDS, stop_after=1):
+                        if heard.payload == self._namespace:
+                            self._wake.set()
+            finally:
+                connection.invalidate()  # it listens: no pool is to have it back, and the pool may be gone by now
+
+
+__all__ = ["NOTIFY", "Ear"]

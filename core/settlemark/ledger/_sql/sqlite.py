@@ -1,0 +1,285 @@
+"""How a SQLite file is opened under a ledger: by its one writer, or by somebody who only looks."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from settlemark._edges.errors import LedgerError
+from settlemark._edges.private import make_private
+from settlemark.ledger._forking import is_inherited
+from settlemark.ledger._limits import LateError, remaining
+from settlemark.ledger._urls import shown
+
+BUSY_SECONDS = 30
+BESIDE = ("-wal", "-shm", "-journal")
+"""What the names of the files end in that SQLite puts beside one."""
+BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
+_NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_PAUSE_SECONDS = 0.0005
+
+
+class LateLockError(sqlite3.OperationalError, LateError):
+    """Another has had the file locked for longer than one waits."""
+
+
+def patiently(run: Callable[[], Any]) -> Any:
+    """Do what needs a lock of the file, and return what it returns; again and again while another has that.
+
+    SQLite's own patience sleeps longer and longer: under load some writers hardly ever find the file free.
+    Here every one tries again after the same short pause, so that each has the same chance.
+
+    Raises:
+        sqlite3.OperationalError: it was locked for as long as this thread may wait.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return run()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & BASE_CODE != sqlite3.SQLITE_BUSY:
+                raise
+            if remaining() <= 0 or time.monotonic() > deadline:
+                late = LateLockError(str(error))
+                late.sqlite_errorcode, late.sqlite_errorname = error.sqlite_errorcode, error.sqlite_errorname
+                raise late from error
+            time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not meet again
+
+
+class LedgerFile:
+    """The file of a ledger, and those that SQLite keeps beside it: are they still those that are open?
+
+    What is written into a file that was deleted or replaced is lost, and SQLite says nothing. A name is looked
+    up after each commit, which costs some microseconds.
+
+    Args:
+        path: where it lies; None for one that has no file of its own.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.identity: tuple[int, int] | None = None
+        self._told = None if path is None else [os.fspath(path) + suffix for suffix in ("", *BESIDE[:2])]
+
+    def expect(self) -> None:
+        """See that what is to be opened is what was open before, if anything was.
+
+        Raises:
+            LedgerError: it is not.
+        """
+        if self._told is None:
+            return
+        found = _identity(self._told[0])
+        if self.identity is not None and found != self.identity:
+            raise self._gone(self._told[0], found)
+        if found is not None and is_inherited(found):
+            raise LedgerError(
+                f"the ledger {self.path} was in use by this process's parent at the moment of the fork, and SQLite"
+                " cannot open it safely here: start this process anew (spawn or exec), or fork before the ledger is"
+                " opened",
+                url=f"sqlite:///{self.path}", forked=True,
+            )  # fmt: skip
+
+    def opened(self) -> dict[str, tuple[int, int]]:
+        """Return which files a connection has open, now that a transaction has begun.
+
+        Raises:
+            LedgerError: another is there by now than was open before.
+        """
+        if self._told is None:
+            return {}
+        found = {name: _identity(name) for name in self._told}
+        self.identity = self.identity or found[self._told[0]]
+        if found[self._told[0]] != self.identity:
+            raise self._gone(self._told[0], found[self._told[0]])
+        return {name: identity for name, identity in found.items() if identity is not None}
+
+    def check(self, opened: dict[str, tuple[int, int]]) -> None:
+        """Return when what was written now is in the files that are there.
+
+        Raises:
+            LedgerError: one of them was deleted or replaced.
+        """
+        for name, identity in opened.items():
+            found = _identity(name)
+            if found != identity:
+                raise self._gone(name, found)
+
+    def behind(self, error: Exception) -> Exception:
+        """Return what an error of SQLite comes from: that the file is gone, or itself."""
+        if self._told is None or self.identity is None or not isinstance(error, sqlite3.Error):
+            return error
+        found = _identity(self._told[0])
+        return error if found == self.identity else self._gone(self._told[0], found)
+
+    def is_replaced(self) -> bool:
+        """Whether another file has the name of the one that is open."""
+        if self._told is None or self.identity is None:
+            return False
+        return _identity(self._told[0]) not in (None, self.identity)
+
+    def _gone(self, name: str, found: tuple[int, int] | None) -> LedgerError:
+        what = "deleted or moved away" if found is None else "replaced by another"
+        if name == self._told[0]:  # type: ignore[index]  # there is one
+            fix = f"put the very file back to {name}"
+        else:
+            fix = f"stop what uses {self.path}, since what others commit is not seen any more"
+        return LedgerError(
+            f"the ledger {self.path} failed: {name} was {what} while it was open, so nothing is acknowledged any more;"
+            f" {fix}, or see that the right one is there, and make a new Settlement",
+            url=f"sqlite:///{self.path}", path=name, gone=True,
+        )  # fmt: skip
+
+
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(name)  # noqa: PTH116 - on the path of every commit
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def opened_file(engine: sa.Engine) -> LedgerFile:
+    """Return the file of an engine that writes."""
+    found: LedgerFile = getattr(engine, "settlemark_file", None) or LedgerFile(None)
+    return found
+
+
+def writing_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine that creates the file when it is missing, in WAL mode with full sync.
+
+    Nobody but its owner may read a file that is made here, nor what SQLite puts beside it: that has the file's mode.
+    Once it was open it is not made anew: where it was deleted, an empty one would be no ledger.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = file_of(url)
+    if path is not None:
+        make_private(path)
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays a link
+        if url.database and not url.database.startswith("file:"):
+            url = url.set(database=os.fspath(path))  # wherever this process goes from here
+    # One thread at a time leads.
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True)
+    file = LedgerFile(path)
+    engine.settlemark_file = file  # type: ignore[attr-defined]
+    _begin_with(engine, "BEGIN IMMEDIATE")
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, _arguments: Any, _options: Any) -> None:
+        file.expect()
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout=0")
+        patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.close()
+
+    return engine
+
+
+def file_of(url: sa.URL) -> Path | None:
+    """Return the file that a URL of SQLite names; None for a database in memory.
+
+    >>> str(file_of(sa.make_url("sqlite:///trip.db"))), file_of(sa.make_url("sqlite://"))
+    ('trip.db', None)
+    """
+    named = url.database or ""
+    if named.startswith("file:") and url.query.get("uri"):
+        if "memory" in url.query.get("mode", ""):
+            return None
+        named = unquote(urlsplit(named).path)
+    return None if named in ("", ":memory:") else Path(named)
+
+
+def reading_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine that reads a file which is there already, also where nobody may write.
+
+    Raises:
+        LedgerError: there is no such file, or it may not be read.
+    """
+    path = check_file(url)
+    if not os.access(path, os.R_OK):
+        raise LedgerError(
+            f"the ledger {path} may not be read by this user: change its permissions, or name another file",
+            url=f"sqlite:///{path}",
+        )
+    engine = sa.create_engine("sqlite://", creator=partial(_connect_to_read, path), poolclass=sa.NullPool)
+    _begin_with(engine, "BEGIN")
+    return engine
+
+
+def check_file(url: sa.URL) -> Path:
+    """Return the path of a file that is there.
+
+    Raises:
+        LedgerError: there is none.
+    """
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise LedgerError(
+            f"there is no ledger at {shown(str(path))}: name its file or URL, or set $SETTLEMARK_URL",
+            url=f"sqlite:///{shown(str(path))}",
+        )
+    return path
+
+
+def _begin_with(engine: sa.Engine, statement: str) -> None:
+    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: take it over.
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        patiently(lambda: driver.execute(statement))
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=0)
+    try:
+        patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master"))
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode & BASE_CODE not in _NO_ROOM:
+            raise
+        log = path.with_name(f"{path.name}-wal")
+        if log.is_file() and log.stat().st_size:
+            raise LedgerError(
+                f"the ledger {path} was not closed, and {log.name} beside it cannot be read in a folder that cannot"
+                " be written: copy both files to one that can, and name the copy",
+                url=f"sqlite:///{path}",
+            ) from error
+    else:
+        return connection
+    # SQLite found no room for its files beside this one. Nobody has it open, or they would be there: it needs none.
+    return sqlite3.connect(f"{uri}&immutable=1", uri=True)
+
+
+__all__ = [
+    "BASE_CODE",
+    "BESIDE",
+    "LedgerFile",
+    "check_file",
+    "file_of",
+    "opened_file",
+    "patiently",
+    "reading_engine",
+    "writing_engine",
+]

@@ -1,0 +1,75 @@
+"""Which stores a ledger can be kept in: those that its tests run on, and no other that looks like one of them.
+
+What a ledger promises rests on how its store locks and what a commit waits for. A store that was never tried is refused
+before a table is made there, not found out by a lost effect.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from settlemark._edges.errors import LedgerError
+from settlemark.ledger._urls import shown, withhold
+
+_DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
+_ALIKE = re.compile(r"-YB-|CockroachDB|Redshift|Greenplum|Materialize|RisingWave|QuestDB|DuckDB", re.IGNORECASE)
+_FORMS = "memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+
+
+def supported(url: str) -> sa.URL:
+    """Return a URL's parts, with the driver that its store is spoken to with.
+
+    Raises:
+        LedgerError: it is no URL, or names a store or a driver that ledgers were not tried with.
+
+    >>> supported("postgresql://ada@localhost/agents").drivername
+    'postgresql+psycopg'
+    """
+    try:
+        parsed = sa.make_url(url)
+    except (ArgumentError, ValueError) as error:
+        withhold(url, error)
+        raise LedgerError(f"{shown(url)!r} is no ledger: use {_FORMS}", url=shown(url)) from error
+    store, _, driver = parsed.drivername.partition("+")
+    known = _DRIVERS.get(store)
+    if known is None:
+        raise LedgerError(
+            f"{shown(url)!r} is no ledger, and none is made in {store}, on which its promises were never tried: use"
+            f" {_FORMS}",
+            url=shown(url),
+        )
+    if driver not in ("", known):
+        raise LedgerError(
+            f"{shown(url)!r} names the driver {driver}; a ledger speaks to {store} with {known} alone: write"
+            f" {store}+{known}:// in its place, and nothing else need change",
+            url=shown(url),
+        )
+    return parsed.set(drivername=f"{store}+{known}")
+
+
+def refuse_alike(connection: sa.Connection, url: str) -> None:
+    """Return when a server that speaks as PostgreSQL does is one.
+
+    Raises:
+        LedgerError: it is another, whose locks and isolation were never tried; nothing was made there.
+    """
+    if connection.dialect.name == "postgresql":
+        refuse_version(str(connection.execute(sa.text("SELECT pg_catalog.version()")).scalar_one()), url)
+
+
+def refuse_version(version: str, url: str) -> None:
+    """Return when a server's account of itself is PostgreSQL's; see `refuse_alike`."""
+    found = _ALIKE.search(version)
+    if found is not None or not version.startswith(("PostgreSQL", "EnterpriseDB")):
+        told = version.split(" on ", maxsplit=1)[0]
+        raise LedgerError(
+            f"the server at {shown(url)} says that it is {told!r}: its locks and isolation are not"
+            " PostgreSQL's, and a ledger's promises were never tried on it; name a PostgreSQL server",
+            url=shown(url),
+        )
+
+
+__all__ = ["refuse_alike", "refuse_version", "supported"]
