@@ -88,6 +88,7 @@ class Declaration:
     def signature(self) -> str:
         """What a plan counts on when it chooses the tool: its class, its scopes and its version.
 
+        >>> from settlemark._model.declare import declare
         >>> declare("send", "irreversible", scope="mail:/{to}").signature
         'irreversible mail:/{to} 1'
         """

@@ -34,9 +34,9 @@ def senders(store):
 
 
 ELSEWHERE = {
-    "_schema: INSERT INTO": "sent by Core, once, when a namespace is first opened",
-    "_shared._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
-    "_server: ": "a doctor asks these of a server alone",
+    "schema: INSERT INTO": "sent by Core, once, when a namespace is first opened",
+    "replica._LOCKED": "a file has one writer, and it is over when its process is: for a server alone",
+    "server: ": "a doctor asks these of a server alone",
 }
 """Statements that not every store's promises send, and why."""
 
@@ -59,10 +59,10 @@ EQUAL = {
     ("pages.after", "without LIMIT :most"): "what comes again is told once: it bounds how many are looked at",
     ("sweeping._OLD", "without t.settled_at_seconds >= :settled"): "the place says so too: a range of an index",
     ("sweeping._COUNT_OLD", "with :keys >= longest"): "where they are as long either may be taken",
-    ("_work: SELECT count", "without tag IS NOT NULL"): PARTIAL,
-    ("_server: SELECT name", "without name = ANY"): "what else a server is set to is looked at by nobody",
+    ("work: SELECT count", "without tag IS NOT NULL"): PARTIAL,
+    ("server: SELECT name", "without name = ANY"): "what else a server is set to is looked at by nobody",
 } | {
-    (f"_book.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
+    (f"book.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
     for name in ("_ALL_EFFECTS", "_UNRESOLVED_EFFECTS", "_EFFECTS_OF_RUN", "_EFFECTS_SINCE", "_UNFINISHED_EFFECTS",
                  "_EFFECTS_OPEN_WITH")
     for column in ("name", "attempt")
