@@ -148,7 +148,7 @@ class Effect:
         """Note that the counterparty knows it, with this result, as plain data."""
         self.outcome = Outcome.CONFIRMED
         self.stored = self.unpack is None
-        self.kept = (json_text.snapshot(found),)
+        self.kept = (json_text.recorded_result(found),)
         self.result = found if self.unpack is None else self.unpack(found)
 
     @property

@@ -68,8 +68,8 @@ class Operators:
             What the effect is by now, as `UNDONE` when it came too late.
 
         Raises:
-            UsageError: no effect has this key, or nothing of it was sent yet. PayloadError: the outcome is no
-                JSON. Nothing was recorded.
+            UsageError: no effect has this key, or nothing of it was sent yet, or the outcome is False. PayloadError:
+                the outcome is no JSON. Nothing was recorded.
 
         >>> from settlemark import Settlement, current_call, effect
         >>> keys = []
@@ -93,6 +93,11 @@ class Operators:
         return run_async(self._confirming(key, outcome, note))
 
     def _confirming(self, key: str, outcome: Any, note: str) -> Program:
+        if outcome is False:
+            raise UsageError(
+                "confirm() got False, which says neither that it happened nor that it did not: pass None when it is"
+                " absent, its result when it happened, settlemark.UNKNOWN when nobody can tell; nothing was recorded"
+            )
         if outcome is not UNKNOWN:
             json_text.check(outcome)
         return self.driver.confirm(

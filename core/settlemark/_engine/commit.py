@@ -484,7 +484,7 @@ class Footprint:
         self.effects = [
             {
                 "tool": effect.declaration.tool, "class": effect.declaration.kind.value, "scope": effect.scope_text,
-                "arguments": effect.shown(), "result": json_text.snapshot(effect.result), "held": effect.held,
+                "arguments": effect.shown(), "result": json_text.recorded_result(effect.result), "held": effect.held,
             }
             for effect in attempt.in_order()
             if effect.outcome not in (Outcome.DROPPED, Outcome.UNDONE)

@@ -133,6 +133,7 @@ class Programs(Telling):
         self._first_seen: dict[int, float] = {}
         self._stuck_since: dict[str, float | None] = {}
         self._asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
+        self._answered_false: set[str] = set()  # tools of whose probe that was told
         self._looked = -inf
         self._turn = Ticket()  # of those that were left sealed: fires when one of them may go on
         self._turn.fired = True

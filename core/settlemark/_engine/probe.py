@@ -14,9 +14,10 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, Retries, probe
 from settlemark._acts.requests import Sleep
 from settlemark._edges.errors import LedgerError
-from settlemark._engine.kernel import Programs
+from settlemark._engine.kernel import Programs, log
 from settlemark._model import json_text
 from settlemark._model.effect_class import UNKNOWN, Outcome
+from settlemark._observe.logs import about
 from settlemark.ledger._contract import Book, Change, OutcomeChange, RecordedEffect
 
 _TOLD = (Outcome.CONFIRMED, Outcome.FAILED)
@@ -48,6 +49,8 @@ class Asking(Programs):
             if told is not UNKNOWN:
                 return told
             found = yield from probe(effect, current)
+            if found is False:
+                found = self._said_false(effect)
             forgotten = effect.unsigned or self.is_forgotten(effect)
             if found is None and (silent or (effect.declaration.asks_by_key and forgotten)):
                 found = UNKNOWN  # forgotten, without a key, or yet to be sent, it is not found, happened or not
@@ -57,6 +60,22 @@ class Asking(Programs):
                 return found
             assert retries is not None
             yield Sleep(retries.pause(asked), final)
+
+    def _said_false(self, effect: Effect) -> object:
+        """Return what a probe's False stands for, and say so once of each tool.
+
+        Most often it is meant for "absent". Taken for the result it would lose an effect in silence, and taken for
+        "absent" it would repeat the effect of a probe that tells a result.
+        """
+        tool = effect.declaration.tool
+        if self.warns and tool not in self._answered_false:
+            self._answered_false.add(tool)
+            log.warning(
+                "the probe of %s answered False, which is neither a result nor None: the effect counts as in doubt;"
+                " return None when it is absent, its result when it happened, settlemark.UNKNOWN when nobody can tell",
+                tool, extra=about(tool=tool, key=effect.key, scope=effect.scope_text),
+            )  # fmt: skip
+        return UNKNOWN
 
     def is_forgotten(self, effect: Effect) -> bool:
         """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""

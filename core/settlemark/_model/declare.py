@@ -308,7 +308,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
             is given the arguments it asks for and returns a scope's text, or several. What it raises refuses the call.
         undo: for `reversible`: called on abort with the arguments, `result` and `key` it asks for.
         probe: asks the counterparty whether the effect happened: its result, `None` for absent,
-            or `settlemark.UNKNOWN`.
+            or `settlemark.UNKNOWN`. `False` is none of these: it leaves the effect in doubt, and the log says so.
         release: for held effects: runs at commit in the tool's place.
         check: called with the arguments it asks for before the call is recorded, not for a call that is replayed,
             and with those that a person gives in their place. What it raises is the call's failure, and nothing was

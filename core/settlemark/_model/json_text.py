@@ -6,11 +6,13 @@ import copy
 import hashlib
 import json
 import math
+import threading
 import types
 from collections import Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
+from functools import partial
 from json import encoder
 from typing import Any, cast
 
@@ -20,9 +22,12 @@ from settlemark._edges.text import brief, prose
 # Python itself refuses to write integers much longer than this (4300 digits by default).
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
+_MOST_PATH = 60
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 _MOST_BYTES = 1 << 28
 """Of a payload's text: PostgreSQL takes a gigabyte a field, and a message that is too long ends the connection."""
+MOST_LEVELS = 100
+"""Of lists and objects within each other, the outermost included: what every JSON library and store carries."""
 # `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
 _kind: Callable[[Any], type[Any]] = type
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
@@ -65,16 +70,56 @@ def check(value: Any, path: str = "$") -> None:
     Traceback (most recent call last):
     settlemark._edges.errors.PayloadError: $.when is a set, which JSON cannot hold: pass a list instead
     """
+    _limited(partial(_check, value, path))
+
+
+def _limited(work: Callable[[], Any]) -> Any:
     try:
-        _check(value, path)
+        return with_room(work)
+    except RecursionError:  # what a class of somebody's own says of itself, or a copy of it
+        raise _too_deep("$") from None
+
+
+def with_room(work: Callable[[], Any]) -> Any:
+    """Return what a function returns that goes down a payload: how deep its caller stands makes no difference.
+
+    Where the stack is full it is done again in a thread, which has a stack of its own: an outcome that is to be
+    recorded cannot wait for one.
+
+    Raises:
+        RecursionError: that is too small as well.
+    """
+    try:
+        return work()
     except RecursionError:
-        raise PayloadError(
-            f"{path} is nested too deeply, or contains itself, which JSON cannot hold: pass plain data instead",
-            path=path,
-        ) from None
+        pass
+    ended: list[tuple[Any, BaseException | None]] = []
+
+    def again() -> None:
+        try:
+            ended.append((work(), None))
+        except BaseException as error:
+            ended.append((None, error))
+
+    thread = threading.Thread(target=again, name="settlemark-payload", daemon=True)
+    thread.start()
+    thread.join()
+    value, error = ended[0]
+    if error is not None:
+        raise error
+    return value
 
 
-def _check(value: Any, path: str, *, halves: bool = False) -> None:
+def _too_deep(path: str) -> PayloadError:
+    if len(path) > _MOST_PATH:
+        path = f"{path[:_MOST_PATH]}…"
+    return PayloadError(
+        f"{path} is nested too deeply, or contains itself: {MOST_LEVELS} levels are the most; pass plain data instead",
+        path=path,
+    )
+
+
+def _check(value: Any, path: str, level: int = 1, *, halves: bool = False) -> None:
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, str):
@@ -89,17 +134,19 @@ def _check(value: Any, path: str, *, halves: bool = False) -> None:
         if not math.isfinite(value):
             raise PayloadError(f"{path} is {value!r}, which JSON cannot hold: pass None or a string", path=path)
         return
+    if level > MOST_LEVELS and isinstance(value, Mapping | list | tuple):
+        raise _too_deep(path)
     if isinstance(value, Mapping):
         for key, item in cast("Any", value).items():
             if not isinstance(key, str):
                 raise PayloadError(f"{path} has the key {key!r}: JSON keys are strings", path=path)
             if not halves:
                 _check_text(key, path)
-            _check(item, f"{path}.{str.__str__(key)}", halves=halves)
+            _check(item, f"{path}.{str.__str__(key)}", level + 1, halves=halves)
         return
     if isinstance(value, list | tuple):
         for position, item in enumerate(cast("Any", value)):
-            _check(item, f"{path}[{position}]", halves=halves)
+            _check(item, f"{path}[{position}]", level + 1, halves=halves)
         return
     kind = type(value).__name__
     advice = "pass a list instead" if isinstance(value, set | frozenset) else "pass plain data instead"
@@ -137,7 +184,7 @@ def encode(value: Any) -> str:
     if not (_kind(value) is dict and _all_plain(value)):
         check(value)
     # `default` is asked only for mappings that are no dict: all else has been checked.
-    text = _text(value)
+    text: str = with_room(partial(_text, value))
     if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has four bytes at most
         raise PayloadError(f"$ is over {_MOST_BYTES:,} bytes long as JSON: keep it elsewhere, and pass where", path="$")
     return text
@@ -149,7 +196,7 @@ def snapshot(value: Any) -> Any:
     What is no plain data keeps its type where that can be copied; an object of which nobody can tell stays as it is.
 
     Raises:
-        PayloadError: it is nested too deeply, or contains itself.
+        PayloadError: it has more than `MOST_LEVELS`, or contains itself.
 
     >>> guests = ["Ada"]
     >>> kept = snapshot({"guests": guests})
@@ -157,28 +204,26 @@ def snapshot(value: Any) -> Any:
     >>> kept
     {'guests': ['Ada']}
     """
-    try:
-        return _copy(value)
-    except RecursionError:
-        raise PayloadError(
-            "$ is nested too deeply, or contains itself, which JSON cannot hold: pass plain data instead", path="$"
-        ) from None
+    return _limited(partial(_copy, value))
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Any, level: int = 1) -> Any:
     kind = _kind(value)
     if kind in _SCALARS:
         return value
+    if level > MOST_LEVELS and isinstance(value, Mapping | list | tuple):
+        raise _too_deep("$")
+    below = level + 1
     if kind is dict:
         return {
-            key if type(key) is str else _copy(key): item if type(item) is str else _copy(item)
+            key if type(key) is str else _copy(key, below): item if type(item) is str else _copy(item, below)
             for key, item in value.items()
         }
     if kind is list:
-        return [_copy(item) for item in value]
+        return [_copy(item, below) for item in value]
     if kind is tuple:
-        return tuple(_copy(item) for item in value)
-    return _copy_of_a_class(value)
+        return tuple(_copy(item, below) for item in value)
+    return _copy_of_a_class(value, level)
 
 
 def _is_copied(value: Any) -> bool:
@@ -187,32 +232,32 @@ def _is_copied(value: Any) -> bool:
     return isinstance(value, kinds) or is_dataclass(value) or _is_a_model(value)
 
 
-def _copy_of_a_class(value: Any) -> Any:
+def _copy_of_a_class(value: Any, level: int) -> Any:
     """Return a copy of what is of no plain type: of its own type, or else as the record has it."""
     if isinstance(value, Enum):
         return value
     if not _is_copied(value):
         return value
     if not _is_as_it_reads(value):
-        return _as_recorded(value)
+        return _as_recorded(value, level + 1)
     try:
         made: Any = copy.deepcopy(value)
     except RecursionError:
         raise
     except BaseException:  # whatever a class of somebody's own raises
         made = value
-    return made if made is not value and _kind(made) is _kind(value) else _as_recorded(value)
+    return made if made is not value and _kind(made) is _kind(value) else _as_recorded(value, level + 1)
 
 
-def _as_recorded(value: Any) -> Any:
+def _as_recorded(value: Any, below: int) -> Any:
     """Return what the record has of a value whose class cannot be copied, or says for itself what it holds.
 
     Of the latter it is asked once.
     """
     if isinstance(value, Mapping):
-        return {_copy(key): _copy(item) for key, item in cast("Any", value).items()}
+        return {_copy(key, below): _copy(item, below) for key, item in cast("Any", value).items()}
     if isinstance(value, list | tuple):
-        items = [_copy(item) for item in cast("Any", value)]
+        items = [_copy(item, below) for item in cast("Any", value)]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, str):
         return str.__str__(value)  # not what its class makes of itself
@@ -276,8 +321,8 @@ def encode_result(value: Any) -> str:
     r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 
     Half a character is escaped, and comes back as it was; two halves that belong together come back as the character
-    that they are, from which JSON cannot tell them. What JSON cannot hold is kept as its `repr`, so that an
-    account of it survives:
+    that they are, from which JSON cannot tell them. What JSON cannot hold, or has more than `MOST_LEVELS`, is kept as
+    its `repr`, so that an account of it survives:
 
     >>> decode(encode_result("\ud83d\udc00")) == "\U0001f400"
     True
@@ -290,11 +335,19 @@ def encode_result(value: Any) -> str:
         return _encode_halves(value) or json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
 
 
+def recorded_result(value: Any) -> Any:
+    """Return what a replay would have of a result: a copy, or what is told of it where JSON cannot hold it."""
+    try:
+        return snapshot(value)
+    except PayloadError:
+        return decode(encode_result(value))
+
+
 def _encode_halves(value: Any) -> str | None:
     """Return canonical JSON text in ASCII for what only half a character keeps from `encode`, or None."""
     try:
-        _check(value, "$", halves=True)
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)
+        with_room(partial(_check, value, "$", halves=True))
+        text: str = with_room(partial(json.dumps, value, sort_keys=True, separators=(",", ":"), default=dict))
     except BaseException:  # as above
         return None
     return None if len(text) > _MOST_BYTES else text
@@ -302,7 +355,7 @@ def _encode_halves(value: Any) -> str | None:
 
 def _picture(value: Any) -> str:
     try:
-        return prose(repr(value), 10_000)
+        return prose(with_room(partial(repr, value)), 10_000)
     except BaseException as error:
         return f"<{type(value).__name__} without a repr: {type(error).__name__}>"
 
@@ -313,7 +366,7 @@ def decode(text: str | None) -> Any:
     >>> decode('{"a":[true,null]}')
     {'a': [True, None]}
     """
-    return None if text is None else json.loads(text)
+    return None if text is None else with_room(partial(json.loads, text))
 
 
 def fingerprint(text: str) -> str:

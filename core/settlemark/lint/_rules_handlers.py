@@ -123,7 +123,7 @@ def _probe(looking: Looking, tool: Tool) -> Iterator[Remark]:
     if _says_false(probe.function):
         yield looking.remark(
             "SM107", tool,
-            f"the probe of {tool.name} can answer False, which is taken for its result: the effect counts as confirmed",
+            f"the probe of {tool.name} can answer False, which is no answer: the effect stays in doubt",
             "return None when it is absent, its result when it happened, settlemark.UNKNOWN when nobody can tell",
             at="probe",
         )  # fmt: skip

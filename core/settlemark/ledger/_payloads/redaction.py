@@ -62,17 +62,20 @@ class Redaction:
     def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
         """Return a JSON text without what the rules name; `whole` lets a function replace all of it."""
         found: set[str] = set()
-        try:
+
+        def look_through() -> str:
             value = json_text.decode(text)
             if self._rule is not None:
                 kept = self._asked(self._rule, tool, "", value, found, ask=whole)
             else:
                 kept = _without(value, self.paths, found)
-            kept_text = text if kept is value else json_text.encode_result(kept)
+            return text if kept is value else json_text.encode_result(kept)
+
+        try:
+            return Redacted(json_text.with_room(look_through), frozenset(found))
         except RecursionError:
             # Too deep to be looked through: nothing of it is known to be harmless.
             return Redacted(json_text.encode({MARKER: None}), frozenset(found))
-        return Redacted(kept_text, frozenset(found))
 
     def rules(self, path: Path = ()) -> list[str]:
         """Return the rules, as given, that take out this field, a part of it, or what it is a part of.
