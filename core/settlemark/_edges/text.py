@@ -20,7 +20,8 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 class Most(NamedTuple):
     """How long a text may be: in characters, for its column, and in bytes of UTF-8, for the indexes it is in.
 
-    A row of a PostgreSQL index has 2704 bytes at most, and a text stands there behind its namespace.
+    A row of a PostgreSQL index has 2704 bytes at most. What a run has left stands there by its namespace, its run, a
+    time and its effect's key, of which a settlement makes none over 602 bytes.
     """
 
     characters: int
@@ -28,9 +29,9 @@ class Most(NamedTuple):
 
 
 NAMESPACE = Most(255, 255)
-NAME = Most(480, 1_920)
+NAME = Most(480, 1_640)
 """Of a transaction or a run: what is split off, or tried beside others, is named after it."""
-DERIVED = Most(512, 2_048)
+DERIVED = Most(512, 1_768)
 TOOL = Most(255, 1_020)
 CALL_ID = Most(512, 2_048)
 KEY = Most(1_024, 2_300)
