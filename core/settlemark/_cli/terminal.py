@@ -102,8 +102,13 @@ class PlainGroup(TyperGroup):
         try:
             return super().main(*args, **options)
         except Exception as error:
+            # An error of a file that was to be opened names it; one of the output does not.
+            unwritten = isinstance(error, OSError) and error.filename is None
+            told = (
+                f"settlemark: {plain(error)}: not all of it could be printed" if unwritten else plain_traceback(error)
+            )
             with suppress(OSError):  # it may be that nothing can be written
-                typer.echo(plain_traceback(error), err=True)
+                typer.echo(told, err=True)
             _drop_unwritten()
             sys.exit(2)
 

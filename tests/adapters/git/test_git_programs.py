@@ -27,6 +27,14 @@ PROGRAMS = (
     "merge.evil.driver", "pager.diff", "pager.log", "remote.origin.receivepack", "remote.origin.uploadpack",
     "sequence.editor", "trailer.evil.cmd", "trailer.evil.command", "uploadpack.packObjectsHook",
 )  # fmt: skip
+COMMANDS_IN_VARIABLES = (
+    "GIT_ASKPASS", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH", "GIT_SSH_COMMAND", "SSH_ASKPASS",
+)  # fmt: skip
+PLACES_IN_VARIABLES = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_SYSTEM", "GIT_DIR", "GIT_EXEC_PATH",
+    "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR", "GIT_TRACE", "GIT_WORK_TREE",
+)  # fmt: skip
 QUIET = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=:", "core.fsmonitor=false")
 SWITCHES = {"commit.gpgSign": "true", "tag.gpgSign": "true", "merge.renormalize": "true", "log.showSignature": "true"}
 
@@ -162,6 +170,38 @@ class TestNothingRuns:
             tx.call(repo.push)
             tx.call(repo.publish, version="v1", text="the first")
         assert (files_at(remote)["n.txt"], git(remote, "tag"), ran()) == ("new", "v1", [])
+
+    @pytest.mark.parametrize("how", ["an included file", "variables"])
+    def test_when_another_file_or_the_processs_own_variables_name_them(
+        self, place, settlement, tmp_path, ran, monkeypatch, how
+    ):
+        remote, theirs = tmp_path / "remote.git", tmp_path / "theirs"
+        git(tmp_path, "init", "-q", "--bare", str(remote))
+        git(place, "remote", "add", "origin", str(remote))
+        for name in PROGRAMS:
+            git(place, "config", "-f", str(theirs), name, f"touch '{tmp_path}/ran/{name.replace('/', '_')}'; false")
+        git(place, "config", "-f", str(theirs), "core.hooksPath", str(tmp_path / "hooks"))
+        for name in HOOKS:
+            (tmp_path / "hooks").mkdir(exist_ok=True)
+            (tmp_path / "hooks" / name).write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran/hook-{name}'\nexit 1\n")
+            (tmp_path / "hooks" / name).chmod(0o755)
+        repo = Git(place, settlement, remote="origin")
+        with monkeypatch.context() as given:
+            if how == "variables":
+                for name in COMMANDS_IN_VARIABLES:
+                    given.setenv(name, f"touch '{tmp_path}/ran/{name}'; false")
+                for name in PLACES_IN_VARIABLES:
+                    given.setenv(name, str(tmp_path / "nowhere"))
+                given.setenv("GIT_CONFIG_GLOBAL", str(theirs))
+                given.setenv("GIT_CONFIG_PARAMETERS", f"'core.hooksPath'='{tmp_path}/hooks'")
+            else:
+                git(place, "config", "include.path", str(theirs))
+            with settlement.transaction("t") as tx:
+                tx.call(repo.write, path="a.txt", content="ONE\ntwo\nthree\n")
+                tx.call(repo.diff)
+                tx.call(repo.push)
+        git(place, "config", "--unset-all", "include.path") if how == "an included file" else None
+        assert (files_at(remote)["a.txt"], ran(), (tmp_path / "nowhere").exists()) == ("ONE\ntwo\nthree", [], False)
 
     def test_when_it_deploys(self, place, settlement, tmp_path, ran):
         arm(place, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -47,7 +48,9 @@ def said(*args, out=subprocess.PIPE, **environment):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_cannot_be_printed_exits_with_2_whatever_it_found(url, command):
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        assert said(command, url, out=full).returncode == 2
+        failed = said(command, url, out=full)
+    told = b"settlemark: [Errno 28] No space left on device: not all of it could be printed\n"
+    assert (failed.returncode, failed.stderr) == (2, told)
 
 
 @pytest.mark.parametrize("columns", ["0", "80"])
@@ -60,6 +63,14 @@ def test_a_table_that_is_too_wide_breaks_no_word(url, columns):
 def test_a_table_is_shown_where_only_ascii_can_be(url, command):
     shown = said(command, url, "--table", PYTHONIOENCODING="ascii")
     assert (b"Traceback" in shown.stderr, bool(shown.stdout)) == (False, True)
+
+
+@pytest.mark.parametrize("command", [("show", "--json"), ("residue", "--json"), ("export",)], ids=" ".join)
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_json_is_whole_in_utf_8_whatever_the_terminals_encoding(url, command, encoding):
+    found = said(command[0], url, *command[1:], PYTHONIOENCODING=encoding)
+    texts = found.stdout.decode().splitlines() if command == ("export",) else [found.stdout.decode()]
+    assert ("trip-é" in str([json.loads(text) for text in texts]), b"Traceback" in found.stderr) == (True, False)
 
 
 @pytest.mark.parametrize("command", ["show"])

@@ -35,7 +35,7 @@ def indexes():
     for table in metadata.sorted_tables:
         if table.name not in _OWN:
             yield f"{table.name}: its key", list(table.primary_key.columns)
-            for index in table.indexes:
+            for index in sorted(table.indexes, key=lambda index: index.name):
                 yield index.name, list(index.columns)
 
 

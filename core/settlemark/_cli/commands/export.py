@@ -6,10 +6,10 @@ import os
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 
@@ -88,6 +88,8 @@ def export(
 @contextmanager
 def _written(output: Path | None) -> Generator[TextIO]:
     if output is None:
+        with suppress(AttributeError, ValueError):  # a stream of somebody's own has no encoding
+            cast("Any", sys.stdout).reconfigure(encoding="utf-8")  # as JSON is, wherever it goes
         yield sys.stdout
         sys.stdout.flush()
         return
