@@ -14,7 +14,7 @@ from settlemark._acts.effect import Effect, Frozen
 from settlemark._acts.requests import Act, Request, Sleep
 from settlemark._edges.door import Unfinished
 from settlemark._edges.errors import InDoubt, LedgerError, PartialCommit, Refused, SettlemarkError
-from settlemark._edges.wording import in_words, is_a
+from settlemark._edges.wording import in_words, is_a, is_cut_off, parts_of
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
@@ -68,13 +68,20 @@ class Inquiry(Protocol):
 def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     """Whether an exception leaves open if the effect happened: timeouts, lost connections, cancellation.
 
+    A cancellation does so too where what a clean-up raised hides it, and each of these in a group of exceptions.
     Libraries have their own timeout classes that are no `TimeoutError`: those are known by name. A
     settlement inside the tool knows for itself what it left.
     """
+    return is_a(error, declaration.unknown) or any(_leaves_unknown(part, declaration) for part in parts_of(error))
+
+
+def _leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
+    if is_cut_off(error):
+        return True
     if is_a(error, SettlemarkError):
         return is_a(error, (InDoubt, PartialCommit, Unfinished))
     known: tuple[type[BaseException], ...] = (TimeoutError, ConnectionError, *declaration.unknown)
-    if not is_a(error, Exception) or is_a(error, known):
+    if is_a(error, known):
         return True
     return any(c.__name__ in _UNKNOWN_NAMES or c.__name__.endswith("Timeout") for c in type(error).__mro__)
 

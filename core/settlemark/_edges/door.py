@@ -169,7 +169,8 @@ async def awaited(answer: Any, function: object) -> Any:
 class Through:
     """Awaits a coroutine of the user's.
 
-    Who throws a coroutine away calls its `close`; a `GeneratorExit` that comes out of a step of it is its own.
+    Who throws a coroutine away calls its `close`; a `GeneratorExit` that comes out of a step of it is its own. What it
+    raises while it is closed, or that it awaits something there, hides from nobody behind it that it was thrown away.
     """
 
     __slots__ = ("_coroutine",)
@@ -201,8 +202,15 @@ class Through:
             raise stopped(raised, self._coroutine) from raised
 
     def close(self) -> None:
-        """Throw it away."""
-        self._coroutine.close()
+        """Throw it away.
+
+        Raises:
+            GeneratorExit: it did not end quietly; what it raised is the cause.
+        """
+        try:
+            self._coroutine.close()
+        except BaseException as error:
+            raise GeneratorExit from error
 
 
 __all__ = ["STOPS", "Ended", "Through", "awaited_to_its_end", "ended", "outcome_of", "stopped", "through"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TypeGuard, TypeVar
 
@@ -11,6 +11,9 @@ _E = TypeVar("_E", bound=BaseException)
 MOST = 4_000
 """Characters of a message that are kept."""
 _name_of = type.__dict__["__name__"].__get__
+_parts_of = BaseExceptionGroup.__dict__["exceptions"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+_is_said = BaseException.__dict__["__suppress_context__"].__get__
 _length, _part = str.__len__, str.__getitem__
 
 
@@ -55,6 +58,40 @@ def is_a(error: BaseException | None, kinds: type[_E] | tuple[type[_E], ...]) ->
     return issubclass(type(error), kinds)
 
 
+def parts_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield what a group of exceptions holds, and what groups in it hold; of any other exception itself.
+
+    >>> list(parts_of(ExceptionGroup("two", [OSError(1), ExceptionGroup("one", [OSError(2)])])))
+    [OSError(1), OSError(2)]
+    """
+    left = [error]
+    while left:
+        one = left.pop()
+        if is_a(one, BaseExceptionGroup):
+            left += reversed(_parts_of(one))
+        else:
+            yield one
+
+
+def is_cut_off(error: BaseException) -> bool:
+    """Whether an exception tells that work was cut off from outside: by an interrupt, a cancellation, an exit.
+
+    So does what a clean-up raises on the way out, which hides that. Whoever writes `raise … from …` has caught it, and
+    says itself what became of the work.
+
+    >>> is_cut_off(KeyboardInterrupt()), is_cut_off(OSError())
+    (True, False)
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        if not is_a(one, (Exception, GeneratorExit)):  # a generator is closed by whoever made it
+            return True
+        one = None if _is_said(one) else _context_of(one)
+    return False
+
+
 class _Reader:
     """Who reads this process's messages."""
 
@@ -88,4 +125,4 @@ def _bounded(text: str, most: int) -> str:
     return _part(text, slice(None)) if length <= most else f"{_part(text, slice(most))}… ({length} characters)"
 
 
-__all__ = ["MOST", "at_terminal", "by_reader", "in_words", "is_a", "kind_of", "message_of"]
+__all__ = ["MOST", "at_terminal", "by_reader", "in_words", "is_a", "is_cut_off", "kind_of", "message_of", "parts_of"]

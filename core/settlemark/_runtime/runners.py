@@ -27,6 +27,7 @@ from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Pending, Recorded, Request, Sleep, Together, Wait
 from settlemark._edges.door import (
     Ended,
+    Through,
     awaited,
     awaited_to_its_end,
     done,
@@ -517,8 +518,8 @@ async def _act_async(act: Act, patience: Patience) -> Any:
 
 @lifted
 async def _awaited_here(act: Act, coroutine: Any) -> Any:
-    """Await a tool where a signal may strike."""
-    return await _with_current(act, coroutine)
+    """Await a tool where a signal may strike, as one who knows whether it was thrown away in it."""
+    return await Through(_with_current(act, coroutine))
 
 
 async def _with_current(act: Act, work: Any) -> Any:
@@ -528,7 +529,8 @@ async def _with_current(act: Act, work: Any) -> Any:
     try:
         return await _surrounded(act.current._around, act, work)  # noqa: SLF001
     finally:
-        _current.reset(token)
+        with suppress(ValueError):  # it is thrown away by a collector that runs in another context
+            _current.reset(token)
 
 
 async def _surrounded(around: Callable[[], AbstractContextManager[None]] | None, act: Act, work: Any) -> Any:
