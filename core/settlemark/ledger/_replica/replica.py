@@ -202,6 +202,7 @@ class Shared:
     enrols = True
 
     _forking = False
+    _acknowledged = 0  # the last entry that the store is known to have had
     _former: tuple[str, ...] = ()  # the names that this worker had
 
     def __init__(
@@ -614,7 +615,7 @@ class Shared:
             wire.execute(NOTIFY, {"namespace": self.namespace})
         self._written = (number, outcomes, woken)
         wire.commit()
-        self.applied = number
+        self.applied = self._acknowledged = number
         if renews:
             self.own.renewed(began)
         if book.looked is not None:
@@ -696,9 +697,9 @@ class Shared:
         """Take what others took, up to this entry; the log may have been cut behind an image meanwhile."""
         rows = wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": self.applied})
         if self.applied < 0 or (rows[0][0] if rows else upto + 1) != self.applied + 1:
-            failed = self.applied == UNREADABLE
+            whole = self.applied == NEVER or NEVER < self.applied <= upto  # whoever only fell behind has lost nothing
             amends = self._begin_anew(wire)
-            if failed:  # whoever only fell behind has lost nothing
+            if not whole:
                 self._amends += amends
             return
         for number, steps in rows:
@@ -709,7 +710,7 @@ class Shared:
         if any(name == "bury" and args == [self.worker] for name, args, _ in steps):
             self._lose_lease()
         replay(self.protocol, steps)
-        self.applied = number
+        self.applied = self._acknowledged = number
 
     def _lose_lease(self, why: str | None = None) -> None:
         """Let go of everything: others, who thought this worker dead, bring its transactions to their end."""
@@ -742,10 +743,13 @@ class Shared:
             replay(fresh, json.loads(steps))
             number = entry
         fresh.chronicle = chronicle
+        reached, self._acknowledged = self._acknowledged, number
         if joins:
             self.applied = number
             fresh.take_aborted()  # by others, who conclude them, or long ago
             return []
+        if number < reached:
+            self._tell_of_loss(fresh, reached - number)
         own = Own(self.protocol, self.worker, self._tried)
         load(self.protocol, image(fresh), worker=self.worker, tried=self._tried)
         self.applied = number
@@ -753,6 +757,19 @@ class Shared:
         if self.own.is_held and not wire.query(_ENROLLED, self._me())[0][0]:
             self._lose_lease()
         return amends
+
+    def _tell_of_loss(self, found: Protocol, steps: int) -> None:
+        """Say that the store has gone back: of what is not on record any more nobody else can tell."""
+        known = {(txn.name, txn.attempt) for txn in found.live.values()}
+        mine = [txn for txn in self.protocol.live.values() if txn.owner == self.worker]
+        gone = sorted(txn.name for txn in mine if (txn.name, txn.attempt) not in known)
+        _log.critical(
+            "the ledger %s has gone back by %d step(s) that it had acknowledged: an older copy of it was put back, or"
+            " its server lost them; what they tell of stands, and is in no residue; of what was under way here %s;"
+            " stop what uses it before you put back a copy, and look at by hand what was done since that was made",
+            shown(self.url), steps, f"it knows nothing of {', '.join(gone)}" if gone else "it knows all",
+            extra=self._about(transactions=gone),
+        )  # fmt: skip
 
     def look(self) -> None:
         """Take the steps that others took, and none of one's own."""

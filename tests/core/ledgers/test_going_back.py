@@ -1,0 +1,85 @@
+"""A store that has gone back (an older copy put in its place, a server that lost what it had acknowledged) is told of.
+
+What is not on record any more is in no residue: nobody but the processes that were there can say so.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import sqlalchemy as sa
+
+from settlemark import Refused
+from settlemark.ledger._replica.replica import UNREADABLE
+
+
+def goes_on(shared):
+    """It asks for its next step."""
+
+
+def looks(shared):
+    """It looks for what others did."""
+    with shared.leading:
+        shared.look()
+
+
+def has_failed(shared):
+    """Its connection was lost, and what it knew with it."""
+    with shared.leading:
+        shared._let_go()
+        shared.applied = UNREADABLE
+
+
+@pytest.fixture
+def put_back(shared_url):
+    """Put back what the log of a store was at its n-th entry."""
+
+    def put_back_(n):
+        engine = sa.create_engine(shared_url)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE settlemark_head SET n = :n"), {"n": n})
+            connection.execute(sa.text("DELETE FROM settlemark_log WHERE n > :n"), {"n": n})
+        engine.dispose()
+
+    return put_back_
+
+
+def told(caplog):
+    return [record for record in caplog.records if record.levelno == logging.CRITICAL]
+
+
+@pytest.mark.parametrize("learns", [goes_on, looks, has_failed], ids=lambda learns: learns.__name__)
+def test_who_was_there_tells_once_what_it_had_under_way(shared_url, open_settlement, tools, put_back, caplog, learns):
+    settlement = open_settlement(shared_url, lease=600)
+    shared = settlement.ledger._shared
+    with settlement.transaction("before") as tx:
+        tx.call(tools.book, room="a")
+    settlement.ledger.read(lambda book: book.load("before"))  # all that was queued is taken
+    copied = shared.applied
+    with pytest.raises(Refused, match="trip was undone"), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="b")
+        settlement.ledger.read(lambda book: book.load("trip"))
+        steps = shared.applied - copied
+        put_back(copied)
+        learns(shared)
+        tx.call(tools.book, room="c")
+    with settlement.transaction("next") as tx:
+        tx.call(tools.book, room="d")
+    (record,) = told(caplog)
+    assert f"has gone back by {steps} step(s) that it had acknowledged" in record.getMessage()
+    assert "it knows nothing of trip;" in record.getMessage()
+    assert record.settlemark["transactions"] == ["trip"]
+
+
+def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tools, monkeypatch, caplog):
+    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 3)
+    first, second = open_settlement(shared_url, lease=600), open_settlement(shared_url, lease=600)
+    for number in range(6):
+        for settlement in (first, second, second):
+            with settlement.transaction(f"trip-{number}") as tx:
+                tx.call(tools.book, room="a")
+    has_failed(first.ledger._shared)
+    with first.transaction("last") as tx:
+        tx.call(tools.book, room="a")
+    assert told(caplog) == []
