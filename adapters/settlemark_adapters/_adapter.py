@@ -16,12 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from settlemark._acts.current import CurrentCall, current_call
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.declaration import Declaration, Handler
-from settlemark._model.declare import bear, declaration_of, declare
-from settlemark._model.effect_class import HELD_CLASSES, EffectClass, EffectName
+from settlemark import CurrentCall, Declaration, DeclarationError, EffectClass, Settlement, current_call
+from settlemark.hosting import HELD_CLASSES, EffectName, Handler, bear, declaration_of, declare
 
 P = ParamSpec("P")
 R = TypeVar("R")

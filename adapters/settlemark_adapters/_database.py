@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.dialects import postgresql, sqlite
 
-from settlemark.ledger._urls import discreet, shown
+from settlemark.hosting import discreet, shown
 
 LOCK_SECONDS = 30
 CONNECT_SECONDS = 10

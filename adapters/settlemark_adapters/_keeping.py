@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from settlemark._acts.current import current_call
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import EffectClass, EffectName
+from settlemark import EffectClass, Settlement, current_call
+from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Adapter, Operation
 from settlemark_adapters._keyed import DAY, Order, running, tool_running
 

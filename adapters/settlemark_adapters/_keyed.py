@@ -10,11 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark._acts.current import current_call
-from settlemark._acts.effect import Effect
-from settlemark._edges.errors import KeyConflict
-from settlemark._model import json_text
-from settlemark._model.scope import Scope
+from settlemark import Effect, KeyConflict, Scope, current_call
+from settlemark.hosting import json_text
 
 DAY = 86_400.0
 

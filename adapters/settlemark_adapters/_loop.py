@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-from settlemark._edges.errors import UsageError
+from settlemark import UsageError
 
 T = TypeVar("T")
 

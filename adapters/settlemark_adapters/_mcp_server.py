@@ -15,7 +15,7 @@ from mcp import types as protocol
 from mcp.client.stdio import stdio_client
 from pydantic import ValidationError
 
-from settlemark._edges.wording import in_words
+from settlemark.hosting import in_words
 from settlemark_adapters import _mcp_sdk as sdk
 from settlemark_adapters._loop import LoopThread
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import HELD_CLASSES, EffectClass, EffectName
+from settlemark import DeclarationError, EffectClass
+from settlemark.hosting import HELD_CLASSES, EffectName
 
 _HOLE = re.compile(r"\{(\w+)(:path)?\}")
 _QUOTES = ("'", '"')

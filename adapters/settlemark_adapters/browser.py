@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import UsageError
-from settlemark._model.scope import escape
+from settlemark import Settlement, UsageError
+from settlemark.hosting import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._loop import LoopThread
 

@@ -18,9 +18,8 @@ from contextlib import AbstractContextManager, nullcontext
 from email.message import EmailMessage
 from typing import Any, Literal, NamedTuple
 
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import UNKNOWN
-from settlemark._model.scope import escape
+from settlemark import UNKNOWN, Settlement
+from settlemark.hosting import escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._addresses import (
     Suppressed,

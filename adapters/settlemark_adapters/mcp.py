@@ -12,17 +12,15 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
-from settlemark._edges.extras import missing
+from settlemark.hosting import missing
 
 try:
     from mcp import StdioServerParameters
 except ImportError as _error:
     raise missing("settlemark_adapters.mcp needs mcp", "mcp", _error) from _error
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
+from settlemark import DeclarationError, Settlement
+from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Adapter, Operation, Parts
 from settlemark_adapters._mcp_server import McpLost, McpRefused, McpServer, McpTimeout, McpUnavailable
 from settlemark_adapters._schemas import Arguments

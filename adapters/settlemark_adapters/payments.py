@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import UNKNOWN, EffectName
+from settlemark import UNKNOWN, Settlement
+from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.http._call import Request
 from settlemark_adapters.http._client import MOST, Client

@@ -17,12 +17,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark._acts.current import current_call
-from settlemark._api.settlement import Settlement
-from settlemark._model import json_text
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
-from settlemark.ledger._sql.wire import CLOCKS
+from settlemark import Settlement, current_call
+from settlemark.hosting import CLOCKS, EffectName, escape, json_text
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters._database import (
     Database,

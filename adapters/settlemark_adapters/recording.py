@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from settlemark._edges.extras import missing
+from settlemark.hosting import missing
 
 try:
     import httpx
@@ -33,8 +33,8 @@ except ImportError as _error:
     raise missing("this recorder watches httpx", "http", _error) from _error
 
 from settlemark.history import Recorder
-from settlemark.history._cells import Cells, Pair, Seen
-from settlemark.lint._words import is_secret
+from settlemark.lint import is_secret
+from settlemark.recording import Cells, Pair, Seen
 
 _log = logging.getLogger("settlemark")
 _READS = frozenset({"GET", "HEAD"})

@@ -18,10 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import UNKNOWN
-from settlemark._model.scope import Scope, ScopeTemplate
+from settlemark import UNKNOWN, DeclarationError, Scope, ScopeTemplate, Settlement
 from settlemark_adapters._adapter import Adapter, Operation, Parts, operation
 from settlemark_adapters._marks import Mark, Marks, StillRunning
 from settlemark_adapters._pattern import REST, Filled, Pattern, Template, basename, mentioned, one_word

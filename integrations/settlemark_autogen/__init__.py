@@ -8,14 +8,14 @@ leaves a history of an agent as it is, with nothing settled.
 
 from __future__ import annotations
 
-from settlemark._edges.extras import missing as _missing
+from settlemark.hosting import missing as _missing
 
 try:
     import autogen_agentchat as _autogen_agentchat
 except ImportError as _error:
     raise _missing("settlemark_autogen needs AutoGen", "autogen", _error) from _error
 
-from settlemark._acts.gate import approve, edit, reject
+from settlemark.hosting import approve, edit, reject
 from settlemark_autogen._client import SettledChatCompletionClient
 from settlemark_autogen._recording import RecordedAgent
 from settlemark_autogen._workbench import SettledWorkbench

@@ -11,8 +11,7 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage
 
 from settlemark import Gate, LedgerError, UsageError
-from settlemark._acts.gate import approval_of
-from settlemark._runtime.runners import run_async, run_sync
+from settlemark.hosting import approval_of, run_async, run_sync
 from settlemark_autogen._standing import Standing, Stands
 
 

@@ -10,9 +10,8 @@ from autogen_core import CancellationToken
 from autogen_core.tools import StaticStreamWorkbench, ToolResult, Workbench
 
 from settlemark import Queued
-from settlemark._edges.wording import message_of
-from settlemark._model import json_text
 from settlemark.agents import words
+from settlemark.hosting import json_text, message_of
 from settlemark_autogen._asking import Waits
 from settlemark_autogen._results import Answered, Seen, packed, text_result, unpacked
 from settlemark_autogen._tools import watched

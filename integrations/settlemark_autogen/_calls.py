@@ -15,9 +15,8 @@ from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolResult, ToolSchema, Workbench
 
 from settlemark import Declaration, EffectClass, Settlement, UsageError
-from settlemark._acts.gate import Approver
-from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun, AgentTurn, Call, Declarations, Declared, Work
+from settlemark.hosting import Approver, run_async
 from settlemark_autogen._asking import Desk, Waits
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._identity import acting_agent

@@ -11,7 +11,7 @@ from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 from pydantic import BaseModel, Field
 
 from settlemark import PayloadError, Settlement
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 _lock = threading.Lock()
 _opened: list[Settlement] = []

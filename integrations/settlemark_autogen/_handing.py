@@ -21,8 +21,8 @@ from autogen_core.models import (
 )
 
 from settlemark import Refused
-from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentTurn, words
+from settlemark.hosting import run_async
 from settlemark_autogen._results import packed, text_result, unpacked
 
 

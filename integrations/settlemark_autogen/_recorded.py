@@ -15,7 +15,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import BaseTool, StaticStreamWorkbench, Tool, ToolResult, ToolSchema, Workbench
 from pydantic import BaseModel
 
-from settlemark.history._values import plain
+from settlemark.recording import plain
 from settlemark_autogen._wrapped import WrappedClient, WrappedWorkbench
 
 if TYPE_CHECKING:

@@ -17,12 +17,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExec
 from autogen_core.tools import BaseTool, StaticStreamWorkbench, Tool, ToolResult, ToolSchema, Workbench
 
 from settlemark.history import Recorder
-from settlemark.history._messages import ToolCall, arguments
-from settlemark.history._plans import Registry, signature
-from settlemark.history._recorder import Operation
-from settlemark.history._touches import Said, Tools
-from settlemark.history._turns import Turns
-from settlemark.history._values import plain
+from settlemark.recording import Operation, Registry, Said, ToolCall, Tools, Turns, arguments, plain, signature
 from settlemark_autogen._recorded import RecordedClient, RecordedMemory, RecordedWorkbench
 
 
@@ -75,7 +70,7 @@ class RecordedAgent:
     """
 
     def __init__(self, recorder: Recorder, name: str, *, effects: Mapping[str, Said] | None = None) -> None:
-        from settlemark._model.declare import declared_as
+        from settlemark.hosting import declared_as
 
         self.name = name
         self.turns = Turns(recorder, Tools(effects, declared_as))

@@ -12,7 +12,7 @@ from autogen_core.tools import TextResultContent, ToolResult
 from pydantic import BaseModel
 
 from settlemark import PayloadError
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 _WHOLE = "$result"
 _VALUE = "$value"

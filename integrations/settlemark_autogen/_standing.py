@@ -8,19 +8,10 @@ from typing import Any, cast
 
 from autogen_core import FunctionCall
 
-from settlemark import PayloadError, Settlement
-from settlemark._acts.perform import Program
-from settlemark._engine.probe import effect_of_key
-from settlemark._lifecycle.approval import questions
-from settlemark._model import json_text
-from settlemark._model.disposition import Disposition
-from settlemark._model.effect_class import Outcome
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State
-from settlemark._report.sentences import said_values
+from settlemark import Outcome, PayloadError, Settlement, State
 from settlemark.agents import Names
-from settlemark.ledger._contract import Book, RecordedEffect
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.hosting import Disposition, Program, Protocol, effect_of_key, json_text, questions, said_values
+from settlemark.ledger import Book, Payloads, RecordedEffect
 from settlemark_autogen._messages import NO_JSON, arguments_of
 
 Stands = Callable[[Iterable[str]], Program]

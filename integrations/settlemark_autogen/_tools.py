@@ -20,9 +20,7 @@ from autogen_core import CancellationToken
 from autogen_core.tools import BaseTool, FunctionTool, StaticWorkbench, StreamTool, ToolOverride, Workbench
 from pydantic import BaseModel
 
-from settlemark._edges.door import ended, outcome_of
-from settlemark._runtime.runners import Patience, uninterrupted
-from settlemark._runtime.threads import in_thread
+from settlemark.hosting import Patience, ended, in_thread, outcome_of, uninterrupted
 from settlemark_autogen._results import Seen
 
 

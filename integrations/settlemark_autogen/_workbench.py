@@ -14,10 +14,8 @@ from autogen_core.tools import BaseTool, ToolResult, ToolSchema, Workbench
 from autogen_core.tools._static_workbench import StaticWorkbenchConfig
 
 from settlemark import Gate, Settlement
-from settlemark._acts.gate import Approver
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declared, refuse_bad_options
+from settlemark.hosting import Approver, Order, Park
 from settlemark_autogen._calling import Calling
 from settlemark_autogen._calls import Calls, finished
 from settlemark_autogen._config import WorkbenchConfig, plain_effects, settlement_of_process

@@ -7,14 +7,14 @@ run, and `approve`, `reject` and `edit` are what another approver answers.
 
 from __future__ import annotations
 
-from settlemark._edges.extras import missing as _missing
+from settlemark.hosting import missing as _missing
 
 try:
     import crewai as _crewai
 except ImportError as _error:
     raise _missing("settlemark_crewai needs CrewAI", "crewai", _error) from _error
 
-from settlemark._acts.gate import approve, edit, reject
+from settlemark.hosting import approve, edit, reject
 from settlemark_crewai._crew import settled_crew
 from settlemark_crewai._human import human_input
 from settlemark_crewai._settled import settled

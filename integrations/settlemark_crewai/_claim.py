@@ -14,11 +14,8 @@ from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
 from settlemark import Outcome, Queued
-from settlemark._acts.current import carried_into
-from settlemark._acts.perform import Program
-from settlemark._model import json_text
-from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import TOLD, AgentTurn, Call, Declarations, Work, words
+from settlemark.hosting import Program, carried_into, json_text, run_async, run_sync
 from settlemark_crewai._results import Reported, checked, pack, unpack
 from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
 

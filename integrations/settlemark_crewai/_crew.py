@@ -20,11 +20,8 @@ from crewai.tools import BaseTool
 from pydantic import BaseModel, PrivateAttr
 
 from settlemark import Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
-from settlemark._runtime.runners import end_async, run_async, run_sync
 from settlemark.agents import MISSING, AgentRun, Declared
+from settlemark.hosting import Order, Park, Program, end_async, run_async, run_sync
 from settlemark_crewai._hooks import Part, attend, part
 from settlemark_crewai._job import Job, Settle
 from settlemark_crewai._outputs import kept_of, output_of, plain

@@ -10,7 +10,7 @@ from crewai.events.event_listener import event_listener
 from crewai_core.printer import PRINTER
 
 from settlemark import Gate
-from settlemark._acts.gate import approve, edit, reject
+from settlemark.hosting import approve, edit, reject
 
 _HOW = 'Approve it with "yes"; give other arguments, as JSON, to have it run with these; or say why not:'
 

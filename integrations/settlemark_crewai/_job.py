@@ -11,9 +11,8 @@ from crewai.tools import BaseTool
 from crewai.utilities.string_utils import sanitize_tool_name
 
 from settlemark import Settlement, UsageError
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
+from settlemark.hosting import Order, Park
 
 Settle = Literal["turn", "task", "crew"]
 """What settles together: the calls of a turn, all of a task's, or all of a crew's."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from settlemark._cli.terminal import say, say_json
+from settlemark.commands import say, say_json
 from settlemark_demo._limits import CALLS, TURNS, Limits
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def demo(
     Needs no key and no network, unless --model names a live one. Exits with 1 when the settled side is not clean.
     """
     from settlemark import LedgerError, Settlement
-    from settlemark._cli.terminal import console as new_console
-    from settlemark._cli.terminal import unmarked
-    from settlemark.ledger._urls import shown
+    from settlemark.commands import console as new_console
+    from settlemark.commands import unmarked
+    from settlemark.hosting import shown
     from settlemark_demo._live import ModelFailed
     from settlemark_demo._scenarios import scenarios, settled_side, stock_side
     from settlemark_demo._trials import draw
@@ -141,7 +141,7 @@ def demo(
 
 
 def _check_plot(path: Path) -> None:
-    from settlemark._cli.drawing import why_not
+    from settlemark.commands import why_not
 
     because = why_not(path)
     if because is not None:
@@ -210,7 +210,7 @@ def _refuse_one_that_calls_nothing(live: LiveModel, pair: Pair) -> None:
 def _account(console: Console, settlement: Settlement, played: list[tuple[Scenario, Pair]]) -> str:
     from rich.text import Text
 
-    from settlemark._report.sentences import account
+    from settlemark.hosting import account
     from settlemark_demo._scenarios import transactions_of
 
     told = account(transactions_of(settlement, [scenario for scenario, _ in played]))
@@ -247,7 +247,7 @@ def _is_good(played: list[tuple[Scenario, Pair]], tallies: list[Tally]) -> bool:
 
 
 def _residue_values(settlement: Settlement, played: list[tuple[Scenario, Pair]]) -> list[dict[str, Any]]:
-    from settlemark._report.sentences import residue_values
+    from settlemark.hosting import residue_values
     from settlemark_demo._scenarios import transactions_of
 
     return residue_values(transactions_of(settlement, [scenario for scenario, _ in played]))

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from settlemark._edges.private import make_private
+from settlemark.hosting import make_private
 from settlemark_demo._evidence import HAPPENED, Evidence
 from settlemark_demo._report import Pair
 from settlemark_demo._scenarios import Scenario, Side

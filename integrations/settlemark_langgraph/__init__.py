@@ -7,14 +7,14 @@ tells which channels of a graph need one. `record` leaves a history of a graph a
 
 from __future__ import annotations
 
-from settlemark._edges.extras import missing as _missing
+from settlemark.hosting import missing as _missing
 
 try:
     import langgraph.prebuilt as _langgraph
 except ImportError as _error:
     raise _missing("settlemark_langgraph needs LangGraph", "langgraph", _error) from _error
 
-from settlemark._acts.gate import approve, edit, reject
+from settlemark.hosting import approve, edit, reject
 from settlemark_langgraph import reducers
 from settlemark_langgraph._checkpointer import settled_checkpointer
 from settlemark_langgraph._choose import achoose, choice, choose

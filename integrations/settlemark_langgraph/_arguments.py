@@ -12,7 +12,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from pydantic import BaseModel
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 
 def apart(call: Any, names: Iterable[str]) -> Any:

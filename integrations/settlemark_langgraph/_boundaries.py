@@ -16,16 +16,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast, get_args
 
-from settlemark import InDoubt, PartialCommit, Refused, SettlemarkError, Settlement, UsageError
-from settlemark._acts.once import Once
-from settlemark._acts.perform import Program
-from settlemark._api.per_settlement import OfSettlement
-from settlemark._api.transaction import checked_park
-from settlemark._edges.wording import kind_of
-from settlemark._engine.attempt import Part
-from settlemark._lifecycle.parking import Park, is_parked
-from settlemark._protocol.states import Reason, State
-from settlemark.agents._recalled import undo_left
+from settlemark import InDoubt, PartialCommit, Refused, SettlemarkError, Settlement, State, UsageError
+from settlemark.hosting import (
+    OfSettlement,
+    Once,
+    Park,
+    Part,
+    Program,
+    Reason,
+    checked_park,
+    is_parked,
+    kind_of,
+    undo_left,
+)
 from settlemark_langgraph._identity import ROOT, Identity, is_left_behind, superstep_name
 from settlemark_langgraph._superstep import Superstep, taken_otherwise
 

@@ -16,20 +16,26 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
 
-from settlemark import Refused, Settlement, UsageError
-from settlemark._acts.once import Once
-from settlemark._acts.perform import Program
-from settlemark._api.per_settlement import OfSettlement
-from settlemark._edges.wording import kind_of
-from settlemark._engine.attempt import Attempt, Part
-from settlemark._lifecycle.choice import MARK, Choice, chosen_in, is_left, is_undone
-from settlemark._lifecycle.driver import Driver
-from settlemark._model.scope import Scope
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.refusals import rewound
-from settlemark._protocol.states import Reason
-from settlemark._report.verdicts import is_rewound
-from settlemark.ledger._contract import Book, RecordedTransaction
+from settlemark import Refused, Scope, Settlement, UsageError
+from settlemark.hosting import (
+    MARK,
+    Attempt,
+    Choice,
+    Driver,
+    OfSettlement,
+    Once,
+    Part,
+    Program,
+    Protocol,
+    Reason,
+    chosen_in,
+    is_left,
+    is_rewound,
+    is_undone,
+    kind_of,
+    rewound,
+)
+from settlemark.ledger import Book, RecordedTransaction
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep
 

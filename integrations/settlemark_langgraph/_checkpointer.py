@@ -19,12 +19,9 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
 )
 
-from settlemark import Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._protocol.states import State
-from settlemark._runtime.runners import run_async, run_sync
-from settlemark._runtime.threads import in_thread
-from settlemark.ledger._contract import Book
+from settlemark import Settlement, State, UsageError
+from settlemark.hosting import Program, in_thread, run_async, run_sync
+from settlemark.ledger import Book
 from settlemark_langgraph._boundaries import boundaries_of
 from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
 

@@ -11,9 +11,7 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 
 from settlemark import Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._acts.requests import Act
-from settlemark._runtime.runners import end_async, run_async, run_sync
+from settlemark.hosting import Act, Program, end_async, run_async, run_sync
 from settlemark_langgraph._candidates import GROUP, Candidates, candidates_of, checked_label, group_of
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._superstep import Superstep

@@ -12,13 +12,9 @@ from typing import Any
 from langchain_core.messages import ToolCall, ToolMessage
 from langgraph.config import get_config
 
-from settlemark import Settlement
-from settlemark._model import json_text
-from settlemark._model.effect_class import Outcome
-from settlemark._protocol.states import FINISHED, State
-from settlemark._runtime.runners import in_event_loop, run_sync
-from settlemark.agents._batch import became
-from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
+from settlemark import Outcome, Settlement, State
+from settlemark.hosting import FINISHED, became, in_event_loop, json_text, run_sync
+from settlemark.ledger import Book, RecordedEffect, RecordedTransaction
 from settlemark_langgraph._acknowledged import key_of, unmarked
 from settlemark_langgraph._messages import answer_from, told
 from settlemark_langgraph._superstep import Superstep

@@ -25,7 +25,7 @@ from langgraph.types import interrupt
 from pydantic import ValidationError
 
 from settlemark import Gate, UsageError
-from settlemark._edges.wording import in_words
+from settlemark.hosting import in_words
 from settlemark_langgraph._arguments import as_given
 from settlemark_langgraph._superstep import begun_with_an_answer
 

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from settlemark import UsageError
-from settlemark._lifecycle.choice import MARK, chosen_in
+from settlemark.hosting import MARK, chosen_in
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._identity import ROOT, superstep_name
 

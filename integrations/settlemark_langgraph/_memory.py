@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from langchain_core.messages import ToolCall
 
 from settlemark import Settlement
-from settlemark._engine.attempt import Attempt
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import Batch
+from settlemark.hosting import Attempt, Batch, run_sync
 
 NO_DEADLINE = 1e6
 KEPT = 1_000

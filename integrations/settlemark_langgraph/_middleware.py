@@ -15,11 +15,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order, checked_order
-from settlemark._runtime.runners import end_async, run_async, run_sync
-from settlemark._runtime.threads import in_thread
+from settlemark.hosting import Order, Park, Program, checked_order, end_async, in_thread, run_async, run_sync
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._corrections import corrections

@@ -18,10 +18,7 @@ from langgraph.pregel import Pregel
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from settlemark.history import Recorder
-from settlemark.history._graphs import Place
-from settlemark.history._messages import Result, is_mapping, messages_in
-from settlemark.history._plans import ANYWHERE, Plans, Registry, signature
-from settlemark.history._recorder import Operation
+from settlemark.recording import ANYWHERE, Operation, Place, Plans, Registry, Result, is_mapping, messages_in, signature
 
 Compiled: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 ToolsNow: TypeAlias = Callable[[], Iterable[BaseTool]]

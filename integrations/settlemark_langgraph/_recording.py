@@ -15,11 +15,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from settlemark import UsageError
-from settlemark._edges.wording import message_of
 from settlemark.history import Recorder
-from settlemark.history._graphs import NODE_TAG, Graphs, Place
-from settlemark.history._touches import Said, Tools
-from settlemark.history._values import plain
+from settlemark.hosting import message_of
+from settlemark.recording import NODE_TAG, Graphs, Place, Said, Tools, plain
 from settlemark_langgraph._planned import Compiled, Planned, ToolsNow
 
 
@@ -65,7 +63,7 @@ def record(
     if not isinstance(cast("object", graph), CompiledStateGraph):  # callers are not typed
         kind = type(graph).__name__
         raise UsageError(f"record() takes what a graph's compile() returns, not a {kind}", graph=graph)
-    from settlemark._model.declare import declared_as
+    from settlemark.hosting import declared_as
 
     planned = Planned(graph, recorder, tools)
     return graph.with_config(callbacks=[_Recording(graph, Graphs(recorder, Tools(effects, declared_as)), planned)])

@@ -17,9 +17,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from settlemark import Rewind, Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._acts.requests import Act
-from settlemark._runtime.runners import run_async, run_sync
+from settlemark.hosting import Act, Program, run_async, run_sync
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._history import History, Place
 from settlemark_langgraph._identity import superstep_name

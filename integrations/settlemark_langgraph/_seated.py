@@ -19,14 +19,9 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from settlemark import Gate, Queued, SettlemarkError, UsageError
-from settlemark._acts.current import carried_into
-from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program
-from settlemark._model.effect_class import Outcome
-from settlemark._runtime.runners import in_event_loop, run_async, run_sync, to_its_end
+from settlemark import Effect, Gate, Outcome, Queued, SettlemarkError, UsageError
 from settlemark.agents import TOLD, words
-from settlemark.agents._batch import Batch, BatchCall
+from settlemark.hosting import Batch, BatchCall, Program, carried_into, in_event_loop, run_async, run_sync, to_its_end
 from settlemark_langgraph._acknowledged import marked
 from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, is_unasked, own_questions

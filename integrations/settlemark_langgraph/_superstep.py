@@ -23,11 +23,7 @@ from typing import Any, Self, cast
 from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
-from settlemark._acts.perform import Program
-from settlemark._acts.requests import Act, Wait
-from settlemark._observe.logs import quote_of
-from settlemark._protocol.holdings import Ticket, fire
-from settlemark._runtime.runners import end_async, in_event_loop, run_sync
+from settlemark.hosting import Act, Program, Ticket, Wait, end_async, fire, in_event_loop, quote_of, run_sync
 
 _log = logging.getLogger("settlemark")
 _SCHEDULE = "__pregel_call"

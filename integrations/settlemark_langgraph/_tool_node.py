@@ -19,9 +19,7 @@ from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement, UsageError
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order, checked_order
-from settlemark._runtime.runners import end_async, run_async, run_sync
+from settlemark.hosting import Order, Park, checked_order, end_async, run_async, run_sync
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
 from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
 from settlemark_langgraph._declarations import Declared, NodeDeclarations

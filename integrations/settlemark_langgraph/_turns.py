@@ -23,13 +23,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 
 from settlemark import EffectClass, Settlement, UsageError
-from settlemark._acts.once import Once
-from settlemark._acts.perform import Program
-from settlemark._engine.turn import Turn
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
-from settlemark._runtime.runners import run_async, run_sync, running_loop
-from settlemark.agents._batch import Batch, open_batch
+from settlemark.hosting import Batch, Once, Order, Park, Program, Turn, open_batch, run_async, run_sync, running_loop
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._boundaries import Settle, boundaries_of
 from settlemark_langgraph._candidates import candidates_of

@@ -6,7 +6,7 @@ of `@agent.tool` included. `SettledToolset` wraps one toolset where an agent is 
 
 from __future__ import annotations
 
-from settlemark._edges.extras import missing as _missing
+from settlemark.hosting import missing as _missing
 
 try:
     import pydantic_ai as _pydantic_ai

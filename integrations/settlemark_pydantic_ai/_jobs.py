@@ -12,10 +12,8 @@ from typing import Any, Literal, get_args
 from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
 
 from settlemark import Settlement, UsageError
-from settlemark._acts.perform import Program
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
+from settlemark.hosting import Order, Park, Program
 
 Run = str | Callable[[RunContext[Any]], str]
 """The caller's id for the job, or what tells it of a run."""

@@ -12,9 +12,7 @@ from typing import Any
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 
 from settlemark import Gate, UsageError
-from settlemark._acts.current import carried_into
-from settlemark._acts.gate import approve, edit, reject
-from settlemark._runtime.runners import to_its_end
+from settlemark.hosting import approve, carried_into, edit, reject, to_its_end
 from settlemark_pydantic_ai._places import Fate, Place, taken
 
 DEFERRAL = (ApprovalRequired, CallDeferred)

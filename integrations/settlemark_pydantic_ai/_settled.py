@@ -22,10 +22,8 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import ToolDefinition
 
 from settlemark import Settlement
-from settlemark._lifecycle.parking import Park
-from settlemark._model.guards import Order
-from settlemark._runtime.runners import run_async
 from settlemark.agents import Declared
+from settlemark.hosting import Order, Park, run_async
 from settlemark_pydantic_ai._functions import is_journaled
 from settlemark_pydantic_ai._jobs import Jobs, Run, Settle
 from settlemark_pydantic_ai._places import Checked

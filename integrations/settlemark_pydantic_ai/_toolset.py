@@ -10,10 +10,8 @@ from pydantic_ai import AbstractToolset, RunContext, WrapperToolset
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Settlement
-from settlemark._lifecycle.parking import Park
-from settlemark._model import json_text
-from settlemark._model.guards import Order
 from settlemark.agents import Declared
+from settlemark.hosting import Order, Park, json_text
 from settlemark_pydantic_ai._functions import is_journaled, schema_of
 from settlemark_pydantic_ai._jobs import Jobs, Run
 from settlemark_pydantic_ai._turns import Turns

@@ -23,10 +23,8 @@ from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Queued, UsageError
-from settlemark._acts.perform import Program
-from settlemark._runtime.runners import end_async, run_async
 from settlemark.agents import TOLD, AgentTurn, Call, Work, words
-from settlemark.agents._batch import too_late
+from settlemark.hosting import Program, end_async, run_async, too_late
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of

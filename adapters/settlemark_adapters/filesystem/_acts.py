@@ -12,8 +12,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from settlemark import UNKNOWN
-from settlemark._edges.errors import InDoubt, StateError
+from settlemark import UNKNOWN, InDoubt, StateError
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.filesystem._plans import Plan, Planning, Raced
 from settlemark_adapters.filesystem._records import Desk, Picture, Record, Records, Touch, is_same, picture

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from unicodedata import normalize
 
-from settlemark._model.scope import escape
+from settlemark.hosting import escape
 
 OWN = ".settlemark"
 Parts = tuple[str, ...]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from settlemark._model.effect_class import UNKNOWN
+from settlemark import UNKNOWN
 from settlemark_adapters.git._faults import DeployFailed, GitFault, GitTimeout
 from settlemark_adapters.git._marks import mark, marked, unmark
 from settlemark_adapters.git._repository import Repository

@@ -8,11 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from settlemark._acts.current import Staged, current_call
-from settlemark._api.settlement import Settlement
-from settlemark._model.declare import bear, declare
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
+from settlemark import Settlement, current_call
+from settlemark.hosting import EffectName, Staged, bear, declare, escape
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.git._faults import GitFault
 from settlemark_adapters.git._inside import Acting, acting, enlist

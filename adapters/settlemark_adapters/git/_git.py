@@ -8,9 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
+from settlemark import Settlement
+from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters.git._deploying import Deployed, Deploying
 from settlemark_adapters.git._faults import ChangedOutside, DeployFailed, GitFault, PushRefused

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark._acts.current import CurrentCall, current_call
-from settlemark._api.settlement import Settlement
-from settlemark._engine.attempt import Inside
-from settlemark._model.identity import step_in
+from settlemark import CurrentCall, Settlement, current_call
+from settlemark.hosting import Inside, step_in
 from settlemark_adapters.git._faults import GitFault
 
 

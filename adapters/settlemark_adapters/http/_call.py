@@ -13,9 +13,8 @@ from inspect import Parameter
 from typing import Any
 from urllib.parse import urlsplit
 
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
+from settlemark import DeclarationError
+from settlemark.hosting import EffectName, escape
 from settlemark_adapters._adapter import Parts
 from settlemark_adapters.http._filling import fields_of, parts_of
 

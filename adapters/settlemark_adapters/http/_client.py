@@ -11,8 +11,7 @@ from http import HTTPStatus
 from typing import Any, TypedDict
 from urllib.parse import urljoin, urlsplit
 
-from settlemark._edges.extras import missing
-from settlemark._edges.wording import in_words, kind_of, message_of
+from settlemark.hosting import in_words, kind_of, message_of, missing
 from settlemark_adapters.http._answer import Answer
 from settlemark_adapters.http._errors import HttpError, HttpRefused, HttpTimedOut, HttpUnanswered, HttpUnsent
 from settlemark_adapters.http._filling import header_value

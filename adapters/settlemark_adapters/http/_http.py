@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, cast
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import UNKNOWN, EffectName
+from settlemark import UNKNOWN, DeclarationError, Settlement
+from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Adapter, Operation, Parts
 from settlemark_adapters.http._answer import Answer
 from settlemark_adapters.http._call import Call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from settlemark._acts.current import current_call
-from settlemark._model.declare import declaration_of
+from settlemark import current_call
+from settlemark.hosting import declaration_of
 from settlemark_adapters.http._call import Call
 from settlemark_adapters.http._errors import HttpRefused
 from settlemark_adapters.http._filling import fill, fill_path, parts_of

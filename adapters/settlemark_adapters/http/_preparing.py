@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack, cast
 from urllib.parse import quote, urlencode
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 from settlemark_adapters.http._call import Request
 from settlemark_adapters.http._client import Options, Sending
 from settlemark_adapters.http._filling import fill, fill_header, fill_path

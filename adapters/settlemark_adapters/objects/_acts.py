@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from settlemark import UNKNOWN
-from settlemark._edges.errors import InDoubt, StateError
+from settlemark import UNKNOWN, InDoubt, StateError
 from settlemark_adapters._keyed import Order
 from settlemark_adapters.objects._bucket import OWN, Bucket
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from settlemark._edges.extras import missing
-from settlemark._model.scope import escape
+from settlemark.hosting import escape, missing
 
 OWN = ".settlemark"
 _CHUNK = 1 << 20

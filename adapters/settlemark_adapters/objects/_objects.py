@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from settlemark._acts.current import current_call
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import EffectName
+from settlemark import Settlement, current_call
+from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import operation
 from settlemark_adapters._keeping import Keeping
 from settlemark_adapters._keyed import Order, check_new, mark_of, to_bytes, to_text

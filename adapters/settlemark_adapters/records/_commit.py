@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 from settlemark_adapters.records._errors import BadRecord
 
 ROOT = "data"

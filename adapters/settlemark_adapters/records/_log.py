@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import exc
 
-from settlemark.ledger._urls import shown
+from settlemark.hosting import shown
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._errors import StoreError
 from settlemark_adapters.records._projection import Projection, View, apply_all

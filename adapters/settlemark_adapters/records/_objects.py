@@ -23,8 +23,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 
-from settlemark._edges.extras import missing
-from settlemark._edges.wording import message_of
+from settlemark.hosting import message_of, missing
 from settlemark_adapters.records._backend import DAY, Moved
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._errors import OutcomeUnknown, StoreError

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
-from settlemark.ledger._urls import discreet
+from settlemark.hosting import discreet
 from settlemark_adapters.records._commit import Commit, Head
 from settlemark_adapters.records._entity import mark, read, split
 from settlemark_adapters.records._errors import StoreError

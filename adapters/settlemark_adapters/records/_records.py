@@ -12,12 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from settlemark._acts.current import current_call
-from settlemark._api.settlement import Settlement
-from settlemark._model import json_text
-from settlemark._model.declaration import Handler
-from settlemark._model.declare import declaration_of
-from settlemark._model.effect_class import EffectName
+from settlemark import Settlement, current_call
+from settlemark.hosting import EffectName, Handler, declaration_of, json_text
 from settlemark_adapters._adapter import Adapter, Operation, operation
 from settlemark_adapters.records._backend import DAY, Backend
 from settlemark_adapters.records._changes import fit_changes, made, scopes_of_changes

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 from settlemark_adapters.records._backend import Backend, Moved, Staging
 from settlemark_adapters.records._commit import Commit, Committed
 from settlemark_adapters.records._entity import Entity, Place, checked_line

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from settlemark._model.scope import Scope
+from settlemark import Scope
 from settlemark_adapters.records._backend import Staging
 from settlemark_adapters.records._entity import Entity, Place, checked_id, mark, read, split, write
 from settlemark_adapters.records._errors import BadRecord, RecordError, StoreError

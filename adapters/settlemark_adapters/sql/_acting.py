@@ -8,11 +8,8 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from settlemark._acts.current import current_call
-from settlemark._model import json_text
-from settlemark._model.declare import declaration_of
-from settlemark._model.effect_class import HELD_CLASSES
-from settlemark._model.scope import Scope, escape
+from settlemark import Scope, current_call
+from settlemark.hosting import HELD_CLASSES, declaration_of, escape, json_text
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters._database import Database
 from settlemark_adapters._keyed import check_new

@@ -7,10 +7,8 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import DeclarationError
-from settlemark._engine.commit import Footprint
-from settlemark._model.effect_class import EffectClass, EffectName
+from settlemark import DeclarationError, EffectClass, Footprint, Settlement
+from settlemark.hosting import EffectName
 from settlemark_adapters._adapter import Operation, operation
 from settlemark_adapters._database import Database
 from settlemark_adapters.sql import _effects

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 from settlemark_adapters._database import insert_unless_there
 from settlemark_adapters.sql._values import Exact
 

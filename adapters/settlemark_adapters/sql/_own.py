@@ -13,9 +13,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
 
-from settlemark._edges.errors import UsageError
-from settlemark._model.declare import declaration_of
-from settlemark._model.effect_class import EffectClass
+from settlemark import EffectClass, UsageError
+from settlemark.hosting import declaration_of
 from settlemark_adapters._database import LOCK_SECONDS, DatabaseLocked
 from settlemark_adapters.sql import _effects
 from settlemark_adapters.sql._acting import Acting

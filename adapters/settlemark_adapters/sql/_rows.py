@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from settlemark._model.scope import escape
+from settlemark.hosting import escape
 from settlemark_adapters._database import Database, DatabaseRefused
 from settlemark_adapters.sql._effects import Done, effects
 from settlemark_adapters.sql._values import Exact, as_json, bound, exact, parameter, python_value, restored, segment

@@ -10,9 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import ScopeTemplate
+from settlemark import DeclarationError, ScopeTemplate
+from settlemark.hosting import EffectName
 from settlemark_adapters.sql._effects import Done
 from settlemark_adapters.sql._rows import RowChanged
 from settlemark_adapters.sql._values import Raw, as_json, restored

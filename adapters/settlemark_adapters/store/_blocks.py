@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 Json = dict[str, Any]
 Namespace = tuple[str, ...]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 from settlemark_adapters.store._blocks import Json
 from settlemark_adapters.store._faults import MemoryFault, VersionMoved
 

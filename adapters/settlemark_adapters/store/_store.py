@@ -7,11 +7,8 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Literal, cast
 
-from settlemark._acts.current import Staged, current_call
-from settlemark._api.settlement import Settlement
-from settlemark._edges.wording import in_words
-from settlemark._model.effect_class import UNKNOWN, EffectName
-from settlemark._model.scope import escape
+from settlemark import UNKNOWN, Settlement, current_call
+from settlemark.hosting import EffectName, Staged, escape, in_words
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.store._blocks import BaseStore, Blocks, Json, Namespace, mentions
 from settlemark_adapters.store._edits import (

@@ -13,16 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from settlemark._acts.perform import Retries
-from settlemark._api.settlement import Settlement
-from settlemark._api.transaction import Queued
-from settlemark._edges.errors import DeclarationError
-from settlemark._model.declaration import Declaration
-from settlemark._model.declare import declaration_of
-from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._observe.events import Observer
-from settlemark._protocol.states import State
+from settlemark import Declaration, DeclarationError, EffectClass, Outcome, Queued, Retries, Settlement, State
+from settlemark.hosting import declaration_of
 from settlemark.ledger import RecordedTransaction
+from settlemark.observe import Observer
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters.testing._report import Failed
 from settlemark_adapters.testing._subject import Example, Subject

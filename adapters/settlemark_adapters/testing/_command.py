@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from settlemark._cli.commands.options import AsJson
-from settlemark._cli.terminal import console, fail, say_json, say_text, unmarked
-from settlemark._edges.errors import UsageError
-from settlemark._edges.wording import in_words
+from settlemark import UsageError
+from settlemark.commands import AsJson, console, fail, say_json, say_text, unmarked
+from settlemark.hosting import in_words
 from settlemark_adapters.testing._fuzz import EXAMPLES
 from settlemark_adapters.testing._fuzz import fuzz as fuzzed
 from settlemark_adapters.testing._likeness import is_mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from settlemark._edges.errors import UsageError
-from settlemark._edges.wording import in_words
+from settlemark import UsageError
+from settlemark.hosting import in_words
 from settlemark_adapters.testing import _crashing, _declaring, _racing, _sending, _settling, _undoing
 from settlemark_adapters.testing._report import Failed, NotApplicable, Report, Verdict, Word
 from settlemark_adapters.testing._study import POINTS, Study, Trial, shown

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.wording import in_words
-from settlemark.testing._child import Exit, Tell, can_fork, in_child
-from settlemark.testing._injector import FaultInjector
-from settlemark.testing._kill_points import KillPoint, KillPoints
-from settlemark.testing._steps import Fault, Mode
+from settlemark import Settlement
+from settlemark.hosting import in_words
+from settlemark.testing import Exit, Fault, FaultInjector, KillPoint, KillPoints, Mode, Tell, can_fork, in_child
 from settlemark_adapters.testing._bench import UNDO_FAILED, Bench, Worlds, account, fresh_name
 from settlemark_adapters.testing._lines import Act, Lines, Moment, files_of, once_each
 from settlemark_adapters.testing._report import Failed, NotApplicable

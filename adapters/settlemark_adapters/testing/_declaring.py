@@ -6,9 +6,8 @@ import inspect
 import typing
 from typing import Any
 
-from settlemark._edges.errors import PayloadError
-from settlemark._model import json_text
-from settlemark._model.effect_class import EffectClass
+from settlemark import EffectClass, PayloadError
+from settlemark.hosting import json_text
 from settlemark_adapters.testing._bench import Bench, fresh_name, transact
 from settlemark_adapters.testing._report import Failed
 from settlemark_adapters.testing._study import Trial, shown

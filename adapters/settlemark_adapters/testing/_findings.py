@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from settlemark._edges.plain import joined
+from settlemark.hosting import joined
 
 
 class Kind(StrEnum):

@@ -16,12 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-from settlemark._api.settlement import Settlement
-from settlemark._edges.errors import ScopeError, UsageError
-from settlemark._edges.extras import missing
-from settlemark._model.declaration import Declaration
-from settlemark._model.effect_class import EffectClass
-from settlemark._model.scope import Scope, ScopeTemplate, escape
+from settlemark import Declaration, EffectClass, Scope, ScopeError, ScopeTemplate, Settlement, UsageError
+from settlemark.hosting import escape, missing
 from settlemark_adapters.testing._arguments import Pool, leaves
 from settlemark_adapters.testing._bench import Bench, Call, Worlds, fresh_name, known_of, tool_of, transact
 from settlemark_adapters.testing._findings import Finding, FuzzReport, Kind

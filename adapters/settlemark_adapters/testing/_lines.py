@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, cast
 
-from settlemark._observe.events import Acting, Event
-from settlemark.testing._child import die
+from settlemark.observe import Acting, Event
+from settlemark.testing import die
 from settlemark_adapters import _adapter
 from settlemark_adapters._adapter import Adapter
 

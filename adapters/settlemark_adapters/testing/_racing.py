@@ -14,8 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlemark._api.settlement import Settlement
-from settlemark._model.effect_class import EffectClass
+from settlemark import EffectClass, Settlement
 from settlemark_adapters._adapter import Adapter
 from settlemark_adapters.testing._bench import (
     WAIT_SECONDS,

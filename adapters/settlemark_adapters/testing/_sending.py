@@ -8,11 +8,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from settlemark._edges.wording import in_words
-from settlemark._model import json_text
-from settlemark._model.declare import bear
-from settlemark.testing._injector import FaultInjector
-from settlemark.testing._steps import Fault, InjectedTimeout
+from settlemark.hosting import bear, in_words, json_text
+from settlemark.testing import Fault, FaultInjector, InjectedTimeout
 from settlemark_adapters.testing._bench import Bench, Tool, fresh_name, known_of, transact
 from settlemark_adapters.testing._crashing import judged
 from settlemark_adapters.testing._report import Failed, NotApplicable

@@ -8,14 +8,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from settlemark._acts.current import CurrentCall
-from settlemark._acts.requests import Act
-from settlemark._api.settlement import Settlement
-from settlemark._edges.wording import in_words, kind_of, message_of
-from settlemark._model import json_text
-from settlemark._model.declare import bear
-from settlemark._model.effect_class import UNKNOWN, EffectClass
-from settlemark._runtime.runners import run_sync
+from settlemark import UNKNOWN, CurrentCall, EffectClass, Settlement
+from settlemark.hosting import Act, bear, in_words, json_text, kind_of, message_of, run_sync
 from settlemark_adapters.testing._bench import Bench, Tool, account, fresh_name, known_of, tool_of, transact
 from settlemark_adapters.testing._likeness import common, fits
 from settlemark_adapters.testing._report import Failed, NotApplicable

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from settlemark._edges.wording import in_words
-from settlemark._model.declaration import Declaration
-from settlemark._model.effect_class import EffectClass
-from settlemark._model.scope import Scope
+from settlemark import Declaration, EffectClass, Scope
+from settlemark.hosting import in_words
 from settlemark_adapters.testing._bench import UNDOABLE, Worlds, known_of, made, tool_of
 from settlemark_adapters.testing._likeness import common, fits
 from settlemark_adapters.testing._lines import Moment

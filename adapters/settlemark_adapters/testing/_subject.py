@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from settlemark._api.settlement import Settlement
-from settlemark._model.scope import escape
+from settlemark import Settlement
+from settlemark.hosting import escape
 from settlemark_adapters._adapter import Adapter
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from settlemark.testing._child import can_fork, in_child
-from settlemark.testing._injector import FaultInjector
-from settlemark.testing._steps import Fault, Mode
+from settlemark.testing import Fault, FaultInjector, Mode, can_fork, in_child
 from settlemark_adapters.testing._bench import UNDO_FAILED, Account, Bench, Worlds, account, fresh_name
 from settlemark_adapters.testing._crashing import moments_of, raise_other
 from settlemark_adapters.testing._lines import FailedLine, Lines, Moment, files_of, may_fail

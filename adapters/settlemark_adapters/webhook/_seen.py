@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sqlalchemy import Column, Connection, Engine, Float, MetaData, String, Table, create_engine, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from settlemark.ledger._urls import discreet
+from settlemark.hosting import discreet
 
 DAY = 86_400.0
 _LONGEST = 255

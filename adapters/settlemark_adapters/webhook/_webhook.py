@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from settlemark._api.settlement import Settlement
-from settlemark._model import json_text
-from settlemark._model.effect_class import EffectName
-from settlemark._model.scope import escape
+from settlemark import Settlement
+from settlemark.hosting import EffectName, escape, json_text
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.webhook._signature import ID, SIGNATURE, TIMESTAMP, secrets_of, signature
 

@@ -14,5 +14,17 @@ from settlemark.lint._findings import RULES, Finding, Rule, Severity
 from settlemark.lint._guesses import Guess
 from settlemark.lint._linter import lint
 from settlemark.lint._undecided import undecided
+from settlemark.lint._words import is_secret
 
-__all__ = ["RULES", "Adopted", "Finding", "Guess", "Rule", "Severity", "adopt", "lint", "undecided"]
+__all__ = [
+    "RULES",
+    "Adopted",
+    "Finding",
+    "Guess",
+    "Rule",
+    "Severity",
+    "adopt",
+    "is_secret",
+    "lint",
+    "undecided",
+]

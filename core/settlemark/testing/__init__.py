@@ -16,7 +16,7 @@ fail, and compares the world with all and with nothing. Under it:
 from __future__ import annotations
 
 from settlemark.testing._bank import Bank
-from settlemark.testing._child import Exit
+from settlemark.testing._child import Exit, Tell, can_fork, die, in_child
 from settlemark.testing._clock import VirtualClock
 from settlemark.testing._faults import FaultPlan
 from settlemark.testing._injector import FaultInjector
@@ -25,7 +25,7 @@ from settlemark.testing._mailbox import Mailbox
 from settlemark.testing._proof import Case, End, Proof
 from settlemark.testing._prove import prove_settlement
 from settlemark.testing._provider import Provider, ProviderRefused
-from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Step
+from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Mode, Step
 
 __all__ = [
     "Bank",
@@ -40,11 +40,16 @@ __all__ = [
     "KillPoint",
     "KillPoints",
     "Mailbox",
+    "Mode",
     "Proof",
     "Provider",
     "ProviderRefused",
     "Step",
+    "Tell",
     "VirtualClock",
+    "can_fork",
+    "die",
+    "in_child",
     "kill_points",
     "prove_settlement",
 ]

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from settlemark import UsageError
-from settlemark._cli.commands.options import AsJson
-from settlemark._cli.terminal import fail, say, say_json, say_table
-from settlemark._edges.wording import in_words
+from settlemark.commands import AsJson, fail, say, say_json, say_table
+from settlemark.hosting import in_words
 
 if TYPE_CHECKING:
     from settlemark_langgraph._susceptibility._findings import Report
@@ -144,7 +143,7 @@ def _input(text: str) -> Any:
 
 
 def _print(report: Report) -> None:
-    from settlemark._report.sentences import add_row, new_table
+    from settlemark.commands import add_row, new_table
 
     if report.findings:
         table = new_table("Findings", "", "kind", "what", "nodes", "superstep", "use")

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from langgraph.graph.state import CompiledStateGraph
 
-from settlemark._edges.wording import in_words
+from settlemark.hosting import in_words
 from settlemark_langgraph._susceptibility._wiring import Builder, Compiled
 
 _LIMIT = 100

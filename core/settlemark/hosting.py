@@ -1,0 +1,152 @@
+"""What a shim for a framework, or an adapter, takes of core beside the public names of `settlemark`.
+
+A shim's way is `settlemark.agents`; what is here is for what a framework has of its own. Nothing else of core's rooms
+is imported by `integrations/` or `adapters/`, and a contract says so.
+
+- *Programs and who runs them*: `Program` is a generator that yields requests (`Act`, `Wait`); `run_sync` carries one
+  out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
+  `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`;
+  `carried_into` for `current_call()`.
+- *Turns and parts of a transaction*: `open_batch`, `Batch`, `BatchCall`, `Turn`, `Part`, `Attempt`, `Inside`.
+- *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
+- *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
+- *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
+- *Words*: `in_words`, `kind_of`, `message_of` ask an exception for its text, whatever its own code does; `json_text`
+  is how payloads are written; `discreet` and `shown` show a URL without its password.
+
+>>> from settlemark.hosting import escape, in_words
+>>> in_words(ValueError("no room")), escape("a/b")
+('ValueError: no room', 'a%2Fb')
+"""
+
+from __future__ import annotations
+
+from settlemark._acts.current import Staged, carried_into
+from settlemark._acts.gate import Approver, approval_of, approve, edit, reject
+from settlemark._acts.once import Once
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Act, Wait
+from settlemark._api.per_settlement import OfSettlement
+from settlemark._api.transaction import checked_park
+from settlemark._edges.door import ended, outcome_of
+from settlemark._edges.extras import missing
+from settlemark._edges.plain import joined
+from settlemark._edges.private import make_private
+from settlemark._edges.wording import in_words, kind_of, message_of
+from settlemark._engine.attempt import Attempt, Inside, Part
+from settlemark._engine.probe import effect_of_key
+from settlemark._engine.turn import Turn
+from settlemark._lifecycle.approval import questions
+from settlemark._lifecycle.choice import MARK, Choice, chosen_in, is_left, is_undone
+from settlemark._lifecycle.driver import Driver
+from settlemark._lifecycle.parking import Park, is_parked
+from settlemark._model import json_text
+from settlemark._model.declaration import Handler
+from settlemark._model.declare import bear, declaration_of, declare, declared_as
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import HELD_CLASSES, EffectName
+from settlemark._model.guards import Order, checked_order
+from settlemark._model.identity import step_in
+from settlemark._model.scope import escape
+from settlemark._observe.logs import quote_of
+from settlemark._protocol.holdings import Ticket, fire
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.refusals import rewound
+from settlemark._protocol.states import FINISHED, Reason
+from settlemark._report.sentences import account, residue_values, said_values
+from settlemark._report.verdicts import is_rewound
+from settlemark._runtime.runners import (
+    Patience,
+    end_async,
+    in_event_loop,
+    run_async,
+    run_sync,
+    running_loop,
+    to_its_end,
+    uninterrupted,
+)
+from settlemark._runtime.threads import in_thread
+from settlemark.agents._batch import Batch, BatchCall, became, open_batch, too_late
+from settlemark.agents._recalled import undo_left
+from settlemark.ledger._sql.wire import CLOCKS
+from settlemark.ledger._urls import discreet, shown
+
+__all__ = [
+    "CLOCKS",
+    "FINISHED",
+    "HELD_CLASSES",
+    "MARK",
+    "Act",
+    "Approver",
+    "Attempt",
+    "Batch",
+    "BatchCall",
+    "Choice",
+    "Disposition",
+    "Driver",
+    "EffectName",
+    "Handler",
+    "Inside",
+    "OfSettlement",
+    "Once",
+    "Order",
+    "Park",
+    "Part",
+    "Patience",
+    "Program",
+    "Protocol",
+    "Reason",
+    "Staged",
+    "Ticket",
+    "Turn",
+    "Wait",
+    "account",
+    "approval_of",
+    "approve",
+    "bear",
+    "became",
+    "carried_into",
+    "checked_order",
+    "checked_park",
+    "chosen_in",
+    "declaration_of",
+    "declare",
+    "declared_as",
+    "discreet",
+    "edit",
+    "effect_of_key",
+    "end_async",
+    "ended",
+    "escape",
+    "fire",
+    "in_event_loop",
+    "in_thread",
+    "in_words",
+    "is_left",
+    "is_parked",
+    "is_rewound",
+    "is_undone",
+    "joined",
+    "json_text",
+    "kind_of",
+    "make_private",
+    "message_of",
+    "missing",
+    "open_batch",
+    "outcome_of",
+    "questions",
+    "quote_of",
+    "reject",
+    "residue_values",
+    "rewound",
+    "run_async",
+    "run_sync",
+    "running_loop",
+    "said_values",
+    "shown",
+    "step_in",
+    "to_its_end",
+    "too_late",
+    "undo_left",
+    "uninterrupted",
+]

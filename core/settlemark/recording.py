@@ -1,0 +1,38 @@
+"""What a recorder of a framework's own runs is made of: its plans, graphs, messages, and what its tools touched.
+
+`settlemark_langgraph` records a stock graph with these, so that the detectors can be asked about it.
+"""
+
+from __future__ import annotations
+
+from settlemark.history._cells import Cells, Pair, Seen
+from settlemark.history._graphs import NODE_TAG, Graphs, Place
+from settlemark.history._messages import Result, ToolCall, arguments, is_mapping, messages_in
+from settlemark.history._plans import ANYWHERE, Plans, Registry, signature
+from settlemark.history._recorder import Operation
+from settlemark.history._touches import Said, Tools
+from settlemark.history._turns import Turns
+from settlemark.history._values import plain
+
+__all__ = [
+    "ANYWHERE",
+    "NODE_TAG",
+    "Cells",
+    "Graphs",
+    "Operation",
+    "Pair",
+    "Place",
+    "Plans",
+    "Registry",
+    "Result",
+    "Said",
+    "Seen",
+    "ToolCall",
+    "Tools",
+    "Turns",
+    "arguments",
+    "is_mapping",
+    "messages_in",
+    "plain",
+    "signature",
+]
