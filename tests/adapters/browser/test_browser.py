@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 
@@ -157,12 +158,16 @@ def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pres
     assert pressed() == []
 
 
-def test_a_page_that_goes_away_with_a_click_leaves_it_unknown(site, settlement, pressed):
+def test_a_page_that_goes_away_with_a_click_leaves_it_unknown(site, settlement, pressed, monkeypatch):
+    gone = asyncio.Event()
+
     with Browser(settlement, name="leaving", executable=CHROMIUM, arguments=FLAGS, seconds=PATIENCE) as browser:
         browser.open(site.url)
         browser._loop.run(browser.page.expose_function("leave", browser.page.close))
         browser._loop.run(browser.page.evaluate("document.getElementById('buy').addEventListener('click', leave)"))
         planned = browser.look()["screen"]
+        browser.page.once("close", lambda _page: gone.set())
+        monkeypatch.setattr(browser.page, "wait_for_load_state", gone.wait)  # else it may be looked at before it goes
         with pytest.raises(InDoubt, match="the page went away .*: what came of it is unknown"):
             with settlement.transaction("buy") as tx:
                 tx.call(browser.tool("click"), selector="#buy", screen=planned)
