@@ -68,7 +68,7 @@ from settlemark._runtime.runners import (
 from settlemark._runtime.threads import in_thread
 from settlemark.agents._batch import Batch, BatchCall, became, open_batch, too_late
 from settlemark.agents._recalled import undo_left
-from settlemark.ledger._sql.wire import CLOCKS
+from settlemark.ledger._sql.clocks import CLOCKS
 from settlemark.ledger._urls import discreet, shown
 
 __all__ = [

@@ -32,6 +32,15 @@ def test_every_file_that_the_page_names_is_there():
     assert [name for name in named if not (CORE / name).exists() and not (ROOT / name).exists()] == []
 
 
+def test_a_door_opens_onto_nothing_that_an_extra_brings():
+    code = f"import sys\nimport {', '.join(f'settlemark.{door}' for door in sorted(doors() - {'telemetry'}))}\n"
+    code += (
+        "print([name for name in ('sqlalchemy', 'matplotlib', 'opentelemetry', 'langgraph') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
 def test_a_room_has_no_more_files_than_a_reader_takes_in():
     many = {room: len(list((CORE / room).glob("*.py"))) - 1 for room in rooms() if room.startswith("_")}
     assert {room: files for room, files in many.items() if files > 12} == {}

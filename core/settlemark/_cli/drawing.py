@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-
 
 def why_not(path: Path) -> str | None:
     """Return why no picture can be written there, and what to name instead; None when one can.
 
+    Raises:
+        ImportError: what draws is not installed (extra `plot`).
+
     >>> why_not(Path("nowhere/trip.png"))
     'there is no folder nowhere to draw trip.png in: make it, or name another file'
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     formats = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in formats:
         return f"{path} names no format that can be drawn: end it in .png or .svg"

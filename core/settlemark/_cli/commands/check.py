@@ -271,11 +271,13 @@ def _named(name: str) -> str:
 
 
 def _require_drawable(path: Path) -> None:
+    from settlemark._cli.drawing import why_not
+
     try:
-        from settlemark._cli.drawing import why_not
+        why = why_not(path)
     except ImportError as error:
         fail(f'--plot needs {error.name}: pip install "settlemark[plot]"')
-    if why := why_not(path):
+    if why:
         fail(f"{why}; nothing was looked at")
 
 

@@ -18,12 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from settlemark.ledger._forking import keep_for_good
+from settlemark.ledger._sql.clocks import CLOCKS
 from settlemark.ledger._sql.sqlite import opened_file, patiently
-
-CLOCKS = {
-    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
-    "postgresql": "extract(epoch from clock_timestamp())::float8",
-}
 
 Values = Mapping[str, Any]
 Row = Any
@@ -310,4 +306,4 @@ def saying(text: str) -> Statement:
     return Statement(text)
 
 
-__all__ = ["CLOCKS", "Row", "Statement", "Unsent", "Values", "Wire", "saying", "watchers", "wire_to"]
+__all__ = ["Row", "Statement", "Unsent", "Values", "Wire", "saying", "watchers", "wire_to"]
