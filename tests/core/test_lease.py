@@ -478,6 +478,17 @@ def test_a_name_fits_its_column(monkeypatch):
     assert len(f"{host}:4194304:18446744073709551615:12345678") <= 255
 
 
+def test_a_lease_that_another_thread_loses_while_its_age_is_asked_for_is_old_or_as_old_as_it_was():
+    def losing():
+        lease.lose()  # what the thread that takes steps does when it learns that it was buried
+        return 7.0
+
+    lease = Lease(3.0, losing)
+    lease.renewed((7.0,))
+    assert (lease.is_fresh(), lease.is_held) == (True, False)
+    assert (lease.is_fresh(), lease.is_older(0.1)) == (False, True)
+
+
 # ---- where clocks and silence come in: each place is listed with why it is none of the faults
 
 SOURCES = Path(settlemark.__file__).parent

@@ -91,9 +91,10 @@ class Lease:
         return self._age() < self.seconds * 2 / 3
 
     def _age(self) -> float:
-        if self._renewed is None:
+        renewed, now = self._renewed, self.now()  # read once: another thread may lose it meanwhile
+        if renewed is None:
             return float("inf")
-        return max(now - then for now, then in zip(self.now(), self._renewed, strict=True))
+        return max(moment - then for moment, then in zip(now, renewed, strict=True))
 
 
 class _Seen:
