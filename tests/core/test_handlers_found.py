@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, Outcome, Retries, Settlement, effect
-from settlemark._model import declare as _effect
 from settlemark._model.declaration import Registry
 from settlemark._model.declare import declare
 from settlemark.testing._child import die, in_child
@@ -30,7 +29,7 @@ def after(url, open_settlement, monkeypatch):
     """Open the settlement of the next process, where nothing is declared but what the test declares."""
 
     def open_(**options):
-        monkeypatch.setattr(_effect, "_declared", Registry())
+        monkeypatch.setattr("settlemark._model.declare._declared", Registry())
         settlement = open_settlement(url, **{"keep_open": 1e9, **options})
         own = settlement._registry.find
         settlement.driver._declaration = lambda tool, version=None: own(tool, version)

@@ -21,7 +21,6 @@ from settlemark._protocol.protocol import NOBODY
 from settlemark._protocol.states import Reason, State
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
 from settlemark.ledger._record.migrating import migrate
-from settlemark.ledger._replica import replica as _shared
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._replica.store import SqlLedger
 from settlemark.ledger._sql.wire import watchers
@@ -721,7 +720,7 @@ def test_epochs_are_given_once_whoever_opens_the_store_and_how_often(url, openin
 
 @pytest.fixture
 def few_entries(monkeypatch):
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 5)
+    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 5)
 
 
 def entries(url):
@@ -784,7 +783,7 @@ def test_the_objects_of_a_replica_outlive_a_failure_before_and_behind_an_image(u
 @pytest.fixture(params=[False, True], ids=["the log tells", "an image tells"])
 def buried(request, url, opening, monkeypatch):
     """A ledger that did not move for longer than its lease, its open transaction, and the one who buried it."""
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 5 if request.param else 1_000)
+    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 5 if request.param else 1_000)
     hung = opening(url, lease=0.05, monotonic=lambda: 1.0)
     other = opening(url)
     worker = hung.worker

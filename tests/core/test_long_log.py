@@ -14,7 +14,6 @@ from settlemark._protocol.holdings import Mode
 from settlemark._protocol.states import State
 from settlemark._protocol.versions import FLOORS, TYPES
 from settlemark.ledger._record import tables
-from settlemark.ledger._replica import replica as _shared
 from settlemark.ledger._replica.image import image, load
 
 WHOLE = 10**6
@@ -90,7 +89,7 @@ def test_what_is_kept_beside_one_who_stays_behind_does_not_grow(make_stage, stay
 
 @pytest.mark.every_store
 def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_others_commit(settlement, monkeypatch):
-    monkeypatch.setattr(_shared, "IMAGE_EVERY", 16)  # else the last image may be from before
+    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 16)  # else the last image may be from before
 
     @effect("irreversible", scope="mail:/{to}", approve=True)
     def send(to): ...

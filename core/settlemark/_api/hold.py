@@ -1,8 +1,8 @@
-"""Holds of an orchestrator that knows of work not begun: whatever is younger waits for that work.
+"""Holds of an orchestrator that knows of work not begun: whatever is younger settles after that work.
 
-A hold is a capability (timely dataflow): whoever has it may begin work at its place in the order, and
-nothing that comes after settles on its scopes before it was dropped. The work takes places before the
-hold's own, so it never waits for it.
+A hold is a capability (timely dataflow): its owner may begin work at its place in the order, and what comes after
+settles on its scopes only when the hold was dropped. The work takes places before the hold's own, so the work never
+waits for the hold.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from settlemark._runtime.runners import run_async, run_sync
 class Hold:
     """A place in the settlement order that is kept for work to come: enter it with `with` or `async with`.
 
-    Laws: transactions begun under it settle as if they had begun when it was placed. What began later and
-    overlaps its scopes waits until it is dropped; what touches others does not.
+    Laws: transactions begun under the hold settle as if they had begun when it was placed. What began later and
+    overlaps its scopes acts, and then waits with its commit until the hold is dropped; what touches other scopes does
+    not wait. So a hold orders who settles; it is no lock, and keeps nobody from acting.
     """
 
     def __init__(self, driver: Driver, opening: Callable[..., Opening], options: dict[str, Any]) -> None:

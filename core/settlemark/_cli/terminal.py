@@ -36,7 +36,7 @@ def say(*lines: object, err: bool = False) -> None:
 
 
 def say_text(text: str) -> None:
-    """Print a text of several lines which was made line by line of what is plain already, as `_show` does."""
+    """Print a text of several lines which was made line by line of what is plain already, as `sentences` does."""
     typer.echo(plain_lines(text))
 
 

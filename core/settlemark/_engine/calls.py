@@ -7,7 +7,7 @@ from typing import Any
 
 from settlemark._acts.bodies import asked_for
 from settlemark._acts.effect import Effect
-from settlemark._acts.failure import Skipped, until_answered
+from settlemark._acts.failure import Skipped
 from settlemark._acts.gate import is_asked, rejection
 from settlemark._acts.perform import Program, in_doubt, perform
 from settlemark._acts.requests import Act
@@ -372,10 +372,7 @@ class Calling(Aborting):
             return self._try(attempt, effect, let_through)
         once = partial(self._try, attempt, effect, let_through)
         ours = partial(self._still_ours, attempt.live)
-        return until_answered(
-            effect, once, ours, ask=self.asks(attempt), transaction=attempt.name, state=lambda: attempt.state_here,
-            held=False, let_through=let_through,
-        )  # fmt: skip
+        return self.asking_of_failures(attempt, effect, once, ours, held=False, let_through=let_through)
 
     def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program:
         current = attempt.current(effect)

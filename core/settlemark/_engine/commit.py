@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
-from settlemark._acts.failure import Skipped, until_answered
+from settlemark._acts.failure import Skipped
 from settlemark._acts.perform import Program, in_doubt, perform, refuse_withheld
 from settlemark._edges.errors import (
     InDoubt,
@@ -398,10 +398,7 @@ class Settling(Orphaning, Splitting):
                     releasing = self._observed(attempt, effect, "release", current, releasing)
                 return releasing
 
-            yield from until_answered(
-                effect, once, ours, ask=self.asks(attempt), transaction=attempt.name,
-                state=lambda: attempt.state_here, held=True,
-            )  # fmt: skip
+            yield from self.asking_of_failures(attempt, effect, once, ours, held=True)
         finally:
             if effect.outcome is Outcome.CONFIRMED or (effect.executed and effect.sender is None):
                 self.ledger.later(partial(_left, effect.calls))  # else it may be yet to come

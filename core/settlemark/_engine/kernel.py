@@ -14,6 +14,7 @@ from typing import Any
 from settlemark._acts.bodies import asked_for, names_asked_for
 from settlemark._acts.current import current_call
 from settlemark._acts.effect import Effect
+from settlemark._acts.failure import until_answered
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Recorded, Wait
 from settlemark._edges.door import through
@@ -357,10 +358,27 @@ class Programs(Telling):
         """
         return Act(partial(function, *given), {}, None, around=partial(asked_for, self, name))
 
-    def asks(self, attempt: Attempt) -> Callable[[object], Act] | None:
-        """Return how somebody is asked what a failure is to mean for a transaction; None where nobody is."""
+    def asking_of_failures(
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        once: Callable[[], Program],
+        ours: Callable[[], Program],
+        *,
+        held: bool,
+        let_through: tuple[type[BaseException], ...] = (),
+    ) -> Program:
+        """Perform an effect, and ask what each failure is to mean for its transaction, where somebody is to be asked.
+
+        Raises:
+            Skipped: the step is to go on without it. UsageError: the answer is none.
+            BaseException: what the last try raised.
+        """
         asks = attempt.asks
-        return None if asks is None else partial(self.asking, attempt.name, asks)
+        return until_answered(
+            effect, once, ours, ask=None if asks is None else partial(self.asking, attempt.name, asks),
+            transaction=attempt.name, state=lambda: attempt.state_here, held=held, let_through=let_through,
+        )  # fmt: skip
 
     def is_within(self, txn: Txn) -> bool:
         """Whether a transaction cannot end before the caller has returned: he runs in a call of it, or is asked."""

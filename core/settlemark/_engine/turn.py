@@ -3,7 +3,7 @@
 Effects that run at once act in that order (`order="turn"`), or only those that overlap do (`order="scopes"`). Reads
 run beside each other, but after the earlier effects they overlap, and see of what is staged what was issued before
 them and nothing else; an effect runs after the earlier reads it overlaps. What is held leaves at the commit, when all
-that runs at once has succeeded (`_leaving`): so an effect that is issued behind a held one runs in its place all the
+that runs at once has succeeded (`leaving`): so an effect that is issued behind a held one runs in its place all the
 same, unless they overlap. Then it is held too, and what overlaps it in its turn. With `order="issued"` whatever is
 issued behind a held effect is held: it acts behind it, and where it fails that one has left. With `order="none"` each
 acts as it comes. Whoever has to approve a call is asked when all before it are over, about one at a time. The first

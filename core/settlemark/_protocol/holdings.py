@@ -121,7 +121,7 @@ class Call:
         self.mode = mode
         self.place = place  # the number of the decision it is for; -1: none, it reads
         self.turned = turned  # it was issued as one of several, in an order
-        self.leaves = leaves  # what is asked of its place among the held ones: see `_leaving`
+        self.leaves = leaves  # what is asked of its place among the held ones: see `leaving`
         self.number = 0  # its number among the calls of its transaction, once it was asked for
         self.hold: Hold | None = None
         self.wanting = False
@@ -212,7 +212,7 @@ class Txn:
         self.mends = mends  # it is there to undo what others have done
         self.begins_again = False  # it stands in line before it does anything
         self.writes = False  # it has asked to write
-        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `_early`
+        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `early_reads`
         self.dependents: set[int] = set()
         self.acts = 0  # how many of its effects have executed
         self.tools: dict[str, Binding] = {}  # what it has planned to call, as it was then

@@ -20,7 +20,7 @@ Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), ti
   floor is restamped. A restamp takes along, in order, the younger holders of what it claims.
 * A retry keeps its position and its footprint, in the same step in which the old attempt finishes.
 
-* *Guards*: each transaction says which of these keep it from others (`_guards`); all do by default. With
+* *Guards*: each transaction says which of these keep it from others (`guards`); all do by default. With
   early reads it depends on whose work it read (`early_reads`).
 
 Every wait then goes from a larger position to a smaller one, or for an undo, release or read that
@@ -28,7 +28,7 @@ waits for nobody: no deadlock. Writers commit in position order on each scope: c
 transactions are conflict-serializable.
 
 One rule is stronger than the checked model: claims are kept through `releasing`, so that a
-transaction whose first release is refused for good can still be undone whole (see `_states`).
+transaction whose first release is refused for good can still be undone whole (see `states`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Until when the thread that is at a store waits for it: no lock and no network has longer than that.
 
 A store hangs in many ways: a foreign program has the file locked, a server stopped, a network swallows.
-Whoever goes to it says until when, and the way to it (`_wire`, `_postgres`, `_sqlite`) ends the wait there.
+Whoever goes to it says until when, and the way to it (`wire`, `postgres`, `sqlite`) ends the wait there.
 """
 
 from __future__ import annotations

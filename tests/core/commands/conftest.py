@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from settlemark._cli import main as cli
-from settlemark._model import declare as _effect
 from settlemark._model.declaration import Registry
 
 TOOLS = """
@@ -56,7 +55,9 @@ def send(to):
 def no_surroundings(monkeypatch, tmp_path):
     monkeypatch.delenv("SETTLEMARK_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_effect, "_declared", Registry())  # each test is a process that has declared nothing yet
+    monkeypatch.setattr(
+        "settlemark._model.declare._declared", Registry()
+    )  # each test is a process that has declared nothing yet
     found = importlib.metadata.entry_points
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda **chosen: [] if chosen == {"group": cli.GROUP} else found(**chosen)
