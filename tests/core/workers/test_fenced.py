@@ -243,7 +243,7 @@ ACTS = {
     "speculation._replay": "the caller's own function: what it calls is checked for itself",
     "speculation._choose_among": "the caller's choice: what is decided on it is a step, and refused when fenced",
     "kernel.asking": "makes the request of those below that ask, and acts on nothing itself",
-    "kernel.asking_of_failures": "somebody is asked what a failure means: `ours` behind the answer, in `until_answered`",
+    "kernel.asking_of_failures": "asked what a failure means: `ours` behind the answer, in `until_answered`",
     "freshness._look": "reads",
     "freshness._verify": "reads; `_still_ours` behind it, before a release",
     "gates._needs_a_yes": "asks whether somebody is to be asked",
