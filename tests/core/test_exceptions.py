@@ -62,9 +62,10 @@ def sweep(open_settlement, monkeypatch, tmp_path):
             scene, name = Scene(world, settlement, tools), f"x{number}"
             world.arm(place, throw)
             error = run(scene.play(place, name), is_async=is_async)
-            for thread in threading.enumerate():
-                if thread.name == "settlemark-apart":
-                    thread.join(30)  # a GeneratorExit may say that nothing can be awaited any more
+            while apart := [thread for thread in threading.enumerate() if thread.name == "settlemark-apart"]:
+                for thread in apart:  # a GeneratorExit may say that nothing can be awaited any more
+                    if thread.ident is not None:  # else it is listed, and about to start
+                        thread.join()
             world.arm(None, None)
             wrong += [f"{what}: {found}" for found in unaccounted(settlement, world, name)]
             if place.startswith(OUR_FAULT) and error not in (None, Fails):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from types import TracebackType
@@ -216,20 +216,6 @@ class Programs(Telling):
         """
         if self.ledger.is_elsewhere or not self.ledger.is_fresh():
             yield from self._step(lambda _protocol, _book: None)
-        if txn.id == DETACHED:
-            raise self._protocol.refusal(txn)
-
-    def _ours_to_undo(self, txn: Txn) -> Program:
-        """Return when this worker may undo for a transaction, as far as that can be known.
-
-        A store that is silent stops no undo: nobody could be told of it, and undos bear to be begun again.
-
-        Raises:
-            LeaseLost: another worker has it.
-        """
-        if not (self.ledger.is_fresh() or self.ledger.stalled):
-            with suppress(LedgerError):
-                yield from self._step(lambda _protocol, _book: None)
         if txn.id == DETACHED:
             raise self._protocol.refusal(txn)
 

@@ -104,9 +104,9 @@ class Orphaning(Aborting):
             lambda protocol, clean: returned(protocol, calls, happened=not clean),
             because=Disposition.ORPHANED,
         )
-        if not known and txn.id == DETACHED:
+        if known is False and txn.id == DETACHED:
             raise self._protocol.refusal(txn)
-        if not known:  # it may still come: what would commit now could be read before that
+        if known is False:  # it may still come: what would commit now could be read before that
             yield from self._step(lambda protocol, _book: returned(protocol, calls, happened=True))
             raise in_doubt(effect)
         yield from self._tidy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from settlemark._engine.kernel import log
 from settlemark._engine.probe import Asking, effect_of_key, told_of
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import UNKNOWN, Outcome
+from settlemark._observe.logs import about_txn
 from settlemark._protocol.holdings import DETACHED, Txn, fire
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import Reason, State, Tag
@@ -130,14 +130,18 @@ class Aborting(Asking, Freshening):
         if attempt.written and txn.state is State.ABORTING:
             # On disk before anything is undone: whoever comes after a crash must not go on with it.
             try:
-                yield from self._recorded(attempt)
+                if not (yield from self._recorded(attempt)):
+                    self._drift(attempt)
+                    return
             except GeneratorExit:
                 raise
             except BaseException as error:
                 interrupted = error
         left, interrupted = yield from self._conclude_effects(attempt, txn, interrupted)
         if left is not None:
-            if not (txn.id == DETACHED or self.ledger.is_elsewhere):
+            if attempt.adrift:
+                self._drift(attempt)
+            elif not (txn.id == DETACHED or self.ledger.is_elsewhere):
                 yield from self._put_off_undo(attempt, txn, left)
             if interrupted is not None:
                 raise interrupted
@@ -166,7 +170,8 @@ class Aborting(Asking, Freshening):
     def _conclude_effects(self, attempt: Attempt, txn: Txn, interrupted: BaseException | None) -> Program:
         """Undo what can be, the last first; return the effect at which it had to stop, if any, and what interrupted it.
 
-        It stops where another goes on: another worker, the parent of this forked child, or nobody for the moment.
+        It stops where another goes on: another worker, the parent of this forked child, or nobody for the moment; and
+        where the store fails, so that a crash then repeats one undo, not many.
         """
         for effect in reversed(attempt.as_acted()):
             if txn.id == DETACHED or self.ledger.is_elsewhere:
@@ -182,10 +187,25 @@ class Aborting(Asking, Freshening):
                 # An interrupt from the keyboard: the rest is undone first.
                 interrupted = error if interrupted is None else interrupted
             else:
-                if not concluded:
+                if concluded is False:
                     return effect, interrupted  # what came before it is undone behind it, in its order
+                attempt.adrift = concluded is None
             attempt.concluded.add(effect.path)
+            if attempt.adrift:
+                return effect, interrupted
         return None, interrupted
+
+    def _drift(self, attempt: Attempt) -> None:
+        """Leave an abort where the store's failure has stopped it: it is gone on with when the store works again."""
+        attempt.adrift = True
+        log.warning(
+            "%s is to be undone, and the ledger does not answer: that goes on by itself when it does", attempt.name,
+            extra=about_txn(attempt.live, state=attempt.live.state.value),
+        )  # fmt: skip
+        with self.local:
+            waiters, attempt.waiters = attempt.waiters, []
+        fire(waiters)
+        self._call_tender()
 
     def _put_off_undo(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
         """Leave an abort where it is, holding what it holds: a worker that fell silent may be at an effect of it.
@@ -229,7 +249,7 @@ class Aborting(Asking, Freshening):
         return (yield from self._step(own))
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program:
-        """Undo one effect, note what came of that, and return whether that is known: else nothing was noted."""
+        """Undo one effect, note what came of that, and return as `_undo_one`."""
         calls = effect.calls  # what did not happen has given them back, unless somebody else came to know it
 
         def back(protocol: Protocol, clean: bool) -> None:
@@ -244,8 +264,9 @@ class Aborting(Asking, Freshening):
     ) -> Program:  # fmt: skip
         """Take an effect back, unless that was done, and note what came of it; what interrupts that is raised then.
 
-        Return False, and nothing is noted, while another worker is at it, or one that fell silent may be. `back` has
-        the protocol know whether nothing of it stays; `because` is what it stands as, whatever else is noted.
+        Return True, or None where the store has not taken the note yet. Return False, and nothing is noted, while
+        another worker is at it, or one that fell silent may be. `back` has the protocol know whether nothing of it
+        stays; `because` is what it stands as, whatever else is noted.
         """
         acted = effect.executed and effect.tag is None
         clean: bool | None = effect.tag is Tag.CLEAN
@@ -259,6 +280,9 @@ class Aborting(Asking, Freshening):
                     raise
                 except LeaseLost:
                     return False  # another worker goes on with it
+                except LedgerError:
+                    effect.tag = None
+                    return False  # another may have it by now: nothing acts before the store tells
                 except BaseException as error:
                     interrupted = error
                     why = f"its undo was interrupted: {in_words(error)}"
@@ -268,17 +292,17 @@ class Aborting(Asking, Freshening):
             stays_clean = clean
             if because is not None and effect.disposition is not because:
                 effect.disposed = effect.disposed._replace(disposition=because, note=effect.disposed.told)
-            yield from self._tell_undone(
+            noted = yield from self._tell_undone(
                 attempt, effect, lambda protocol: back(protocol, stays_clean), acted=acted, unsure=unsure
             )
         if interrupted is not None:
             raise interrupted
-        return True
+        return True if noted else None
 
     def _tell_undone(
         self, attempt: Attempt, effect: Effect, back: Callable[[Protocol], None], *, acted: bool, unsure: bool
     ) -> Program:
-        """Note what has become of an effect that was taken back."""
+        """Note what has become of an effect that was taken back; return whether that is on disk, if it has to be."""
         told = attempt.outcome(effect, self._clock())
 
         def undone(protocol: Protocol, book: Book) -> None:
@@ -288,25 +312,32 @@ class Aborting(Asking, Freshening):
 
         if acted:
             # On disk before the next is undone: a crash repeats one undo, not many.
-            yield from self._surely(undone, durable=True)
-        else:
-            self.ledger.later(undone)
+            return (yield from self._surely(undone, durable=True))
+        self.ledger.later(undone)
+        return True
 
     def _recorded(self, attempt: Attempt) -> Program:
-        """Have it on disk that a transaction aborts, with all that was queued before."""
-        yield from self._surely(
-            lambda _protocol, book: attempt.put(book, [attempt.state_change(self._clock())]), durable=True
+        """Have it on disk that a transaction aborts, with all that was queued before; return whether it is."""
+        return (
+            yield from self._surely(
+                lambda _protocol, book: attempt.put(book, [attempt.state_change(self._clock())]), durable=True
+            )
         )
 
     def _surely(self, step: Step[Any], *, durable: bool = False) -> Program:
-        """Take a step that must not be lost: while the store fails it stays queued, and stops nobody's undo."""
+        """Queue a step that must not be lost, and return whether the store has taken it by now: else it will."""
         if self.ledger.is_elsewhere:
             yield from self._step(step)  # which tells a forked child so
         self.ledger.later(step)
-        if self.ledger.immediate or self.ledger.stalled:
-            return  # whoever comes from there has waited once: it is taken when the store answers again
-        with suppress(LedgerError):
+        if self.ledger.immediate:
+            return True
+        if self.ledger.stalled:
+            return False  # whoever comes from there has waited once
+        try:
             yield from self._step(lambda _protocol, _book: None, durable=durable)
+        except LedgerError:
+            return False
+        return True
 
     def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
         """Undo one effect as far as it can be, tag it, and return whether nothing of it stays.
@@ -332,7 +363,7 @@ class Aborting(Asking, Freshening):
             ):
                 return None
         undoing = undo(
-            effect, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live),
+            effect, current, attempt.retries, self, partial(self._still_ours, attempt.live),
             came=lambda: self._note_come(attempt, effect),
         )  # fmt: skip
         if self.observer is not None:

@@ -167,7 +167,8 @@ class Recovering(Gating, Settling):
         for attempt in found:
             attempt.adrift = False
             book.otherwise(partial(setattr, attempt, "adrift", True))
-        return found
+        # Whose abort the store never took is as it was, and its program goes on.
+        return [a for a in found if not (a.live.state is State.OPEN or (a.live.state is State.SEALED and a.settling))]
 
     def recover(self, *, keep_open: float | None = None) -> Program:
         """Take up what was left, and return when what is being ended or undone here is over."""

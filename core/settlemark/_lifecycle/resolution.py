@@ -327,7 +327,7 @@ class Resolving(Recovering):
         row = before.row
         late = revive(afresh(before), effect.declaration)
         current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
-        undoing = undo(late, current, attempt.retries, self, partial(self._ours_to_undo, attempt.live))
+        undoing = undo(late, current, attempt.retries, self, partial(self._still_ours, attempt.live))
         if self.observer is not None:
             undoing = self._observed(attempt, late, "undo", current, undoing)
         yield from undoing

@@ -42,10 +42,10 @@ class UndoneTogether(Driver):
     """Undoes the next before it is durable that the last is undone."""
 
     def _surely(self, step, *, durable=False):
-        if durable:
-            self.ledger.later(step)
-        else:
-            yield from super()._surely(step)
+        if not durable:
+            return (yield from super()._surely(step))
+        self.ledger.later(step)
+        return True
 
 
 class ReleasesAgain(Driver):
