@@ -7,7 +7,7 @@ from collections import Counter
 
 import hypothesis
 import pytest
-from tests.extent import ALL
+from tests.extent import MORE, divided
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
@@ -36,23 +36,28 @@ def whole_keys(monkeypatch):
     monkeypatch.setattr(identity, "prefix_of", _readable.whole)
 
 
-def pytest_collection_modifyitems(items):
-    """Leave out what takes minutes, unless all is asked for: SETTLEMARK_TESTS=all.
+_left_out = pytest.StashKey[int]()
 
-    Of a sweep (`sampled(n)`) the first of every n cases runs each time: a fault rarely hides in one case alone.
-    """
-    if ALL:
-        return
-    counted: Counter[str] = Counter()
-    for item in items:
-        waits = item.get_closest_marker("long") is not None
-        sampled = item.get_closest_marker("sampled")
-        if sampled is not None and not waits:
-            sweep = item.nodeid.partition("[")[0]
-            waits = counted[sweep] % sampled.args[0] > 0
-            counted[sweep] += 1
-        if waits:
-            item.add_marker(pytest.mark.skip(reason="takes minutes: SETTLEMARK_TESTS=all runs it"))
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is not asked for: see `tests.extent`."""
+    items[:], left_out = divided(items)
+    config.stash[_left_out] = len(left_out)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take over from a worker how much was left out: it alone has collected the tests."""
+    node.config.stash[_left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_sessionfinish(session):
+    """Tell whoever began this worker how much was left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = session.config.stash.get(_left_out, 0)
 
 
 def pytest_runtest_setup():
@@ -70,6 +75,14 @@ def pytest_terminal_summary(terminalreporter):
     if explored:
         counts = ", ".join(f"{count:,} {name}" for name, count in explored.items())
         terminalreporter.write_line(f"explored: {counts}")
+
+
+def pytest_unconfigure(config):
+    """Say last what was left out, and what runs it."""
+    left_out, terminal = config.stash.get(_left_out, 0), config.pluginmanager.get_plugin("terminalreporter")
+    if left_out and terminal is not None and not hasattr(config, "workeroutput"):
+        asks = "SETTLEMARK_TESTS=all pytest" if MORE else "SETTLEMARK_TESTS=more pytest (as CI does), or =all,"
+        terminal.write_line(f"left out: {left_out:,} tests; {asks} runs them")
 
 
 @pytest.fixture(autouse=True)

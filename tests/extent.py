@@ -1,9 +1,91 @@
-"""How much is tested: each time what takes minutes altogether, and with SETTLEMARK_TESTS=all everything."""
+"""How much is tested: what a change needs in minutes, what CI runs, or everything.
+
+`SETTLEMARK_TESTS` says which: without it the quick tests run, `more` is what CI runs, `all` is all.
+
+The quick tests leave out `DEEP`: what kills processes, starts servers and whole frameworks, or explores. Of a
+parametrized test they have a few cases, spread over all of them. Of a sweep (`sampled(n)`) `more` has one case in n:
+a fault rarely hides in one case alone.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 
-ALL = os.environ.get("SETTLEMARK_TESTS") == "all"
+import pytest
 
-__all__ = ["ALL"]
+_ASKED = os.environ.get("SETTLEMARK_TESTS", "")
+if _ASKED not in ("", "more", "all"):
+    raise pytest.UsageError(f"SETTLEMARK_TESTS can be 'more' or 'all', not {_ASKED!r}; without it the quick tests run")
+ALL = _ASKED == "all"
+MORE = ALL or _ASKED == "more"
+
+CASES = 2
+"""How many cases of a parametrized test the quick tests have: the first, the last, and what lies between."""
+DEEP = (
+    "adapters/git/test_git_crashes.py",
+    "adapters/records/test_crashes.py",
+    "adapters/store/test_letta.py",
+    "adapters/test_conformance.py",
+    "benchmarks",
+    "core/commands/test_hanging.py",
+    "core/crashes",
+    "core/explorer",
+    "core/ledgers/test_statements.py",
+    "core/test_interrupts.py",
+    "core/test_shared_stores.py",
+    "core/testing",
+    "core/tla",
+    "core/workers",
+    "evidence",
+    "integrations/autogen/test_death.py",
+    "integrations/autogen/test_upstream.py",
+    "integrations/contract",
+    "integrations/crewai/test_death.py",
+    "integrations/dbos",
+    "integrations/demo",
+    "integrations/langgraph/death",
+    "integrations/langgraph/test_answered_elsewhere.py",
+    "integrations/pydantic_ai/test_again.py",
+    "integrations/pydantic_ai/test_durability.py",
+    "integrations/test_upstream_tool_node.py",
+    "mutants",
+)
+"""Folders and files, of which the quick tests have none."""
+
+_HERE = Path(__file__).parent
+
+
+def divided(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests that are to run, and those that are left out, each in its order."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    runs: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for each in cases.values():
+        chosen = set(_chosen(each))
+        for item in each:
+            (runs if item in chosen else left_out).append(item)
+    return runs, left_out
+
+
+def _chosen(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Return those of one test's cases that run."""
+    if ALL:
+        return cases
+    found = [item for item in cases if item.get_closest_marker("long") is None]
+    sampled = found[0].get_closest_marker("sampled") if found else None
+    if sampled is not None:
+        found = found[:: sampled.args[0]]
+    if MORE:
+        return found
+    if found and any(found[0].path.is_relative_to(_HERE / deep) for deep in DEEP):
+        return []
+    last = len(found) - 1
+    return [found[n * last // (CASES - 1)] for n in range(CASES)] if len(found) > CASES else found
+
+
+__all__ = ["ALL", "MORE", "divided"]
