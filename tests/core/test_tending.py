@@ -6,8 +6,11 @@ import asyncio
 import threading
 import weakref
 
+from settlemark import State, effect
 from settlemark._acts.requests import Act
+from settlemark._protocol.states import Reason
 from settlemark._runtime.background import Tender
+from settlemark._runtime.runners import run_sync
 
 
 class Busy:
@@ -47,3 +50,20 @@ async def test_it_does_not_begin_in_a_loop_that_has_stopped_it():
     tender.start()
     tender.stop()  # before this loop could begin what the thread gives it
     assert not tender._thread.is_alive()
+
+
+def test_what_a_thread_is_yet_to_begin_to_undo_is_not_stranded(shared_url, open_settlement):
+    settlement = open_settlement(shared_url, keep_open=0)
+    settlement._tender.stop()
+    given = []
+    tx = settlement.transaction("trip").__enter__()
+    tx.call(effect("reversible", scope="seat:/1", undo=lambda: None)(lambda: "done"))
+    with settlement.driver.local as protocol:
+        txn = protocol.named["trip"]
+    run_sync(settlement.driver._step(lambda protocol, _book: protocol.abort(txn, Reason.ABANDONED)))
+
+    run_sync(settlement.driver._tidy(lambda program, given_up: given.append((program, given_up))))
+    assert (len(given), txn.state, settlement.driver.stranded()) == (1, State.ABORTING, [])
+
+    run_sync(given[0][0])
+    assert (txn.state, settlement.driver.stranded(), settlement.driver._given) == (State.ABORTED, [], set())

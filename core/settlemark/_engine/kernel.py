@@ -129,6 +129,7 @@ class Programs(Telling):
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
         self._attempts: dict[Txn, Attempt] = {}
+        self._given: set[Txn] = set()  # aborted ones whose conclusion was given to a thread that has yet to begin it
         self._ending: dict[Attempt, list[Ticket]] = {}  # what a program here has taken up, and who waits for that
         self._live_plans: OrderedDict[str, list[Any]] = OrderedDict()
         self._first_seen: dict[int, float] = {}

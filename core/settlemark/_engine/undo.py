@@ -99,9 +99,11 @@ class Aborting(Asking, Freshening):
         while self._protocol.has_aborted:
             with self.local as protocol:
                 aborted = protocol.take_aborted(1)  # a handler that hangs leaves the others to other programs
+                if beside is not None:
+                    self._given.update(aborted)
             for txn in aborted:
                 if beside is not None:
-                    beside(self._conclude(txn), _nothing)
+                    beside(self._conclude_given(txn), partial(self._given.discard, txn))
                     continue
                 try:
                     yield from self._conclude(txn)
@@ -112,6 +114,12 @@ class Aborting(Asking, Freshening):
                     interrupted = error if interrupted is None else interrupted
         if interrupted is not None:
             raise interrupted
+
+    def _conclude_given(self, txn: Txn) -> Program:
+        try:
+            yield from self._conclude(txn)
+        finally:
+            self._given.discard(txn)
 
     def _conclude(self, txn: Txn) -> Program:
         with self.local:
@@ -461,7 +469,3 @@ def _undone_by_sender(book: Book, effect: Effect) -> OutcomeChange | None:
     return OutcomeChange.of(
         effect.key, found.outcome, found.result, found.error, effect.tag, found.disposed, at, found.row.tool
     )
-
-
-def _nothing() -> None:
-    """What is not concluded here is taken up by whoever looks next."""

@@ -63,7 +63,7 @@ class Aging(Parking):
         if txn.state is State.OPEN or txn.running or attempt.concluding or attempt in self._ending:
             return False  # its caller's, or a program is at it
         if txn.state is State.ABORTING:
-            return txn not in aborted and not txn.dependents
+            return txn not in aborted and txn not in self._given and not txn.dependents
         return not attempt.settling
 
     def end_dropped(self, attempt: Attempt) -> Program:
