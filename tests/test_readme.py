@@ -1,4 +1,4 @@
-"""The README is true: its code runs, its commands exist, and every claim names a test that exists."""
+"""The README and the pages of docs are true: their code runs, their commands exist, and every claim names a test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from settlemark import EffectClass
 from settlemark._cli.main import build
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PAGES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{page}.md"
+        for page in (
+            "start", "production", "classes", "plain-python", "adapters", "langgraph", "frameworks", "fifth-framework",
+            "guarantees", "architecture", "sources",
+        )
+    ),
+]  # fmt: skip
+"""In the order in which they are one story."""
+README = "\n".join(f"#{page.read_text()}" for page in PAGES)  # a page's title is a section here
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 RUN_BY_CI = {"pip install", "settlemark demo", "pytest"}
 
@@ -99,7 +110,8 @@ def test_every_command_exists():
 
 
 def test_every_claim_names_a_test_that_exists():
-    claimed = README[README.index("## What is guaranteed") : README.index("## What is not guaranteed")]
+    claimed = README[README.index("\n## Guarantees") :]
+    claimed = claimed[claimed.index("## What is guaranteed") : claimed.index("## What is not guaranteed")]
     claims = [line for line in claimed.splitlines() if line.startswith("| ") and "`tests/" in line]
     rows = [line for line in claimed.splitlines() if re.match(r"\| (?!Claim|---)", line)]
     assert len(claims) == len(rows) >= 10
@@ -109,7 +121,20 @@ def test_every_claim_names_a_test_that_exists():
         assert re.search(r"`tests/[\w/]+\.py::\w+`", claim), claim
 
 
-def test_every_linked_file_exists():
-    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_linked_file_exists(page):
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", prose):
-        assert (ROOT / target).exists(), target
+        assert (page.parent / target).exists(), target
+
+
+def test_every_page_is_one_of_these_and_the_readme_leads_to_it():
+    assert sorted((ROOT / "docs").rglob("*.md")) == sorted(PAGES[1:])
+    told = [page.relative_to(ROOT).as_posix() for page in PAGES[1:]]
+    linked = re.findall(r"\]\((docs/[\w-]+\.md)", PAGES[0].read_text().split("## Read on")[1])
+    assert linked == told
+
+
+def test_the_readme_is_read_in_two_minutes():
+    assert len(PAGES[0].read_text().splitlines()) < 200
+    assert len(PAGES[0].read_text().split()) < 1_000

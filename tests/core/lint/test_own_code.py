@@ -20,8 +20,8 @@ def told(*targets):
     return sorted({(each.rule, each.tool) for each in lint(*targets)})
 
 
-def test_the_readme_and_the_example_are_clean():
-    assert told(ROOT / "README.md", ROOT / "examples") == []
+def test_the_readme_the_docs_and_the_example_are_clean():
+    assert told(ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples") == []
 
 
 def test_the_integrations_declare_nothing_wrong():
