@@ -114,6 +114,7 @@ def untrue(office, other):
     return wrong
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("away", [0, AWAY, SURELY_AWAY], ids=["nobody else", "another", "another, and surely"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("job", JOBS)
