@@ -8,26 +8,31 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from settlemark import EffectClass
 from settlemark._cli.main import build
 
 ROOT = Path(__file__).parent.parent
-PAGES = [
-    ROOT / "README.md",
-    *(
-        ROOT / "docs" / f"{page}.md"
-        for page in (
-            "start", "production", "classes", "plain-python", "adapters", "langgraph", "frameworks", "fifth-framework",
-            "guarantees", "architecture", "sources",
-        )
-    ),
-]  # fmt: skip
-"""In the order in which they are one story."""
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+
+def _pages(nav):
+    for entry in nav:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for below in entry.values():
+                yield from _pages([below] if isinstance(below, str) else below)
+
+
+IN_NAV = [page for page in _pages(SITE["nav"]) if (ROOT / "docs" / page).exists()]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / page for page in IN_NAV if not page.startswith("reference/"))]
+"""In the order in which they are one story: that of the site. What is made of the code is not of it."""
 README = "\n".join(f"#{page.read_text()}" for page in PAGES)  # a page's title is a section here
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
-RUN_BY_CI = {"pip install", "settlemark demo", "pytest"}
+RUN_BY_CI = {"pip install", "settlemark demo", "pytest", "mkdocs", "python -m tests"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,11 @@ def _blocks(language):
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} <= {"python", "text", "console"}
+
+
+def test_no_block_escapes_these_tests():
+    fences = [line for page in PAGES for line in page.read_text().splitlines() if line.lstrip(" >").startswith("```")]
+    assert len(fences) == 2 * len(BLOCKS)
 
 
 @pytest.fixture
@@ -79,7 +89,7 @@ def test_what_the_shell_tells_of_the_story_is_what_the_settlement_tells(story):
 
 
 def test_the_first_ten_minutes_need_five_names():
-    minutes = README[: README.index("## The six classes")]
+    minutes = "".join(page.read_text() for page in PAGES[:2])
     code = "".join(re.findall(r"^```python\n(.*?)^```$", minutes, flags=re.MULTILINE | re.DOTALL))
 
     imported = re.findall(r"^from settlemark\w* import (.+)$", code, flags=re.MULTILINE)
@@ -128,11 +138,19 @@ def test_every_linked_file_exists(page):
         assert (page.parent / target).exists(), target
 
 
-def test_every_page_is_one_of_these_and_the_readme_leads_to_it():
-    assert sorted((ROOT / "docs").rglob("*.md")) == sorted(PAGES[1:])
+def test_every_page_is_on_the_site_and_the_readme_leads_to_it():
+    assert sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")) == sorted(
+        IN_NAV
+    )
     told = [page.relative_to(ROOT).as_posix() for page in PAGES[1:]]
-    linked = re.findall(r"\]\((docs/[\w-]+\.md)", PAGES[0].read_text().split("## Read on")[1])
+    linked = re.findall(r"\]\((docs/(?!reference/)[\w/-]+\.md)", PAGES[0].read_text().split("## Read on")[1])
     assert linked == told
+
+
+def test_the_site_has_its_parts():
+    assert [part for entry in SITE["nav"] for part in entry] == [
+        "Start", "Concepts", "Guides", "Reference", "Guarantees", "Architecture", "Contributing", "Security",
+    ]  # fmt: skip
 
 
 def test_the_readme_is_read_in_two_minutes():

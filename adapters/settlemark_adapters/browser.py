@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from settlemark import Settlement, UsageError
 from settlemark.hosting import escape
@@ -51,6 +51,8 @@ class Diverged(UsageError):
 
     Attributes: `planned` and `now` (the two screens), `differs` (the part of the screen that does, 0 to 1).
     """
+
+    remedy: ClassVar[str] = "Look at the screen again and plan the action on what it shows now."
 
 
 class Browser(Adapter):

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from settlemark._edges.errors import SettlemarkError, UsageError
 from settlemark._model.json_text import decode, encode
@@ -40,6 +40,8 @@ class HeadMoved(SettlemarkError):
 
     Attributes: `channel` (its name), `expected`, `head`.
     """
+
+    remedy: ClassVar[str] = "Read the channel again, make the value anew from what stands there, and write that."
 
 
 class Versioned(NamedTuple):

@@ -7,7 +7,7 @@ is imported by `integrations/` or `adapters/`, and a contract says so.
   out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
   `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`;
   `carried_into` for `current_call()`.
-- *Turns and parts of a transaction*: `open_batch`, `Batch`, `BatchCall`, `Turn`, `Part`, `Attempt`, `Inside`.
+- *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
 - *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
@@ -28,17 +28,15 @@ from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Wait
 from settlemark._api.per_settlement import OfSettlement
 from settlemark._api.transaction import checked_park
+from settlemark._attempt.attempt import Attempt, Inside, Part
+from settlemark._attempt.turn import Turn
 from settlemark._edges.door import ended, outcome_of
 from settlemark._edges.extras import missing
 from settlemark._edges.plain import joined
 from settlemark._edges.private import make_private
 from settlemark._edges.wording import in_words, kind_of, message_of
-from settlemark._engine.attempt import Attempt, Inside, Part
-from settlemark._engine.probe import effect_of_key
-from settlemark._engine.turn import Turn
+from settlemark._engine.doubt import effect_of_key
 from settlemark._lifecycle.approval import questions
-from settlemark._lifecycle.choice import MARK, Choice, chosen_in, is_left, is_undone
-from settlemark._lifecycle.driver import Driver
 from settlemark._lifecycle.parking import Park, is_parked
 from settlemark._model import json_text
 from settlemark._model.declaration import Handler
@@ -52,35 +50,25 @@ from settlemark._observe.logs import quote_of
 from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
-from settlemark._protocol.states import FINISHED, Reason
+from settlemark._protocol.states import Reason
 from settlemark._report.sentences import account, residue_values, said_values
 from settlemark._report.verdicts import is_rewound
-from settlemark._runtime.runners import (
-    Patience,
-    end_async,
-    in_event_loop,
-    run_async,
-    run_sync,
-    running_loop,
-    to_its_end,
-    uninterrupted,
-)
+from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted
+from settlemark._runtime.choice import MARK, Choice, chosen_in, is_left, is_undone
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.sync import run_sync
 from settlemark._runtime.threads import in_thread
-from settlemark.agents._batch import Batch, BatchCall, became, open_batch, too_late
-from settlemark.agents._recalled import undo_left
+from settlemark._runtime.within import in_event_loop, running_loop
 from settlemark.ledger._sql.clocks import CLOCKS
 from settlemark.ledger._urls import discreet, shown
 
 __all__ = [
     "CLOCKS",
-    "FINISHED",
     "HELD_CLASSES",
     "MARK",
     "Act",
     "Approver",
     "Attempt",
-    "Batch",
-    "BatchCall",
     "Choice",
     "Disposition",
     "Driver",
@@ -104,7 +92,6 @@ __all__ = [
     "approval_of",
     "approve",
     "bear",
-    "became",
     "carried_into",
     "checked_order",
     "checked_park",
@@ -132,7 +119,6 @@ __all__ = [
     "make_private",
     "message_of",
     "missing",
-    "open_batch",
     "outcome_of",
     "questions",
     "quote_of",
@@ -146,7 +132,5 @@ __all__ = [
     "shown",
     "step_in",
     "to_its_end",
-    "too_late",
-    "undo_left",
     "uninterrupted",
 ]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from autogen_core import CancellationToken
 from autogen_core.memory import Memory, MemoryContent, MemoryQueryResult, UpdateContextResult
@@ -16,10 +16,8 @@ from autogen_core.tools import BaseTool, StaticStreamWorkbench, Tool, ToolResult
 from pydantic import BaseModel
 
 from settlemark.recording import plain
+from settlemark_autogen._witness import Witness
 from settlemark_autogen._wrapped import WrappedClient, WrappedWorkbench
-
-if TYPE_CHECKING:
-    from settlemark_autogen._recording import RecordedAgent
 
 Choice = Tool | Literal["auto", "required", "none"]
 
@@ -29,9 +27,9 @@ class RecordedClient(WrappedClient):
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
-    def __init__(self, agent: RecordedAgent, client: ChatCompletionClient) -> None:
+    def __init__(self, witness: Witness, client: ChatCompletionClient) -> None:
         super().__init__(client)
-        self._agent = agent
+        self._witness = witness
 
     async def create(
         self,
@@ -44,12 +42,12 @@ class RecordedClient(WrappedClient):
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
         """Ask the model."""
-        self._agent.asked(messages)
+        self._witness.asked(messages)
         answer = await self.client.create(
             messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
             extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
         )  # fmt: skip
-        self._agent.answered(answer, tools)
+        self._witness.answered(answer, tools)
         return answer
 
     async def create_stream(
@@ -63,14 +61,14 @@ class RecordedClient(WrappedClient):
         cancellation_token: CancellationToken | None = None,
     ) -> AsyncGenerator[str | CreateResult, None]:
         """Ask the model, and hand on what it streams."""
-        self._agent.asked(messages)
+        self._witness.asked(messages)
         stream = self.client.create_stream(
             messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
             extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
         )  # fmt: skip
         async for answer in stream:
             if isinstance(answer, CreateResult):
-                self._agent.answered(answer, tools)
+                self._witness.answered(answer, tools)
             yield answer
 
     def _to_config(self) -> NoReturn:
@@ -82,16 +80,14 @@ class RecordedWorkbench(WrappedWorkbench):
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
-    def __init__(
-        self, agent: RecordedAgent, tools: Workbench | Sequence[BaseTool[Any, Any] | Callable[..., Any]]
-    ) -> None:
+    def __init__(self, witness: Witness, tools: Workbench | Sequence[BaseTool[Any, Any] | Callable[..., Any]]) -> None:
         super().__init__(tools)
-        self._agent = agent
+        self._witness = witness
 
     async def list_tools(self) -> list[ToolSchema]:
         """Return the wrapped workbench's tools."""
         found = await self.inner.list_tools()
-        self._agent.listed(self, found)
+        self._witness.listed(self, found)
         return found
 
     async def call_tool(
@@ -102,15 +98,15 @@ class RecordedWorkbench(WrappedWorkbench):
         call_id: str | None = None,
     ) -> ToolResult:
         """Run a call."""
-        call = self._agent.began(name, arguments or {}, call_id)
+        call = self._witness.began(name, arguments or {}, call_id)
         try:
             result = await self.inner.call_tool(
                 name, arguments=arguments, cancellation_token=cancellation_token, call_id=call_id
             )
         except BaseException:
-            self._agent.ended(call, None)
+            self._witness.ended(call, None)
             raise
-        self._agent.ended(call, result)
+        self._witness.ended(call, result)
         return result
 
     async def call_tool_stream(
@@ -124,7 +120,7 @@ class RecordedWorkbench(WrappedWorkbench):
         if not isinstance(self.inner, StaticStreamWorkbench):
             yield await self.call_tool(name, arguments, cancellation_token, call_id)
             return
-        call = self._agent.began(name, arguments or {}, call_id)
+        call = self._witness.began(name, arguments or {}, call_id)
         result: ToolResult | None = None
         try:
             async for event in self.inner.call_tool_stream(
@@ -132,11 +128,11 @@ class RecordedWorkbench(WrappedWorkbench):
             ):
                 if isinstance(event, ToolResult):
                     result = event
-                    self._agent.ended(call, result)
+                    self._witness.ended(call, result)
                 yield event
         finally:
             if result is None:
-                self._agent.ended(call, None)
+                self._witness.ended(call, None)
 
     def _to_config(self) -> NoReturn:
         raise NotImplementedError("a recorded agent has no configuration: dump the workbench that it wraps")
@@ -147,14 +143,14 @@ class RecordedMemory(Memory):
 
     component_provider_override = "settlemark_autogen.RecordedAgent"
 
-    def __init__(self, agent: RecordedAgent, memory: Memory, cell: str) -> None:
-        self._agent = agent
+    def __init__(self, witness: Witness, memory: Memory, cell: str) -> None:
+        self._witness = witness
         self._memory = memory
         self._cell = cell
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Give an agent what is remembered."""
-        since = self._agent.turns.moment
+        since = self._witness.turns.moment
         found = await self._memory.update_context(model_context)
         self._read(found.memories, since)
         return found
@@ -163,24 +159,24 @@ class RecordedMemory(Memory):
         self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
     ) -> MemoryQueryResult:
         """Return what is remembered of something."""
-        since = self._agent.turns.moment
+        since = self._witness.turns.moment
         found = await self._memory.query(query, cancellation_token, **kwargs)
         self._read(found, since)
         return found
 
     def _read(self, found: MemoryQueryResult, since: int) -> None:
         contents = [plain(each.content) for each in found.results]
-        self._agent.turns.read(self._agent.name, self._cell, contents, since=since)
+        self._witness.turns.read(self._witness.name, self._cell, contents, since=since)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Remember something."""
         await self._memory.add(content, cancellation_token)
-        self._agent.turns.wrote(self._agent.name, self._cell, plain(content.content))
+        self._witness.turns.wrote(self._witness.name, self._cell, plain(content.content))
 
     async def clear(self) -> None:
         """Forget everything."""
         await self._memory.clear()
-        self._agent.turns.wrote(self._agent.name, self._cell, None)
+        self._witness.turns.wrote(self._witness.name, self._cell, None)
 
     async def close(self) -> None:
         """Close the wrapped memory."""

@@ -5,41 +5,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 from autogen_core.memory import Memory
-from autogen_core.models import ChatCompletionClient, CreateResult, FunctionExecutionResultMessage, LLMMessage
-from autogen_core.tools import BaseTool, StaticStreamWorkbench, Tool, ToolResult, ToolSchema, Workbench
+from autogen_core.models import ChatCompletionClient
+from autogen_core.tools import BaseTool, StaticStreamWorkbench, Workbench
 
 from settlemark.history import Recorder
-from settlemark.recording import Operation, Registry, Said, ToolCall, Tools, Turns, arguments, plain, signature
+from settlemark.recording import Said, Tools
 from settlemark_autogen._recorded import RecordedClient, RecordedMemory, RecordedWorkbench
-
-
-@dataclass(eq=False)
-class _Turn:
-    """The calls of one answer that nobody has carried out yet, and the task that asked for it."""
-
-    task: asyncio.Task[Any] | None
-    plans: dict[str, Operation] = field(default_factory=dict[str, Operation])
-
-
-@dataclass(eq=False)
-class _Call:
-    """A call that is carried out: its id, the moment it began, and its plan with the tools there are, if it has one."""
-
-    id: str
-    since: int
-    plan: Operation | None
-    there: Registry
-
-
-_ISSUED: ContextVar[_Turn | None] = ContextVar("settlemark_autogen_recorded", default=None)
+from settlemark_autogen._witness import Witness
 
 
 class RecordedAgent:
@@ -73,20 +49,15 @@ class RecordedAgent:
         from settlemark.hosting import declared_as
 
         self.name = name
-        self.turns = Turns(recorder, Tools(effects, declared_as))
-        self._recorder = recorder
-        self._turn: _Turn | None = None
-        self._listed: dict[object, Registry] = {}
-        self._alone: object = None
-        self._together = 0
+        self._witness = Witness(recorder, name, Tools(effects, declared_as))
 
     def client(self, client: ChatCompletionClient) -> ChatCompletionClient:
         """Return a client that answers as this one does: `AssistantAgent(model_client=…)`."""
-        return RecordedClient(self, client)
+        return RecordedClient(self._witness, client)
 
     def workbench(self, tools: Workbench | Sequence[BaseTool[Any, Any] | Callable[..., Any]]) -> StaticStreamWorkbench:
         """Return a workbench with these tools, or that acts as this one: `AssistantAgent(workbench=…)`."""
-        return RecordedWorkbench(self, tools)
+        return RecordedWorkbench(self._witness, tools)
 
     def memory(self, memory: Memory, cell: str = "memory") -> Memory:
         """Return a memory that remembers as this one does: `AssistantAgent(memory=[…])`.
@@ -95,88 +66,7 @@ class RecordedAgent:
             memory: what is wrapped.
             cell: its name in the history: the same for all agents that share it.
         """
-        return RecordedMemory(self, memory, cell)
-
-    # ---- what the wrappers tell
-
-    def asked(self, messages: Sequence[LLMMessage]) -> None:
-        """Note what the model is shown: answers of calls that no workbench has told of."""
-        for message in messages:
-            for result in message.content if isinstance(message, FunctionExecutionResultMessage) else ():
-                self.turns.ended(result.call_id, result.content, failed=bool(result.is_error))
-        self.turns.over(self._turn)
-        self._drop_plans()
-
-    def answered(self, answer: CreateResult, offered: Sequence[Tool | ToolSchema]) -> None:
-        """Note what the model has answered, on the tools that it was offered."""
-        if isinstance(answer.content, str):
-            self.turns.answered(self.name)
-            return
-        self._drop_plans()
-        turn = self._turn = _Turn(asyncio.current_task())
-        calls = [ToolCall(call.id, call.name, arguments(call.arguments)) for call in answer.content]
-        self.turns.issued(self.name, calls, turn=turn)
-        tools = _registry([tool if isinstance(tool, dict) else tool.schema for tool in offered])
-        turn.plans = {call.id: self._recorder.begin(self.name, tool=call.tool, registry=tools) for call in calls}
-        _ISSUED.set(turn)
-
-    def listed(self, workbench: object, tools: Sequence[ToolSchema]) -> None:
-        """Note the tools that a workbench has now.
-
-        An agent lists them for each of its calls, in a task of the call's own, and gives up one whose tool is in none.
-        """
-        before = self._there
-        self._listed[workbench] = _registry(tools)
-        turn, there = _ISSUED.get(), self._there
-        if turn is None or turn is not self._turn or turn.task is asyncio.current_task():
-            return
-        for call, plan in [*turn.plans.items()]:
-            if plan.tool in before and plan.tool not in there:
-                with self._recorder.acting(turn.plans.pop(call), there):
-                    pass
-
-    @property
-    def _there(self) -> Registry:
-        """The tools that there are, as the agent finds them: in the first workbench that has one of the name."""
-        found: dict[str, str] = {}
-        for tools in self._listed.values():
-            found = {**tools, **found}
-        return found
-
-    def _drop_plans(self) -> None:
-        """Forget what was planned, and nobody has carried out."""
-        while self._turn is not None and self._turn.plans:
-            self._turn.plans.popitem()[1].drop()
-
-    def began(self, tool: str, given: Mapping[str, Any], call: str | None) -> _Call:
-        """Note that a call began."""
-        plan = None if call is None or self._turn is None else self._turn.plans.pop(call, None)
-        if call is None or not self.turns.knows(call):
-            # Nobody saw the model: calls that run together were issued together, in the order in which they come.
-            self._alone = self._alone if self._together else object()
-            call = call or f"call {self.turns.now()}"
-            self.turns.issued(self.name, [ToolCall(call, tool, plain(given))], turn=self._alone)
-        self._together += 1
-        there = self._there
-        return _Call(call, self.turns.moment, plan if tool in there else None, there)
-
-    def ended(self, call: _Call, result: ToolResult | None) -> None:
-        """Note that a call has ended; without a result, that it was cut short."""
-        self._together -= 1
-        failed = result is None or result.is_error
-        said = None if result is None else result.to_text(replace_image="[image]")
-        with nullcontext() if call.plan is None else self._recorder.acting(call.plan, call.there):
-            self.turns.ended(call.id, said, failed=failed, since=call.since, at=self.turns.now())
-        if not self._together:
-            self.turns.over(self._alone)
-
-
-def _registry(tools: Sequence[ToolSchema]) -> dict[str, str]:
-    """Return tools by their names with their signatures; of several with one name the first, as agents find them."""
-    found: dict[str, str] = {}
-    for tool in tools:
-        found.setdefault(tool["name"], signature(tool["name"], tool.get("parameters")))
-    return found
+        return RecordedMemory(self._witness, memory, cell)
 
 
 __all__ = ["RecordedAgent"]

@@ -14,10 +14,6 @@ from settlemark.hosting import Disposition, Program, Protocol, effect_of_key, js
 from settlemark.ledger import Book, Payloads, RecordedEffect
 from settlemark_autogen._messages import NO_JSON, arguments_of
 
-Stands = Callable[[Iterable[str]], Program]
-"""Finds, by the key that a question had when it was asked, what stands of it, and what is answered elsewhere: a
-`dict[str, Standing]`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -62,7 +58,11 @@ class Standing:
         return self.payloads.same(payload, row.fingerprint, effect_key=row.key)
 
 
-def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program:
+Stands = Callable[[Iterable[str]], Program[dict[str, Standing]]]
+"""Finds, by the key that a question had when it was asked, what stands of it, and what is answered elsewhere."""
+
+
+def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program[dict[str, Standing]]:
     """Return those of these questions of a run that stand, by the keys that were given; and those answered elsewhere.
 
     Who answers elsewhere does not know this workbench, and it may be another process that asked.
@@ -79,7 +79,7 @@ def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program:
             if effect is not None and _is_open(protocol, book, effect, run)
         }
 
-    return settlement.driver.look(look)
+    return settlement.driver.kernel.look(look)
 
 
 def _now(book: Book, effect: RecordedEffect | None) -> RecordedEffect | None:

@@ -98,7 +98,7 @@ class Claim:
                 self._ended = lambda: found
         return self._ended()
 
-    def _program(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Program:
+    def _program(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Program[Any]:
         self.came = True
         turn, place, waits = self._turn, self._place, self._waits
         if turn is not None:

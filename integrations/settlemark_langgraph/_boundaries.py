@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast, get_args
 
-from settlemark import InDoubt, PartialCommit, Refused, SettlemarkError, Settlement, State, UsageError
+from settlemark import InDoubt, PartialCommit, Refused, Settlement, State, UsageError
 from settlemark.hosting import (
     OfSettlement,
     Once,
@@ -27,15 +27,14 @@ from settlemark.hosting import (
     checked_park,
     is_parked,
     kind_of,
-    undo_left,
 )
-from settlemark_langgraph._identity import ROOT, Identity, is_left_behind, superstep_name
+from settlemark_langgraph._identity import ROOT, WHOLE_RUN, Identity, superstep_name
+from settlemark_langgraph._left_behind import LeftBehind
 from settlemark_langgraph._superstep import Superstep, taken_otherwise
 
 Settle = Literal["call", "node", "superstep", "run"]
 """What settles together: each call, the calls of a turn, all of a superstep, or all of a run."""
 
-_RUN = "/run"
 _log = logging.getLogger("settlemark")
 
 
@@ -53,14 +52,14 @@ class Boundary:
 
     name: str
     resumable: bool
-    once: Once
+    once: Once[Part]
     step: int
     ending: bool = field(default=False)
 
     @property
     def part(self) -> Part | None:
         """The transaction, once it has begun."""
-        return cast("Part | None", self.once.value)
+        return self.once.value
 
     def is_lost(self, step: int) -> bool:
         """Whether it was undone in an earlier superstep: the model was told, and what it decides now is a new try."""
@@ -75,7 +74,7 @@ class Boundaries:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
         self._open: dict[str, Boundary] = {}
         self._loops: dict[int, list[str]] = {}
-        self._looked: set[int] = set()
+        self.left_behind = LeftBehind(settlement)
         self._lock = threading.Lock()
 
     def enter(
@@ -85,7 +84,7 @@ class Boundaries:
         superstep: Superstep | None,
         place: int | None,
         may_touch: Sequence[str],
-    ) -> Program:
+    ) -> Program[Part]:
         """Return the part of a node's run in the transaction of its superstep, or run.
 
         `place` tells it from others there, and is the same after a resume; the task's own by default.
@@ -121,8 +120,8 @@ class Boundaries:
         epoch: int = yield from self._settlement.epoch_for(identity.superstep)
         position = (epoch, "")
 
-        def begin() -> Program:
-            entering: Program = self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
+        def begin() -> Program[Part]:
+            entering = self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
             entered: Part = yield from entering
             if settle == "run":
                 yield from self._take_back_left(entered, identity.step, superstep.taken_otherwise)
@@ -137,56 +136,9 @@ class Boundaries:
         own = (identity.step, number) if settle == "run" else (number,)
         return Part(part.attempt, part.numbering.under(*own))
 
-    def leave_behind(self, identity: Identity, superstep: Superstep) -> Program:
-        """Undo the turns of a thread that were left open and that it has gone on without: nobody comes back to them.
-
-        They wait for a person, or an ended process has left them. Whoever edits a thread meanwhile, gives it other
-        input, forks it or loses its checkpoints has it go on elsewhere. This is looked at once in each run of a
-        graph, before anything of it acts: what acts would wait for what its own thread holds.
-        """
-        with self._lock:
-            if superstep.loop in self._looked:
-                return
-            self._looked.add(superstep.loop)
-        if not superstep.at_end(lambda _error: self._look_again(superstep.loop)):
-            self._looked.discard(superstep.loop)
-        outermost = superstep.outward()[0]
-        tasks = {task.id for task in outermost.tasks()}
-        goes_on = tuple(f"{identity.run}/{namespace}:" for namespace in (ROOT, identity.namespace))
-        parked = self._parked(identity.run)
-        for name in [*parked, *self._cut_off(identity.run)]:
-            if name.endswith(_RUN) and name.startswith(goes_on):
-                continue  # what of it was left behind is taken back when it is come back to
-            if not is_left_behind(name, identity, outermost.checkpoint, tasks):
-                continue
-            if name in parked:
-                yield from self._undo_left(identity.run, name)
-            else:
-                yield from self._settlement.driver.take_up(name, keep_open=0)  # if its process has ended
-
-    def _parked(self, run: str) -> list[str]:
-        """Return the names of what of a thread waits for a person."""
-        with self._settlement.driver.local as protocol:
-            return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
-
-    def _cut_off(self, run: str) -> list[str]:
-        """Return the names of what of a thread is open and in no hands here: those that had it may have died."""
-        driver = self._settlement.driver
-        with driver.local as protocol:
-            live = (txn for txn in protocol.live.values() if txn.run == run and txn.state is State.OPEN)
-            return [txn.name for txn in live if driver.is_elsewhere(txn) and not (txn.parked or txn.role or txn.group)]
-
-    def _undo_left(self, run: str, name: str) -> Program:
-        try:
-            yield from undo_left(self._settlement, run, name, "its thread went on without it")
-        except SettlemarkError as error:
-            _log.warning("%s could not be undone, although its thread has gone on without it: %s", name, error)
-
-    def _look_again(self, loop: int) -> Program:
-        yield from ()
-        self._looked.discard(loop)
-
-    def _take_back_left(self, part: Part, step: float, taken_otherwise: Callable[[list[int]], Program]) -> Program:
+    def _take_back_left(
+        self, part: Part, step: float, taken_otherwise: Callable[[list[int]], Program[set[int]]]
+    ) -> Program[None]:
         """Take back what a run that was put aside did in steps which its thread has not gone through to get to this.
 
         Raises:
@@ -200,23 +152,23 @@ class Boundaries:
         left |= yield from taken_otherwise([other for other in earlier if other < step])
         for other in sorted(left, reverse=True):
             attempt.expect((other,))
-            yield from self._settlement.driver.take_back_orphans(attempt, (other,))
+            yield from self._settlement.driver.orphans.take_back_orphans(attempt, (other,))
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
         """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
         with self._lock:
-            here = next((name for name in self._loops.get(superstep.loop, ()) if name.endswith(_RUN)), None)
+            here = next((name for name in self._loops.get(superstep.loop, ()) if name.endswith(WHOLE_RUN)), None)
         if here is not None:
             return here
         prefix = f"{identity.run}/{identity.namespace}:"
 
-        with self._settlement.driver.local as protocol:
+        with self._settlement.driver.kernel.local as protocol:
             open_ = (txn for txn in protocol.live.values() if txn.state is State.OPEN)
             names = (txn.name for txn in open_ if txn.run == identity.run)
-            found = next((name for name in names if name.startswith(prefix) and name.endswith(_RUN)), None)
-        return found or f"{identity.superstep}{_RUN}"
+            found = next((name for name in names if name.startswith(prefix) and name.endswith(WHOLE_RUN)), None)
+        return found or f"{identity.superstep}{WHOLE_RUN}"
 
-    def settle(self, name: str) -> Program:
+    def settle(self, name: str) -> Program[Refused | InDoubt | PartialCommit | None]:
         """Commit the transaction of this name, if it is open here; return what refused it, or None.
 
         Of a refusal at a checkpoint, `corrections` tell the model.
@@ -236,17 +188,17 @@ class Boundaries:
             if boundary is not None:
                 self._forget(boundary)
 
-    def _settled(self, name: str, part: Part) -> Program:
+    def _settled(self, name: str, part: Part) -> Program[Refused | InDoubt | PartialCommit | None]:
         """Commit a transaction, if it is open; return what refused it, or None."""
         try:
             if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
-                yield from self._settlement.driver.commit(part.attempt)
+                yield from self._settlement.driver.settling.commit(part.attempt)
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
             return error
         return None
 
-    def finish_left(self, run: str | None, namespace: str, *, saver: Any, config: Any, done: bool) -> Program:
+    def finish_left(self, run: str | None, namespace: str, *, saver: Any, config: Any, done: bool) -> Program[None]:
         """Settle what was left of a run, whose graph is `done`: no node comes back to that.
 
         An ended process left it, or a turn of it waits for a person, and the thread went on without that: what was
@@ -255,20 +207,20 @@ class Boundaries:
         if run is None or not done:
             return
         if namespace in ("", ROOT):
-            for name in self._parked(run):
-                if name.startswith(f"{run}/") and not name.endswith(_RUN):
-                    yield from self._undo_left(run, name)
+            for name in self.left_behind.waiting(run):
+                if name.startswith(f"{run}/") and not name.endswith(WHOLE_RUN):
+                    yield from self.left_behind.undo(run, name)
         prefix, driver = superstep_name(run, namespace, ""), self._settlement.driver
-        with driver.local as protocol, self._lock:
+        with driver.kernel.local as protocol, self._lock:
             left = [
                 txn.name
                 for txn in protocol.live.values()
                 if txn.run == run
                 and txn.name.startswith(prefix)
-                and txn.name.endswith(_RUN)
+                and txn.name.endswith(WHOLE_RUN)
                 and txn.name not in self._open
                 and txn.state is State.OPEN
-                and (driver.is_elsewhere(txn) or is_parked(txn))
+                and (driver.recovery.is_elsewhere(txn) or is_parked(txn))
             ]
         for name in left:
             try:
@@ -279,27 +231,27 @@ class Boundaries:
             except Refused as error:
                 _log.warning("%s was not taken up: %s", name, error)
 
-    def record(self, run: str) -> Program:
+    def record(self, run: str) -> Program[None]:
         """Have on record what is known of a run's calls: LangGraph is about to keep their answers, and asks no more."""
         with self._lock:
             parts = [boundary.part for boundary in self._open.values()]
         if any(part is not None and part.attempt.run == run for part in parts):
-            yield from self._settlement.driver.flush()
+            yield from self._settlement.driver.kernel.flush()
 
-    def _left(self, name: str) -> Program:
+    def _left(self, name: str) -> Program[Any]:
         """Return what was left unfinished under this name, or None: an ended process, or an interrupted run, had it.
 
         No node has come back to it since, for all of them were over: their results were kept.
         """
         settlement = self._settlement
-        with settlement.driver.local as protocol:
+        with settlement.driver.kernel.local as protocol:
             txn = protocol.named.get(name)
         if txn is None:
             return None
-        again: Program = settlement.begin(name, run=txn.run)
+        again = settlement.begin(name, run=txn.run)
         return (yield from again)
 
-    def _end(self, loop: int, error: BaseException | None) -> Program:
+    def _end(self, loop: int, error: BaseException | None) -> Program[None]:
         """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume.
 
         Raises:
@@ -311,7 +263,7 @@ class Boundaries:
         for name in names:
             if error is None:
                 found = yield from self.settle(name)
-                refused = refused or (found if name.endswith(_RUN) else None)
+                refused = refused or (found if name.endswith(WHOLE_RUN) else None)
                 continue
             with self._lock:
                 boundary = self._open.pop(name, None)
@@ -321,10 +273,10 @@ class Boundaries:
             if part.attempt.live.state is not State.OPEN:
                 continue
             if boundary.resumable:
-                yield from self._settlement.driver.suspend(part.attempt)
+                yield from self._settlement.driver.undoing.suspend(part.attempt)
             else:
                 cause = f"its run was stopped by {kind_of(error)}"
-                yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
+                yield from self._settlement.driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
         if refused is not None:
             raise refused
 
@@ -333,7 +285,7 @@ class Boundaries:
             if self._open.get(boundary.name) is boundary:
                 del self._open[boundary.name]
             for names in self._loops.values():
-                if boundary.name in names and not boundary.name.endswith(_RUN):
+                if boundary.name in names and not boundary.name.endswith(WHOLE_RUN):
                     names.remove(boundary.name)
 
 

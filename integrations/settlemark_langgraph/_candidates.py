@@ -8,13 +8,11 @@ to it when that checkpoint is one it came from; what is left of others is undone
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 from settlemark import Refused, Scope, Settlement, UsageError
 from settlemark.hosting import (
@@ -36,19 +34,22 @@ from settlemark.hosting import (
     rewound,
 )
 from settlemark.ledger import Book, RecordedTransaction
+from settlemark_langgraph._candidate_names import (
+    NEEDS_A_GRAPH,
+    Candidate,
+    Lineage,
+    checked_label,
+    checkpoint_in,
+    choice_name,
+    group_of,
+    is_behind,
+    parsed,
+    record_name,
+    was_forked_at,
+)
 from settlemark_langgraph._identity import ROOT, Identity, superstep_name
 from settlemark_langgraph._superstep import Superstep
 
-Candidate = str | Callable[[Any], str]
-"""The name of a candidate, or a function of the node's state that returns it."""
-
-Lineage = list[tuple[str, bool]]
-GROUP = "choice"
-"""What those are alternatives in whose names have no slash."""
-_NEEDS_A_GRAPH = (
-    "a candidate needs a graph of LangGraph that runs its nodes, of a release that tells when a run ends: leave out"
-    " candidate="
-)
 _log = logging.getLogger("settlemark")
 
 
@@ -68,8 +69,8 @@ class _Open:
     choice: Choice
     group: str
     resumable: bool
-    begun: Once
-    entries: dict[str, Once] = field(default_factory=dict[str, Once])
+    begun: Once[Choice]
+    entries: dict[str, Once[Attempt]] = field(default_factory=dict[str, "Once[Attempt]"])
     turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
 
@@ -104,7 +105,7 @@ class Candidates:
         place: int | None,
         may_touch: Sequence[str],
         turn: str | None,
-    ) -> Program:
+    ) -> Program[Part]:
         """Return the part of a node's run in the transaction of its candidate.
 
         `place` tells it from others of its superstep, and is the same after a resume; the task's own by default.
@@ -114,7 +115,7 @@ class Candidates:
             Refused: what the candidates had done was undone when their process had ended.
         """
         if superstep is None or turn is None:
-            raise UsageError(_NEEDS_A_GRAPH)
+            raise UsageError(NEEDS_A_GRAPH)
         outward = superstep.outward()
         found: _Open = yield from self._found(group_of(label), identity, outward[0])
         attempt: Attempt = yield from self._entered(found, label, turn, [Scope.parse(scope) for scope in may_touch])
@@ -125,7 +126,7 @@ class Candidates:
         numbers[0], numbers[1] = numbers[1], numbers[0]
         return Part(attempt, attempt.numbering.under(*numbers))
 
-    def _entered(self, found: _Open, label: str, turn: str, declared: list[Scope]) -> Program:
+    def _entered(self, found: _Open, label: str, turn: str, declared: list[Scope]) -> Program[Attempt]:
         with self._lock:
             turns = found.turns.setdefault(label, set())
             turns.add(turn)
@@ -137,7 +138,7 @@ class Candidates:
             once = found.entries[label]
         return (yield from once.get(lambda: found.choice.candidate(label, declared=declared, anew=anew)))
 
-    def _found(self, group: str, identity: Identity, root: Superstep) -> Program:
+    def _found(self, group: str, identity: Identity, root: Superstep) -> Program[_Open]:
         """Return the open choice of a group: one of this run, one that it comes back to, or else a new one."""
         found = self._here(group, root)
         if found is None:
@@ -153,8 +154,8 @@ class Candidates:
         with self._lock:
             return next((each for each in self._loops.get(root.loop, ()) if each.group == group), None)
 
-    def _opened(self, group: str, identity: Identity, root: Superstep) -> Program:
-        name = (yield from self._left(group, identity, root)) or _name(group, identity, root)
+    def _opened(self, group: str, identity: Identity, root: Superstep) -> Program[_Open]:
+        name = (yield from self._left(group, identity, root)) or choice_name(group, identity, root)
         epoch = yield from self._settlement.epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
         position = (epoch, f"{group}@")
         made = self._settlement.choice(name, run=identity.run, position=position)
@@ -167,17 +168,17 @@ class Candidates:
                 found = _Open(made, group, root.is_resumable, Once(name))
                 known.append(found)
         if begins and not root.at_end(lambda error: self._end(root.loop, error)):
-            raise UsageError(_NEEDS_A_GRAPH)
+            raise UsageError(NEEDS_A_GRAPH)
         return found
 
-    def _begin(self, found: _Open) -> Program:
+    def _begin(self, found: _Open) -> Program[Choice]:
         if found.resumable:
             yield from self._undo_left(found)
         return (yield from found.choice.begin())
 
     # ---- what earlier runs of the thread have left
 
-    def _left(self, group: str, identity: Identity, root: Superstep) -> Program:
+    def _left(self, group: str, identity: Identity, root: Superstep) -> Program[str | None]:
         """Return the name of the open choice that this run comes back to, or None.
 
         Raises:
@@ -187,15 +188,15 @@ class Candidates:
         if not root.is_resumed:
             return None
         yield from root.until_stored()
-        yield from self._driver.take_up()
+        yield from self._driver.recovery.take_up()
         lineage: Lineage = yield from root.lineage()
         recorded: list[RecordedTransaction]
-        recorded, unfinished = yield from self._driver.of_run(identity.run)
+        recorded, unfinished = yield from self._driver.rewinds.of_run(identity.run)
         names = dict.fromkeys((*(one.row.name for one in recorded), *unfinished))
-        found = {name: named for name in names if (named := _parsed(name, identity.run, group)) is not None}
+        found = {name: named for name in names if (named := parsed(name, identity.run, group)) is not None}
         ours: list[tuple[int, str]] = []
         for checkpoint, step, choice in dict.fromkeys(found.values()):
-            if step <= root.step and (yield from _is_behind(root, lineage, checkpoint)):
+            if step <= root.step and (yield from is_behind(root, lineage, checkpoint)):
                 ours.append((step, choice))
         if not ours:
             return None
@@ -203,8 +204,8 @@ class Candidates:
         ended = [one for one in recorded if one.row.name.startswith(f"{choice}{MARK}")]
         made = next((one for one in recorded if (chosen_in(one) or ("", ""))[1] == choice), None)
         if made is not None:
-            at = _checkpoint_in(made.row.name, identity.run)
-            if at is None or (not _was_forked_at(lineage, at) and (yield from _is_behind(root, lineage, at))):
+            at = checkpoint_in(made.row.name, identity.run)
+            if at is None or (not was_forked_at(lineage, at) and (yield from is_behind(root, lineage, at))):
                 return None
             raise Refused(
                 f"{choice} was made already, after the checkpoint that this run was forked from: its candidates have"
@@ -220,30 +221,34 @@ class Candidates:
             )  # fmt: skip
         return choice if choice in unfinished else None
 
-    def _undo_left(self, found: _Open) -> Program:
+    def _undo_left(self, found: _Open) -> Program[None]:
         """Undo the open candidates of the same group that the thread has left behind: nobody can choose them here."""
         run, own = found.choice.run, found.choice.name
 
         def look(protocol: Protocol, _book: Book) -> list[str]:
             names = [txn.name for txn in protocol.live.values() if txn.run == run and is_left(txn)]
-            return [name for name in names if name != own and _parsed(name, run, found.group) is not None]
+            return [name for name in names if name != own and parsed(name, run, found.group) is not None]
 
-        for name in (yield from self._driver.look(look)):
+        for name in (yield from self._driver.kernel.look(look)):
             left = self._settlement.choice(name, run=run)
             yield from left.begin()
             yield from left.undo("its thread went on without a choice")
 
     # ---- choosing
 
-    def recorded(self, identity: Identity, superstep: Superstep | None, group: str) -> Program:
+    def recorded(
+        self, identity: Identity, superstep: Superstep | None, group: str
+    ) -> Program[tuple[str | None, str] | None]:
         """Return the record of what a node has chosen before, or None; what it chose is carried out.
 
         Raises:
             UsageError: this is no node of a graph.
             Rewound: somebody went back before it. Refused, PartialCommit, InDoubt: as it ended.
         """
-        name = _record(identity, superstep, group)
-        record: RecordedTransaction | None = yield from self._driver.look(lambda _protocol, book: book.load(name))
+        name = record_name(identity, superstep, group)
+        record: RecordedTransaction | None = yield from self._driver.kernel.look(
+            lambda _protocol, book: book.load(name)
+        )
         if record is None:
             return None
         chosen = chosen_in(record)
@@ -253,14 +258,14 @@ class Candidates:
         yield from self._settlement.choice(choice, run=record.row.run).carry_out(winner)
         return chosen
 
-    def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program:
+    def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program[None]:
         """Commit a candidate when all others of its group are undone; with None undo all of them.
 
         Raises:
             UsageError: there is no such candidate, or it was undone; nothing moved.
             Refused: the winner was undone, too. PartialCommit, InDoubt: see there.
         """
-        record = _record(identity, superstep, group)
+        record = record_name(identity, superstep, group)
         root = cast("Superstep", superstep).outward()[0]
         found = self._here(group, root)
         if found is None and (yield from self._left(group, identity, root)) is not None:
@@ -286,7 +291,7 @@ class Candidates:
 
     # ---- the end of a run
 
-    def _end(self, loop: int, error: BaseException | None) -> Program:
+    def _end(self, loop: int, error: BaseException | None) -> Program[None]:
         """Undo what nobody has chosen when a run is over; after an error, or an interrupt, leave it to the resume."""
         with self._lock:
             choices = self._loops.pop(loop, [])
@@ -306,15 +311,6 @@ class Candidates:
             known = self._loops.get(loop, [])
             if found in known:
                 known.remove(found)
-
-
-def group_of(label: str) -> str:
-    """Return what a candidate is an alternative in.
-
-    >>> group_of("train"), group_of("transport/train")
-    ('choice', 'transport')
-    """
-    return label.rpartition("/")[0] or GROUP
 
 
 def checked_candidate(
@@ -340,80 +336,8 @@ def checked_candidate(
     return candidate
 
 
-def label_of(candidate: Candidate, state: object) -> str:
-    """Return the name of the candidate that a run of a node belongs to.
-
-    Raises:
-        UsageError: a function has returned none.
-    """
-    return candidate if isinstance(candidate, str) else checked_label(candidate(state))
-
-
-def checked_label(label: object) -> str:
-    """Return the name of a candidate.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if not isinstance(label, str) or not label.strip() or MARK in label:
-        raise UsageError(f"candidate={label!r}: give a name, as in candidate='train', without {MARK}")
-    return label
-
-
-def _name(group: str, identity: Identity, root: Superstep) -> str:
-    return f"{superstep_name(identity.run, ROOT, root.checkpoint)}:{group}@{root.step}"
-
-
-def _record(identity: Identity, superstep: Superstep | None, group: str) -> str:
-    """Return the name under which it is on record what a run of a node has chosen."""
-    if identity.name is None:
-        raise UsageError("choose() is for a node of a graph: it was called outside of one; nothing moved")
-    if superstep is None:
-        raise UsageError(_NEEDS_A_GRAPH)
-    root = superstep_name(identity.run, ROOT, superstep.outward()[0].checkpoint)
-    return f"{root}:{identity.name.rpartition(':')[2]}/{group}"
-
-
-def _checkpoint_in(record: str, run: str) -> str | None:
-    """Return the checkpoint on which a choice was made, by the name of its record."""
-    found = re.fullmatch(rf"{re.escape(run)}/{ROOT}:([^:]+):.*", record)
-    return None if found is None else found[1]
-
-
-def _parsed(name: str, run: str, group: str) -> tuple[str, int, str] | None:
-    """Return the checkpoint, the step and the name of the choice that a transaction belongs to by its name, or None."""
-    choice = name.partition(MARK)[0]
-    pattern = rf"{re.escape(run)}/{ROOT}:([^:]+):{re.escape(group)}@(\d+)"
-    found = re.fullmatch(pattern, choice)
-    return None if found is None else (found[1], int(found[2]), choice)
-
-
-def _was_forked_at(lineage: Lineage, checkpoint: str) -> bool:
-    """Whether a run came from this checkpoint, and not from the superstep behind it."""
-    behind = {before: by_superstep for (_, by_superstep), (before, _) in pairwise(lineage)}
-    return not behind.get(checkpoint, True)
-
-
-def _is_behind(root: Superstep, lineage: Lineage, checkpoint: str) -> Program:
-    """Return whether a run came from this checkpoint; one that was never stored lies, by its id, in between."""
-    if checkpoint == root.checkpoint or any(checkpoint == each for each, _ in lineage):
-        return True
-    if not lineage[-1][0] < checkpoint < root.checkpoint:
-        return False
-    return not (yield from root.has_stored(checkpoint))
-
-
 candidates_of = OfSettlement(Candidates)
 """Return those of a settlement: its nodes have them in common."""
 
 
-__all__ = [
-    "GROUP",
-    "Candidate",
-    "Candidates",
-    "candidates_of",
-    "checked_candidate",
-    "checked_label",
-    "group_of",
-    "label_of",
-]
+__all__ = ["Candidates", "candidates_of", "checked_candidate"]

@@ -136,7 +136,7 @@ async def _aput(
 
 def _finish_left(
     self: SettledCheckpointer, config: RunnableConfig, stored: RunnableConfig | None, *, done: bool
-) -> Program:
+) -> Program[None]:
     run, namespace = _thread(config)
     return self._boundaries.finish_left(run, namespace, saver=self.inner, config=stored, done=done)
 

@@ -12,7 +12,8 @@ from langgraph.runtime import get_runtime
 
 from settlemark import Settlement, UsageError
 from settlemark.hosting import Act, Program, end_async, run_async, run_sync
-from settlemark_langgraph._candidates import GROUP, Candidates, candidates_of, checked_label, group_of
+from settlemark_langgraph._candidate_names import GROUP, checked_label, group_of
+from settlemark_langgraph._candidates import Candidates, candidates_of
 from settlemark_langgraph._identity import Identity, identify
 from settlemark_langgraph._superstep import Superstep
 
@@ -84,7 +85,7 @@ def choice(settlement: Settlement, pick: Pick, *, among: str | None = None) -> R
     return RunnableLambda(node, anode, name="choice")
 
 
-def _picked(pick: Pick, state: Any) -> Program:
+def _picked(pick: Pick, state: Any) -> Program[Any]:
     return (yield Act(partial(pick, state), {}, None))
 
 
@@ -96,11 +97,11 @@ class _Choosing:
         self._group = among or (GROUP if winner is None else group_of(checked_label(winner)))
         self._identity, self._superstep = _node()
 
-    def before(self) -> Program:
+    def before(self) -> Program[tuple[str | None, str] | None]:
         """Return what this node has chosen before, and carry it out; None: nothing."""
         return self._candidates.recorded(self._identity, self._superstep, self._group)
 
-    def make(self, winner: Any) -> Program:
+    def make(self, winner: Any) -> Program[Any]:
         """Choose, and return the winner."""
         if winner is not None and group_of(checked_label(winner)) != self._group:
             raise UsageError(

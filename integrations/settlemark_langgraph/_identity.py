@@ -14,6 +14,8 @@ from typing import Any, cast
 
 CHECKPOINTER = "__pregel_checkpointer"
 ROOT = "root"
+WHOLE_RUN = "/run"
+"""Ends the name of a transaction that all of a run shares."""
 _PLACED = re.compile(r"[^:|/]+:([0-9a-f-]+)[:|/]")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from langchain_core.messages import ToolCall
 
 from settlemark import Settlement
-from settlemark.hosting import Attempt, Batch, run_sync
+from settlemark.agents import OpenTurn, run_sync
 
 NO_DEADLINE = 1e6
 KEPT = 1_000
@@ -21,7 +21,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.settlement = Settlement("memory:", on_failure="continue", wait=NO_DEADLINE, retain=KEPT)
-        self._failed: OrderedDict[str, Attempt] = OrderedDict()
+        self._failed: OrderedDict[str, OpenTurn] = OrderedDict()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
@@ -36,14 +36,14 @@ class Memory:
             return None
         with self._lock:
             left = self._failed.pop(task, None)
-            return left.name if left is not None and left.suspended else f"{next(self._numbers)}"
+            return left.name if left is not None and left.is_left else f"{next(self._numbers)}"
 
-    def keep(self, task: str | None, batch: Batch) -> None:
+    def keep(self, task: str | None, turn: OpenTurn) -> None:
         """Remember a failed invocation, and forget the oldest that nobody came back to."""
-        if task is None or not batch.suspended:
+        if task is None or not turn.suspended:
             return
         with self._lock:
-            self._failed[task] = batch.attempt
+            self._failed[task] = turn
             forgotten = self._failed.popitem(last=False)[1] if len(self._failed) > KEPT else None
-        if forgotten is not None and forgotten.suspended:
-            run_sync(self.settlement.driver.commit(forgotten))
+        if forgotten is not None:
+            run_sync(forgotten.let_go())

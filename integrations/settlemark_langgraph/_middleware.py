@@ -15,15 +15,19 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from settlemark import Settlement, UsageError
+from settlemark.agents import TRIES
 from settlemark.hosting import Order, Park, Program, checked_order, end_async, in_thread, run_async, run_sync
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
-from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
+from settlemark_langgraph._candidate_names import Candidate, label_of
+from settlemark_langgraph._candidates import checked_candidate
 from settlemark_langgraph._corrections import corrections
 from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._messages import messages_in
-from settlemark_langgraph._seated import Visit, settled
+from settlemark_langgraph._opening import Arrival, Opener
+from settlemark_langgraph._settled_tool import settled
 from settlemark_langgraph._superstep import Superstep
-from settlemark_langgraph._turns import TRIES, Arrival, Turns
+from settlemark_langgraph._turns import Turns
+from settlemark_langgraph._visit import Visit
 
 Answer = ToolMessage | Command[Any]
 
@@ -77,7 +81,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         self._settlement = settlement
         self._declarations = NodeDeclarations(settlement, None, effects or {}, settles=True)
         self._turns = Turns(
-            settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch
+            Opener(settlement, None, self._declarations, order=order, settle=settle, park=park, may_touch=may_touch)
         )
 
     # ---- calls
@@ -126,7 +130,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
                 raise
         raise AssertionError
 
-    def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program:
+    def _visit(self, request: ToolCallRequest, *, last: bool, threads: bool) -> Program[Visit]:
         runtime = request.runtime
         self._declarations.learn({tool.name: tool for tool in runtime.tools})
         candidate = None if self._candidate is None else label_of(self._candidate, request.state)

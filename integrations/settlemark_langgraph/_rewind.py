@@ -169,12 +169,12 @@ def _program(
     overwrite: Iterable[str],
     *,
     dry_run: bool,
-) -> Program:
+) -> Program[ThreadRewind]:
     thread, target = _named(config)
     stored = yield from _ask(asked.checkpoints, {"configurable": {"thread_id": thread}})
     history = History.of(thread, stored, target)
     recorded: list[RecordedTransaction]
-    recorded, unfinished = yield from settlement.driver.of_run(thread)
+    recorded, unfinished = yield from settlement.driver.rewinds.of_run(thread)
     names = dict.fromkeys((*(one.row.name for one in recorded), *unfinished))
     places = {name: history.place(name) for name in names}
     for name, place in places.items():
@@ -195,7 +195,7 @@ def _program(
     return ThreadRewind(world, history.gone, unplaced, fork)
 
 
-def _ask(function: Callable[[RunnableConfig], Any], config: RunnableConfig) -> Program:
+def _ask(function: Callable[[RunnableConfig], Any], config: RunnableConfig) -> Program[Any]:
     return (yield Act(function, {"config": config}, None))
 
 

@@ -11,7 +11,6 @@ of LangGraph keeps it elsewhere, a superstep is unknown, and every task is taken
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,12 +19,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
 
-from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
-from settlemark.hosting import Act, Program, Ticket, Wait, end_async, fire, in_event_loop, quote_of, run_sync
+from settlemark.hosting import Act, Program, Ticket, Wait, fire, in_event_loop
+from settlemark_langgraph._ending import Ending
 
-_log = logging.getLogger("settlemark")
 _SCHEDULE = "__pregel_call"
 _ENDINGS = "_settlemark_endings"
 _LOOK_AGAIN = 0.02
@@ -144,7 +142,7 @@ class Superstep:
         given = getattr(self._loop, "input", None)
         return self.is_resumable and (given is None or isinstance(given, Command))
 
-    def lineage(self) -> Program:
+    def lineage(self) -> Program[list[tuple[str, bool]]]:
         """Return the stored checkpoints from which its graph came here, back to what was last put in.
 
         Each is its id, and whether it came behind a superstep. Where what was put in is not stored, as with
@@ -163,14 +161,14 @@ class Superstep:
             config = stored.parent_config
         return [*found, ("", False)]
 
-    def taken_otherwise(self, steps: Collection[int]) -> Program:
+    def taken_otherwise(self, steps: Collection[int]) -> Program[set[int]]:
         """Return those of these steps in whose place something else is stored: a new input, an edit, or a fork.
 
         What ran in such a step is not where its thread came from.
         """
         return taken_otherwise(self._loop.checkpointer, self._loop.checkpoint_config, steps)
 
-    def has_stored(self, checkpoint: str) -> Program:
+    def has_stored(self, checkpoint: str) -> Program[bool]:
         """Return whether its graph's thread has a checkpoint of this id."""
         saver, config = self._loop.checkpointer, self._loop.checkpoint_config
         own = {**config, "configurable": {**config["configurable"], "checkpoint_id": checkpoint}}
@@ -215,7 +213,7 @@ class Superstep:
         """Seconds after which what is not known yet is worth another look."""
         return _LOOK_AGAIN
 
-    def at_end(self, then: Callable[[BaseException | None], Program]) -> bool:
+    def at_end(self, then: Callable[[BaseException | None], Program[None]]) -> bool:
         """Have a program run when this graph's run is over, given what ended it; return whether that is possible.
 
         At a good end it runs before the last checkpoint is waited for; after an error when all tasks are over.
@@ -228,11 +226,11 @@ class Superstep:
         if endings is None:
             endings = []
             setattr(self._loop, _ENDINGS, endings)
-            _Ending(self._loop, endings).enter(stack)
+            Ending(self._loop, endings).enter(stack)
         endings.append(then)
         return True
 
-    def until_stored(self) -> Program:
+    def until_stored(self) -> Program[None]:
         """Wait until the checkpoints that it runs on are stored: by their ids a resume will know its tasks again.
 
         With `durability="exit"` nothing is stored before the end, and nothing is waited for.
@@ -257,7 +255,7 @@ class Superstep:
         return list(cast("dict[str, Any]", self._loop.tasks).values())
 
 
-def taken_otherwise(saver: Any, config: Any, steps: Collection[int]) -> Program:
+def taken_otherwise(saver: Any, config: Any, steps: Collection[int]) -> Program[set[int]]:
     """Do as `Superstep.taken_otherwise` for the thread that led to a checkpoint."""
     found: set[int] = set()
     while config is not None and steps:
@@ -295,74 +293,6 @@ def _loop_of(config: Mapping[str, Any]) -> Any:
 
 def _fire(ticket: Ticket, _future: object) -> None:
     fire([ticket])
-
-
-class _Ending:
-    """What is to be done at the end of a run, once around what LangGraph does there, and once before it."""
-
-    def __init__(self, loop: Any, programs: list[Callable[[BaseException | None], Program]]) -> None:
-        self._loop = loop
-        self._programs = programs
-        self._error: BaseException | None = None
-
-    def enter(self, stack: ExitStack | AsyncExitStack) -> None:
-        """Put it on top of a loop's stack, and below all that is there."""
-        inner = stack.pop_all()
-        if isinstance(stack, AsyncExitStack):
-            stack.push_async_exit(self._abelow)
-            stack.push_async_exit(cast("AsyncExitStack", inner))
-            stack.push_async_exit(self._aabove)
-        else:
-            stack.push(self._below)
-            stack.push(cast("ExitStack", inner))
-            stack.push(self._above)
-
-    def _above(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = self._too_many_steps() if error is None else error
-        if self._error is None:
-            self._run()
-
-    def _below(self, *_: object) -> None:
-        if self._error is not None:
-            self._run()
-
-    def _too_many_steps(self) -> BaseException | None:
-        # LangGraph raises it only when its stack is left.
-        over = getattr(self._loop, "status", None) == "out_of_steps"
-        return GraphRecursionError("the graph came to its recursion limit") if over else None
-
-    def _run(self) -> None:
-        failed: list[BaseException] = []
-        for then in self._programs:  # one that fails keeps none of the others from its end
-            try:
-                run_sync(then(self._error))
-            except BaseException as error:
-                failed.append(error)
-        self._raise(failed)
-
-    def _raise(self, failed: list[BaseException]) -> None:
-        if self._error is None and failed:
-            raise failed[0]
-        for error in failed:  # what ended the run is raised by LangGraph
-            _log.warning("the end of a run could not be tended: %s", quote_of(error))
-
-    async def _aabove(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._error = self._too_many_steps() if error is None else error
-        if self._error is None:
-            await self._arun()
-
-    async def _abelow(self, *_: object) -> None:
-        if self._error is not None:
-            await self._arun()
-
-    async def _arun(self) -> None:
-        failed: list[BaseException] = []
-        for then in self._programs:
-            try:
-                await end_async(then(self._error))
-            except BaseException as error:
-                failed.append(error)
-        self._raise(failed)
 
 
 def _calling(then: Callable[[Task, bool], None], task: Task, future: Any) -> None:

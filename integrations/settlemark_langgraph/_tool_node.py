@@ -19,14 +19,19 @@ from langgraph.runtime import Runtime
 from typing_extensions import Unpack
 
 from settlemark import InternalError, Settlement, UsageError
+from settlemark.agents import TRIES
 from settlemark.hosting import Order, Park, checked_order, end_async, run_async, run_sync
 from settlemark_langgraph._boundaries import Settle, refuse_bad_park, refuse_bad_settle
-from settlemark_langgraph._candidates import Candidate, checked_candidate, label_of
+from settlemark_langgraph._candidate_names import Candidate, label_of
+from settlemark_langgraph._candidates import checked_candidate
 from settlemark_langgraph._declarations import Declared, NodeDeclarations
 from settlemark_langgraph._memory import Memory
 from settlemark_langgraph._messages import messages_in
-from settlemark_langgraph._seated import SeatedCall, Visit, settled
-from settlemark_langgraph._turns import TRIES, Arrival, Turns
+from settlemark_langgraph._opening import Arrival, Opener
+from settlemark_langgraph._seated import SeatedCall
+from settlemark_langgraph._settled_tool import settled
+from settlemark_langgraph._turns import Turns
+from settlemark_langgraph._visit import Visit
 
 InputType = Literal["list", "dict", "tool_calls"]
 Answer = Any
@@ -110,7 +115,9 @@ class SequencedToolNode(ToolNode):
         memory = Memory() if settlement is None else None
         settles = settlement or cast("Memory", memory).settlement
         declarations = NodeDeclarations(settles, self.tools_by_name, effects or {}, settles=memory is None)
-        self._turns = Turns(settles, memory, declarations, order=order, settle=settle, park=park, may_touch=may_touch)
+        self._turns = Turns(
+            Opener(settles, memory, declarations, order=order, settle=settle, park=park, may_touch=may_touch)
+        )
 
     # ---- one invocation
 

@@ -152,7 +152,9 @@ class Jobs:
         work.begin()
         return Seated(job, who, work, asked, answers)
 
-    def leave(self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None) -> Program:
+    def leave(
+        self, seated: Seated, error: BaseException | None, *, is_over: bool, asked_by: str | None
+    ) -> Program[None]:
         """Say that an agent's run in a job has come to its end; the last one ends the job.
 
         `is_over` is false of a run that waits for somebody, and will be gone on with: what settles with it stays open.
@@ -188,7 +190,7 @@ class Jobs:
         """Keep jobs open when no agent works in them."""
         self._held = True
 
-    def end(self, error: BaseException | None) -> Program:
+    def end(self, error: BaseException | None) -> Program[None]:
         """End all jobs; one that waits for somebody stays open for his answer, unless there was an error."""
         self._held = False
         with self._lock:

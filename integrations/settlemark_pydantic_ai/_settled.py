@@ -27,8 +27,9 @@ from settlemark.hosting import Order, Park, run_async
 from settlemark_pydantic_ai._functions import is_journaled
 from settlemark_pydantic_ai._jobs import Jobs, Run, Settle
 from settlemark_pydantic_ai._places import Checked
+from settlemark_pydantic_ai._responses import asker
 from settlemark_pydantic_ai._toolset import SettlingToolset
-from settlemark_pydantic_ai._turns import Turns, asker
+from settlemark_pydantic_ai._turns import Turns
 
 
 class Settled(AbstractCapability[Any]):

@@ -5,66 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
 from pydantic_ai.messages import (
-    ModelMessage,
     ModelRequest,
-    ModelRequestPart,
     ModelResponse,
     ToolCallPart,
-    ToolReturn,
-    ToolReturnPart,
 )
 from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import ToolsetTool
 
 from settlemark import Queued, UsageError
-from settlemark.agents import TOLD, AgentTurn, Call, Work, words
-from settlemark.hosting import Program, end_async, run_async, too_late
+from settlemark.agents import TOLD, Call, Work, too_late, words
+from settlemark.hosting import Program, end_async, run_async
 from settlemark_pydantic_ai._functions import arguments_of, function_of, is_threaded
 from settlemark_pydantic_ai._jobs import Jobs, Seated
 from settlemark_pydantic_ai._places import SKIP, Checked, Fate, Place, places_of
+from settlemark_pydantic_ai._responses import Results, answered_in, answers_in, asker, ids_of, issuer_of
 from settlemark_pydantic_ai._results import pack, unpack
 from settlemark_pydantic_ai._seat import DEFERRAL, Seat, TimedOut
+from settlemark_pydantic_ai._turn import Turn
 
 MARK = "settlemark"
-Results = Mapping[str, Any]
-"""What the framework was given for calls that it had put aside, by their ids."""
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """The calls of one response of the model, as they come.
-
-    Attributes:
-        key: tells which response it is.
-        settling: what settles them.
-        places: in issuance order.
-        aside: ids of calls that were put aside: they wait for somebody, or for one that does.
-        stand_ins: tasks for calls that come to no tool, but have their place in the order.
-        acting: the framework's tasks for calls that have come and have no answer yet.
-    """
-
-    key: tuple[int, Sequence[str]]
-    settling: AgentTurn
-    places: Sequence[Place]
-    aside: set[str] = field(default_factory=set[str])
-    stand_ins: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
-    acting: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-
-    def place_of(self, call_id: str | None) -> int:
-        """Return where the call with this id is: the first that has not come, for an output may stand between two."""
-        found = [n for n, place in enumerate(self.places) if place.part.tool_call_id == call_id]
-        return next((n for n in found if self.places[n].awaited), found[0])
-
-    def waits(self, place: int) -> bool:
-        """Whether the framework runs it beside all that are still to come, so that its answer may wait for them."""
-        last = max((one.segment for one in self.places if one.fate is Fate.COMES), default=0)
-        return self.places[place].segment >= last
 
 
 class Turns:
@@ -118,8 +83,8 @@ class Turns:
         await end_async(self._leaving(abandoning, error, is_over=is_over, asked_by=asked_by), after=tasks)
 
     def _leaving(
-        self, abandoning: Program, error: BaseException | None, *, is_over: bool, asked_by: str | None
-    ) -> Program:
+        self, abandoning: Program[None], error: BaseException | None, *, is_over: bool, asked_by: str | None
+    ) -> Program[None]:
         yield from abandoning
         seats, self._seats = self._seats, {}
         for seated in seats.values():
@@ -155,7 +120,7 @@ class Turns:
         self._behind.update(found)
         for call_id in found:
             results.setdefault(call_id, ToolApproved())
-        self._results, self._outside = (response, results), _ids(response)
+        self._results, self._outside = (response, results), ids_of(response)
 
     def asked(self, response: ModelResponse) -> Collection[str]:
         """Return the ids of a response's calls that wait only for another one, and leave in it that they do."""
@@ -217,11 +182,11 @@ class Turns:
         return str(found) if isinstance(found, Queued) else found
 
     def _of(self, ctx: RunContext[Any], tool: ToolsetTool[Any]) -> Turn:
-        index, response = _issuer(ctx.messages, ctx.tool_call_id)
+        index, response = issuer_of(ctx.messages, ctx.tool_call_id)
         turn = self._turn
         if response is None:
             return self._alone(ctx, tool)
-        key = index, _ids(response)
+        key = index, ids_of(response)
         if self._over is not None and self._over.key == key:
             return self._over
         if turn is None or turn.key != key:
@@ -242,9 +207,9 @@ class Turns:
 
     def _results_for(self, ctx: RunContext[Any], index: int, response: ModelResponse) -> Results | None:
         given, self._results = self._results, None
-        if given is not None and _ids(given[0]) == _ids(response):
+        if given is not None and ids_of(given[0]) == ids_of(response):
             return given[1]
-        answered = _answered(ctx.messages[index + 1 :])
+        answered = answered_in(ctx.messages[index + 1 :])
         if not (answered or ctx.tool_call_approved):
             return None
         return {part.tool_call_id: ToolApproved() for part in response.tool_calls} | dict.fromkeys(answered, SKIP)
@@ -282,12 +247,12 @@ class Turns:
         ]  # fmt: skip
         seated = self._seat_of(response.run_id or ctx.run_id)
         work = seated.work
-        if self._jobs.settles != "turn" and self._outside == _ids(response) and not seated.asked:
+        if self._jobs.settles != "turn" and self._outside == ids_of(response) and not seated.asked:
             self._refuse_answer(call.tool for call in calls if call.acts)
         if results is not None:
             work.begin()  # it was put aside: that is found again, and gone on with
-        settling = work.turn(calls, because=response.text or None, answered=_answered(ctx.messages[:index]))
-        self._turn = turn = Turn((index, _ids(response)), settling, places)
+        settling = work.turn(calls, because=response.text or None, answered=answered_in(ctx.messages[:index]))
+        self._turn = turn = Turn((index, ids_of(response)), settling, places)
         self._begun = True
         for number, place in enumerate(places):
             if place.fate is Fate.ABSENT:
@@ -333,7 +298,7 @@ class Turns:
         """
         if self._results is not None:
             response, results = self._results
-            index, _ = _issuer(ctx.messages, next(iter(_ids(response)), None))
+            index, _ = issuer_of(ctx.messages, next(iter(ids_of(response)), None))
             self._results = None
             if ctx.tool_manager is not None and ctx.tool_manager.tools is None:  # none of the calls was approved
                 ctx = replace(ctx, tool_manager=await ctx.tool_manager.for_run_step(ctx))
@@ -342,8 +307,8 @@ class Turns:
         turn = self._turn
         if turn is None or not turn.aside or waits:
             return
-        told: Results = {} if going_on is None else _answers(going_on.parts)
-        index, issuer = _issuer(ctx.messages, turn.places[0].part.tool_call_id)
+        told: Results = {} if going_on is None else answers_in(going_on.parts)
+        index, issuer = issuer_of(ctx.messages, turn.places[0].part.tool_call_id)
         if issuer is not None:
             results = {call_id: told.get(call_id, ToolDenied("the run went on without it")) for call_id in turn.aside}
             self._begin(ctx, index, issuer, results)
@@ -369,7 +334,7 @@ class Turns:
         abandoning, tasks = self._cut(error)
         await end_async(abandoning, after=tasks)
 
-    def _cut(self, error: BaseException | None) -> tuple[Program, Collection[asyncio.Task[Any]]]:
+    def _cut(self, error: BaseException | None) -> tuple[Program[None], Collection[asyncio.Task[Any]]]:
         """Cut short what the framework has left; return what ends it, and the tasks that are to be over before."""
         turn = self._turn
         if error is None or turn is None:
@@ -387,7 +352,7 @@ class Turns:
         return {call.call_id: text for call, text in found if call.call_id and call.call_id not in self._again}
 
 
-def _nothing() -> Program:
+def _nothing() -> Program[None]:
     yield from ()
 
 
@@ -395,39 +360,4 @@ def _unapproved(ctx: RunContext[Any]) -> RunContext[Any]:
     return replace(ctx, tool_call_approved=False)
 
 
-def _issuer(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[int, ModelResponse | None]:
-    """Return the last response of the model and where it is, if it has issued this call."""
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, ModelResponse):
-            return (index, message) if call_id in _ids(message) else (-1, None)
-    return -1, None
-
-
-def asker(messages: Sequence[ModelMessage]) -> str | None:
-    """Return the run that the last response of the model was made in."""
-    return next((found.run_id for found in reversed(messages) if isinstance(found, ModelResponse)), None)
-
-
-def _ids(response: ModelResponse) -> Sequence[str]:
-    return tuple(part.tool_call_id for part in response.tool_calls)
-
-
-def _answered(messages: Sequence[ModelMessage]) -> set[str]:
-    """Return the ids of the calls whose answers are in these messages."""
-    requests = (message for message in messages if isinstance(message, ModelRequest))
-    return {part.tool_call_id for request in requests for part in request.parts if isinstance(part, ToolReturnPart)}
-
-
-def _answers(parts: Sequence[ModelRequestPart]) -> Results:
-    """Return what a framework has answered for calls, as results it was given for them."""
-    found: dict[str, Any] = {}
-    for part in parts:
-        if isinstance(part, ToolReturnPart):
-            text = part.model_response_str()
-            given = {"denied": ToolDenied(text), "success": ToolReturn(part.content)}
-            found[part.tool_call_id] = given.get(part.outcome, ToolFailed(text))
-    return found
-
-
-__all__ = ["Turn", "Turns", "asker"]
+__all__ = ["Turns"]

@@ -19,7 +19,7 @@ def open_here(clock):
 
     def open_(url="memory:", **options):
         settlement = Settlement(url, **{**clock.options(), "keep_open": 0, **options})
-        settlement.driver.on_doubt = None
+        settlement.driver.probing.on_doubt = None
         opened.append(settlement)
         return settlement
 

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from settlemark import DeclarationError, Settlement, Tag, current_call, effect
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 from settlemark_adapters import Adapter, operation
 
 

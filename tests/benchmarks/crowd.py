@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from settlemark._model.scope import Scope
-from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State
+from settlemark import Scope, State
+from settlemark._protocol.holdings import Blocked, Call, Mode, Txn
+from settlemark.hosting import Protocol, Reason, Ticket
 
 HOT = Scope.parse("room:/Ada/2026-12-01")
 BESIDE = Scope.parse("room:/Bel/2026-12-01")

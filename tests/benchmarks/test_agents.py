@@ -8,7 +8,7 @@ from time import sleep
 import pytest
 
 from settlemark import Settlement, effect
-from settlemark._runtime import runners
+from settlemark._runtime import sync
 
 TOOL_SECONDS = 0.001
 
@@ -23,13 +23,13 @@ def work(agent):
 def waits(monkeypatch):
     """The waits that were carried out, as (holder, scope)."""
     found = []
-    original = runners._wait_sync
+    original = sync._wait_sync
 
     def counted(request):
         found.append((request.holder, request.scope))
         return original(request)
 
-    monkeypatch.setattr(runners, "_wait_sync", counted)
+    monkeypatch.setattr(sync, "_wait_sync", counted)
     return found
 
 

@@ -77,7 +77,7 @@ def test_a_ledger_with_retention_stops_growing(gauge, folder, monkeypatch):
 
     def work():
         with Settlement(f"sqlite:///{path}", clock=clock) as settlement:
-            settlement.protocol.versions.plan_limit = min(chunk, settlement.protocol.versions.plan_limit)
+            settlement.protocol.board.versions.plan_limit = min(chunk, settlement.protocol.board.versions.plan_limit)
             for number in range(total):
                 name = f"trip-{number}"
                 with settlement.transaction(name) as tx:

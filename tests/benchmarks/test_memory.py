@@ -28,13 +28,13 @@ def kept(settlement):
     """Everything that the protocol, the driver and the ledger in memory still hold."""
     protocol, driver, ledger = settlement.protocol, settlement.driver, settlement.ledger
     return {
-        "scopes in the index": nodes(protocol.index.root) - 1,
-        "entries in its log": protocol.versions.logged,
+        "scopes in the index": nodes(protocol.board.index.root) - 1,
+        "entries in its log": protocol.board.versions.logged,
         "live transactions": len(protocol.live),
-        "positions": len(protocol._order.items),
-        "readers": len(protocol.versions._lows.items),
-        "plans": len(protocol.versions._plans),
-        "attempts": len(driver._attempts) + len(driver.waiting),
+        "positions": len(protocol.board.order.items),
+        "readers": len(protocol.board.versions._lows.items),
+        "plans": len(protocol.board.versions._plans),
+        "attempts": len(driver.kernel.attempts) + len(driver.kernel.waiting),
         "recorded transactions": len(ledger._transactions) + len(ledger._last) + len(ledger._finished),
         "recorded effects": len(ledger._effects),
         "declarations": len(settlement._declarations),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.benchmarks.crowd import Crowd
 
-from settlemark._engine.turn import Turn
-from settlemark._model.declare import declare
-from settlemark._model.scope import Scope
-from settlemark._protocol.holdings import Mode, Ticket
+from settlemark import Scope
+from settlemark._protocol.holdings import Mode
+from settlemark.hosting import Ticket, Turn, declare
 
 BOOK = declare("book", "opaque", scope="room:/{hotel}")
 LOOK = declare("look", "read", scope="room:/{hotel}")

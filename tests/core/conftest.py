@@ -9,12 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlemark import LedgerError, Retries, Settlement, effect
+from settlemark import LedgerError, Retries, Scope, Settlement, effect
 from settlemark._acts.requests import Pending
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason
+from settlemark.hosting import Protocol, Reason
 from settlemark.ledger._record.book import SqlBook
 from settlemark.testing import VirtualClock
 
@@ -218,7 +216,7 @@ def open_settlement():
 
     yield open_
     # Every unfinished transaction has a living program, a lease, or a deadline.
-    stranded = [found for settlement in opened for found in settlement.driver.stranded()]
+    stranded = [found for settlement in opened for found in settlement.driver.ages.stranded()]
     for settlement in opened:
         settlement.close()
     assert stranded == []
@@ -235,7 +233,7 @@ def open_here(open_settlement, clock):
 
     def open_(url="memory:", **options):
         settlement = open_settlement(url, **{**clock.options(), **options})
-        settlement.driver.on_doubt = settlement.driver.on_age = None
+        settlement.driver.probing.on_doubt = settlement.driver.ages.on_age = None
         return settlement
 
     return open_
@@ -274,8 +272,8 @@ def someone_waits():
     """Return an event that is set when somebody begins to wait in a settlement, from now on."""
 
     def watch(settlement):
-        settlement.driver.waiting = Noticed()
-        return settlement.driver.waiting.noticed
+        settlement.driver.kernel.waiting = Noticed()
+        return settlement.driver.kernel.waiting.noticed
 
     return watch
 

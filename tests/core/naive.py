@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from settlemark._model.scope import Scope
+from settlemark import Scope, State
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason, State
 from settlemark._protocol.versions import FLOORS
+from settlemark.hosting import Reason
 
 UNSETTLED = (State.OPEN, State.SEALED)
 AT_ONCE = (Mode.EAGER, Mode.FINAL)

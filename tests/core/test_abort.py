@@ -9,10 +9,19 @@ from contextlib import closing
 
 import pytest
 
-from settlemark import Cancelled, LateAppend, LedgerError, Settlement, Tag, Wounded, current_call, effect
+from settlemark import (
+    Cancelled,
+    LateAppend,
+    LedgerError,
+    SettlemarkError,
+    Settlement,
+    State,
+    Tag,
+    Wounded,
+    current_call,
+    effect,
+)
 from settlemark._acts.requests import Pending
-from settlemark._edges.errors import SettlemarkError
-from settlemark._protocol.states import State
 from settlemark.ledger import EffectRow
 
 PATIENCE = 20
@@ -31,7 +40,7 @@ def test_a_missing_undo_is_named(settlement, world, tools):
 
 def test_an_undo_that_fails_for_good_is_tried_three_times_and_named_and_the_others_are_undone(settlement, world, tools):
     told = []
-    settlement.driver._on_residue = told.append
+    settlement.driver.residue.on_residue = told.append
     world.fail("cancel", None, *[Boom("closed")] * 3)
     with pytest.raises(Boom), settlement.transaction("trip") as tx:
         for room in "abc":
@@ -326,7 +335,7 @@ def test_a_held_call_whose_intent_could_not_be_recorded_does_not_leave(slow_inte
     assert "disk is full" in str(told[0])
     assert committed == [None]
     assert (tx.state, world.log, settlement.transactions()) == (State.COMMITTED, [], [])
-    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
 
 
 def test_a_held_call_whose_transaction_was_aborted_meanwhile_is_told_and_recorded_as_dropped(
@@ -379,7 +388,7 @@ def test_a_run_that_is_wounded_while_its_call_runs_and_then_fails_leaves_its_pla
     opening.__exit__(None, None, None)
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
 
 
 def test_each_undo_is_on_record_before_the_next_one_begins(tmp_path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from settlemark import LedgerError, Outcome, Refused
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
-from settlemark.ledger._contract import OutcomeChange
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
+from settlemark.ledger import OutcomeChange
 from settlemark.ledger._record.book import SqlBook
 
 
@@ -28,8 +28,8 @@ class Again:
 
     def __init__(self, settlement, tools, how):
         self.settlement, self.how = settlement, how
-        self.batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-        self.call = self.batch.seat(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
+        self.batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
+        self.call = self.batch.place(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
         self.error = Boom("full") if how == "failed" else Ask()
 
         def stop():
@@ -160,8 +160,8 @@ def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_wait
         return submit(step, durable=durable)
 
     for name, writes in (("reads", False), ("writes", True)):
-        batch = run_sync(open_batch(settlement, name, run=name, resumable=True, let_through=(Ask,)))
-        call = batch.seat(settlement.declaration(tools.book if writes else tools.look), {"room": name}, call_id="1")
+        batch = run_sync(open_turn(settlement, name, run=name, resumable=True, let_through=(Ask,)))
+        call = batch.place(settlement.declaration(tools.book if writes else tools.look), {"room": name}, call_id="1")
 
         def stop():
             raise Ask
@@ -169,7 +169,7 @@ def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_wait
         with pytest.raises(Ask):
             run_sync(batch.perform(call, stop, {"room": name}))
         monkeypatch.setattr(settlement.ledger, "submit", submitted)
-        run_sync(settlement.driver.suspend(batch.attempt))
+        run_sync(settlement.driver.undoing.suspend(batch.attempt))
         monkeypatch.setattr(settlement.ledger, "submit", submit)
         assert (waited, batch.attempt.suspended) == ([writes], True)
         waited.clear()

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from settlemark import Overdue, Settlement, UsageError, WaitTimeout
-from settlemark._lifecycle.aging import OLD_SECONDS
-from settlemark._observe.events import Aging
-from settlemark._runtime.runners import run_sync
+from settlemark._lifecycle.ages import OLD_SECONDS
+from settlemark.hosting import run_sync
+from settlemark.observe import Aging
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -36,7 +36,7 @@ class Hung:
 
 
 def look(settlement):
-    run_sync(settlement.driver.look_at_ages())
+    run_sync(settlement.driver.ages.look_at_ages())
 
 
 def test_a_transaction_older_than_it_may_be_is_undone_and_its_late_calls_are_refused(
@@ -61,7 +61,7 @@ def test_a_transaction_older_than_it_may_be_is_undone_and_its_late_calls_are_ref
 def test_it_is_told_once_before_its_end(url, open_here, clock, tools, caplog):
     heard = Heard()
     settlement = open_here(url, max_age=100)
-    settlement.driver.observer = heard
+    settlement.driver.kernel.telling.observer = heard
     heard.around = lambda _acting: threading.Lock()
     hung = Hung(settlement, tools)
     clock.advance(74)

@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from settlemark import Rejected, UsageError, effect
-from settlemark._lifecycle.approval import Approving
-from settlemark._lifecycle.gates import Gating
-from settlemark._runtime.runners import run_sync
+from settlemark._engine.kernel import Kernel
+from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.gates import Gates
+from settlemark.hosting import run_sync
 
 ANSWERS = {"approve": True, "reject": False}
 
@@ -59,7 +60,7 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
     told = []
     settlement = open_settlement(url, approver=lambda gate: ANSWERS[here])
     other = settlement if url == "memory:" else open_settlement(url)
-    take = Gating._take_answer
+    take = Gates._take_answer
 
     def meanwhile(self, attempt, effect, approval):
         if when == "before the answer here is taken":
@@ -69,7 +70,7 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
             told.append(answered_elsewhere(other, elsewhere))
         return answer
 
-    monkeypatch.setattr(Gating, "_take_answer", meanwhile)
+    monkeypatch.setattr(Gates, "_take_answer", meanwhile)
     acted = run(settlement, mail)
 
     before = when.startswith("before")
@@ -105,7 +106,7 @@ def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_do
     told = []
     settlement = open_settlement(url, approver=lambda gate: {"decision": "edit", "arguments": {"to": "dan"}})
     other = settlement if url == "memory:" else open_settlement(url)
-    withdraw = Gating._withdraw_question
+    withdraw = Gates._withdraw_question
 
     def meanwhile(self, attempt, effect, note, **options):
         edits = "answer" in options and not told
@@ -116,7 +117,7 @@ def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_do
             told.append(edited_elsewhere(other, elsewhere))
         return found
 
-    monkeypatch.setattr(Gating, "_withdraw_question", meanwhile)
+    monkeypatch.setattr(Gates, "_withdraw_question", meanwhile)
     acted = run(settlement, mail)
 
     sent = {"approve": ["bee"], "edit": ["cy"], "reject": []}[elsewhere] if when == "before" else ["dan"]
@@ -151,7 +152,7 @@ def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(
         tx.call(book, room="a")
         tx.call(mail, to="bee")
         tx.park()
-    take, until = Approving._take_said, Approving._until_finished
+    take, until = Answers._take_said, Kernel.until_finished
     quicker = []
 
     def behind_another(self, name):
@@ -166,8 +167,8 @@ def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(
             waiting.set()
         return (yield from until(self, attempt, txn))
 
-    monkeypatch.setattr(Approving, "_take_said", behind_another)
-    monkeypatch.setattr(Approving, "_until_finished", told)
+    monkeypatch.setattr(Answers, "_take_said", behind_another)
+    monkeypatch.setattr(Kernel, "until_finished", told)
     answered = settlement.reject("trip", because="too expensive", by="ada")
     assert (answered.settled, answered.waits, cancelled) == (True, "", ["a"])
     quicker[0].join()

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import Cancelled, Rejected, Retries, UsageError, effect
-from settlemark._acts.gate import edit, reject
 from settlemark._lifecycle.gates import TRIES
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
-from settlemark.testing._child import die, in_child
+from settlemark.agents import open_turn
+from settlemark.hosting import edit, reject, run_sync
+from settlemark.testing import die, in_child
 
 
 class Suspended(Exception):
@@ -247,8 +246,8 @@ def test_a_cancel_waits_for_nobody_who_thinks_and_a_yes_comes_too_late(quick, of
 
 def batch_of(settlement, tool, given, ask):
     """Play one call as a framework does that asks by itself."""
-    batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True, let_through=(Suspended,)))
-    call = batch.seat(settlement.declaration(tool), given)
+    batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Suspended,)))
+    call = batch.place(settlement.declaration(tool), given)
     error = None
     try:
         return run_sync(

@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from settlemark import InDoubt, Queued, Refused, Retries, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
-from settlemark._protocol.states import State
-from settlemark._runtime.runners import to_its_end
+from settlemark import InDoubt, Queued, Refused, Retries, State, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
+from settlemark.hosting import to_its_end
 
 PATIENCE = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Scope, ScopeError, Settlement, current_call, effect
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 
 
 class World:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import LedgerError, Refused, Settlement, Stale, UsageError
-from settlemark._api.transaction import Transaction
-from settlemark._engine.attempt import Part
-from settlemark._lifecycle.choice import Choice, chosen_in
-from settlemark._model.effect_class import Outcome
-from settlemark._model.scope import Scope
-from settlemark._protocol.states import Reason, State
-from settlemark._runtime.runners import run_sync
+from settlemark import LedgerError, Outcome, Refused, Scope, Settlement, Stale, State, Transaction, UsageError
+from settlemark.hosting import Choice, Part, Reason, chosen_in, run_sync
 
 RECORD = "trip/choose"
 
@@ -97,7 +91,7 @@ def test_a_candidate_that_never_began_has_done_nothing_and_may_win(settlement, b
 def test_what_was_undone_cannot_be_chosen_and_nothing_moves(settlement, begin, tools, world):
     choice = begin(settlement)
     two(settlement, choice, tools)
-    run_sync(settlement.driver.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
+    run_sync(settlement.driver.undoing.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
     log, open_ = list(world.log), set(settlement.protocol.named)
     with pytest.raises(
         UsageError, match="'a' cannot be chosen, for it was undone .no.: nothing moved; choose one of 'b'"
@@ -113,7 +107,7 @@ def test_who_comes_to_a_candidate_that_was_undone_may_not_go_on_in_it_unless_it_
 ):
     first = begin(settlement)
     two(settlement, first, tools)
-    run_sync(settlement.driver.abort(first.candidates["a"], Reason.FAILED, cause="no"))
+    run_sync(settlement.driver.undoing.abort(first.candidates["a"], Reason.FAILED, cause="no"))
     run_sync(first.suspend())
     choice = begin(settlement)
     tx = candidate(settlement, choice, "a")
@@ -184,7 +178,7 @@ def dies(settlement, at):
     def die(*_given, **_named):
         raise Died
 
-    setattr(settlement.driver, at, die)
+    setattr(settlement.driver.selection if at == "discard_all" else settlement.driver.settling, at, die)
 
 
 @pytest.mark.parametrize("keep_open", [0, 30])
@@ -198,7 +192,7 @@ def test_a_choice_that_is_on_record_is_carried_out_by_whoever_recovers(
     two(dying, choice, tools)
     dies(dying, at)
     if at == "discard_all":
-        dying.driver.commit = dying.driver.discard_all
+        dying.driver.settling.commit = dying.driver.selection.discard_all
     with pytest.raises((Died, LedgerError)):
         make(choice, "a")
     dying.close()
@@ -231,7 +225,7 @@ def test_a_choice_is_kept_as_long_as_one_of_its_candidates(tmp_path, open_settle
     dying = open_settlement(url)
     choice = begin(dying)
     two(dying, choice, tools)
-    run_sync(dying.driver.suspend(choice.candidates["a"]))
+    run_sync(dying.driver.undoing.suspend(choice.candidates["a"]))
     dying.close()
     with Settlement(url) as settlement:
         report = settlement.recover(keep_open=0)
@@ -244,17 +238,17 @@ def test_when_the_store_fails_at_the_choice_nothing_is_chosen(tmp_path, open_set
     settlement = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}")
     choice = begin(settlement)
     two(settlement, choice, tools)
-    run_sync(settlement.driver.flush())
+    run_sync(settlement.driver.kernel.flush())
     log = list(world.log)
 
     def fails(_step, *, durable=False):
         raise LedgerError("no space left")
         yield
 
-    step, settlement.driver._step = settlement.driver._step, fails
+    step, settlement.driver.kernel.step = settlement.driver.kernel.step, fails
     with pytest.raises(LedgerError):
-        run_sync(settlement.driver.choose(choice.candidates["a"], [choice.candidates["b"]], cause="x"))
-    settlement.driver._step = step
+        run_sync(settlement.driver.selection.choose(choice.candidates["a"], [choice.candidates["b"]], cause="x"))
+    settlement.driver.kernel.step = step
     assert world.log == log
     assert {attempt.live.state for attempt in choice.candidates.values()} == {State.OPEN}
     make(choice, "b")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Wounded
+from settlemark import Scope, State, Wounded
 from settlemark._model.guards import ALL_ON
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason, State
+from settlemark.hosting import Reason
 
 AT_ONCE = [Mode.EAGER, Mode.FINAL]
 

@@ -106,7 +106,7 @@ def test_a_call_that_takes_longer_is_handed_over_in_doubt_and_what_came_of_it_is
     thread.join(PATIENCE)
     assert told in (["LedgerError"], ["LeaseLost"])
     for _ in range(2):
-        after.driver._asked.clear()
+        after.driver.resolution.asked.clear()
         after.recover(keep_open=0)
     key = office.log[0][1]
     assert office.log == [(name, key), *([("cancel", key)] if name == "book" else [])]
@@ -213,7 +213,7 @@ def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_i
     assert told in ([["ok"]] if left else [["LedgerError"], ["LeaseLost"]])
     after = open_settlement(shared_url, keep_open=0)
     for _ in range(3):
-        after.driver._asked.clear()
+        after.driver.resolution.asked.clear()
         after.recover(keep_open=0)
     key = office.log[0][1]
     assert office.log == [(name, key), *([("cancel", key)] if name == "book" else [])]

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import PayloadError, State, effect
-from settlemark._model import json_text
 from settlemark._model.json_text import check, decode, encode, encode_result, fingerprint
+from settlemark.hosting import json_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

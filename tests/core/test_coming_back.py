@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Settlement
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
 
 HIRE, MAIL = ("hire", {"who": "guide"}), ("mail", {"to": "ada"})
 
@@ -34,8 +34,8 @@ class Office:
 
     def turn(self, settlement, *calls):
         """Play a turn as a framework does, and return what each call came to."""
-        batch = run_sync(open_batch(settlement, "trip/1", run="trip", resumable=True))
-        seats = [batch.seat(settlement.declared(tool), given) for tool, given in calls]
+        batch = run_sync(open_turn(settlement, "trip/1", run="trip", resumable=True))
+        seats = [batch.place(settlement.declared(tool), given) for tool, given in calls]
         found = []
         for seat, (tool, given) in zip(seats, calls, strict=True):
             try:

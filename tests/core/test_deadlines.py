@@ -12,8 +12,16 @@ from contextlib import suppress
 import pytest
 from tests.core.hanging import LockedFile, SilentNetwork, stopped_server
 
-from settlemark import LedgerError, SettlemarkError, Settlement, State, UsageError, effect
-from settlemark._api.transaction import AsyncTransaction, Transaction
+from settlemark import (
+    AsyncTransaction,
+    LedgerError,
+    SettlemarkError,
+    Settlement,
+    State,
+    Transaction,
+    UsageError,
+    effect,
+)
 from settlemark.ledger import _limits
 from settlemark.ledger._sql.wire import PostgresWire
 
@@ -68,7 +76,7 @@ def accounted_for(settlement, desk):
     deadline = time.monotonic() + PATIENCE
     while settlement.recover(keep_open=0) is not None and settlement.protocol.live:
         live = [
-            (txn.name, txn.state, txn.owner, txn in settlement.driver._attempts)
+            (txn.name, txn.state, txn.owner, txn in settlement.driver.kernel.attempts)
             for txn in settlement.protocol.live.values()
         ]
         assert time.monotonic() < deadline, f"stranded: {live}"
@@ -81,7 +89,7 @@ def accounted_for(settlement, desk):
         if (seats[name], mails[name]) not in ([(1, 0), (1, 1), (0, 1), (0, 0)] if ended.get(name) is State.COMMITTED
                                               else [(0, 0)])
     ]  # fmt: skip
-    return wrong, settlement.residue(), settlement.driver._attempts
+    return wrong, settlement.residue(), settlement.driver.kernel.attempts
 
 
 # ---- every verb

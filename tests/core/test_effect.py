@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from settlemark import DeclarationError, EffectClass, ScopeError, effect, inverse
-from settlemark._model.declaration import Handler
-from settlemark._model.declare import declaration_of, declare
+from settlemark.hosting import Handler, declaration_of, declare
 
 
 def nothing():

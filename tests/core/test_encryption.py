@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import LedgerError, UsageError
-from settlemark.ledger._payloads.encryption import Encryption, new_key
-from settlemark.ledger._payloads.unreadable import Erased
+from settlemark import Encryption, Erased, LedgerError, UsageError, new_key
 
 pytest.importorskip("cryptography")
 

@@ -14,7 +14,7 @@ from settlemark.history import HistoryFile
 def unaccounted(settlement, world, name):
     """Return what is wrong with the state behind a scene, as a text; none when nothing is."""
     live = [f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()]
-    live += [f"nobody ends: {found}" for found in settlement.driver.stranded()]
+    live += [f"nobody ends: {found}" for found in settlement.driver.ages.stranded()]
     recorded = [r for r in settlement.transactions() if r.row.name.partition("~")[0] == name]
     live += [f"{r.row.name} is recorded as {r.state}" for r in recorded if r.state not in FINISHED]
     committed = any(r.state == "committed" for r in recorded)
@@ -56,7 +56,7 @@ def sweep(open_settlement, monkeypatch, tmp_path):
         settlement = open_settlement(
             url, observe=Watching(world), on_residue=lambda _: world.here("on_residue"), **options
         )
-        settlement.driver.on_doubt = None
+        settlement.driver.probing.on_doubt = None
         wrong = []
         for number, (what, throw) in enumerate(RAISED.items()):
             scene, name = Scene(world, settlement, tools), f"x{number}"
@@ -145,6 +145,12 @@ TAKEN = {
     "AgentTurn.perform(run)": ELSEWHERE,
     "AgentTurn.perform(unpack)": ELSEWHERE,
     "Declarations.learn(function)": ELSEWHERE,
+    "OpenTurn.look_with(look)": ELSEWHERE,
+    "OpenTurn.perform(ask)": ELSEWHERE,
+    "OpenTurn.perform(pack)": ELSEWHERE,
+    "OpenTurn.perform(remake)": ELSEWHERE,
+    "OpenTurn.perform(run)": ELSEWHERE,
+    "OpenTurn.perform(unpack)": ELSEWHERE,
     "run_async(behind)": ELSEWHERE,
 }
 """Every public parameter that takes a function, and the places above at which that is called."""

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from settlemark import Failure, InDoubt, PartialCommit, Queued, Refused, State, UsageError, effect
-from settlemark._protocol.states import Reason
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark.agents import open_turn
+from settlemark.hosting import Reason, run_sync
 
 
 class Boom(Exception):
@@ -280,8 +279,8 @@ def test_abort_behind_a_gate_is_what_a_refused_release_means(asking, tools, worl
 
 
 def batch_of(settlement, world, tools, *rooms):
-    batch = run_sync(open_batch(settlement, "step", run="r"))
-    calls = [batch.seat(settlement.declaration(tools.book), {"room": room}) for room in rooms]
+    batch = run_sync(open_turn(settlement, "step", run="r"))
+    calls = [batch.place(settlement.declaration(tools.book), {"room": room}) for room in rooms]
     answers = []
     for call, room in zip(calls, rooms, strict=True):
         try:

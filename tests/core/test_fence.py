@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from settlemark import Cancelled, PartialCommit, Tag, UsageError, effect
-from settlemark._protocol.states import State
-from settlemark.ledger._contract import StateChange
+from settlemark import Cancelled, PartialCommit, State, Tag, UsageError, effect
+from settlemark.ledger import StateChange
 
 PATIENCE = 20
 
@@ -177,17 +176,18 @@ def test_a_cancel_that_ctrl_c_interrupts_leaves_what_an_earlier_process_left_to_
     after = left_open("trip", (tools.book, {"room": "a"}))
     with monkeypatch.context() as patch:
         part = "take_up" if interrupted == "before it is taken up" else "_end"
-        goes_on = getattr(after.driver, part)
+        recovery = after.driver.recovery
+        goes_on = getattr(recovery, part)
 
         def interrupt(*arguments, **options):
             if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt
             return goes_on(*arguments, **options)
 
-        patch.setattr(after.driver, part, interrupt)
+        patch.setattr(recovery, part, interrupt)
         with pytest.raises(KeyboardInterrupt):
             after.cancel("trip")
     after.cancel("trip")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(after, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (after.residue(), after.protocol.live, after.driver._attempts) == ([], {}, {})
+    assert (after.residue(), after.protocol.live, after.driver.kernel.attempts) == ([], {}, {})

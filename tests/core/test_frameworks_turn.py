@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from settlemark import Refused, StateError, effect
-from settlemark._protocol.states import State
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark import Refused, State, StateError, effect
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
 
 
 class Boom(Exception):
@@ -19,8 +18,8 @@ class Boom(Exception):
 
 def turn(settlement, *calls, name="trip/1"):
     """Play a turn as a framework does that calls all its tools at once; return the batch, and each answer or error."""
-    batch = run_sync(open_batch(settlement, name, run="trip", resumable=True))
-    seated = [(batch.seat(settlement.declaration(tool), given), tool, given) for tool, given in calls]
+    batch = run_sync(open_turn(settlement, name, run="trip", resumable=True))
+    seated = [(batch.place(settlement.declaration(tool), given), tool, given) for tool, given in calls]
     # None comes to its end before all have come.
     all_there = threading.Barrier(len(seated))
 
@@ -73,11 +72,11 @@ class Suspended(Exception):
 def asked_turn(settlement, calls, asks, *, order="turn"):
     """Play a turn one call after the other whose framework asks for itself, and is put aside in parts meanwhile."""
     batch = run_sync(
-        open_batch(
+        open_turn(
             settlement, "trip/1", run="trip", resumable=True, let_through=(Suspended,), park="split", order=order
         )
     )  # fmt: skip
-    seated = [(batch.seat(settlement.declaration(tool), given), tool, given) for tool, given in calls]
+    seated = [(batch.place(settlement.declaration(tool), given), tool, given) for tool, given in calls]
     answers = []
     for call, tool, given in seated:
         error = None
@@ -145,8 +144,8 @@ def test_a_turn_whose_tool_asks_by_itself_is_put_aside_whole(quick, tools, world
 
 
 def test_a_call_that_a_wrapper_makes_again_is_done_once_and_with_other_arguments_it_is_another(quick, tools, world):
-    batch = run_sync(open_batch(quick, "trip/1", run="trip"))
-    call = batch.seat(quick.declaration(tools.charge), {"account": "a", "amount": 1})
+    batch = run_sync(open_turn(quick, "trip/1", run="trip"))
+    call = batch.place(quick.declaration(tools.charge), {"account": "a", "amount": 1})
     found = [
         run_sync(batch.perform(call, lambda given=given: tools.charge(**given), given))
         for given in ({"account": "a", "amount": amount} for amount in (1, 1, 2))

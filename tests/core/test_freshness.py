@@ -325,7 +325,7 @@ def test_of_so_many_runs_that_only_read_the_oldest_is_forgotten(quick, shop, mon
     for run in "abc":
         with quick.transaction(f"{run}/1") as tx:
             look(shop, tx)
-    assert [*quick.driver._live_plans] == ["b", "c"]
+    assert [*quick.driver.freshness.live_plans] == ["b", "c"]
 
 
 def test_what_was_read_anew_or_by_another_run_does_not_count(settlement, tools, world, shop):
@@ -474,4 +474,4 @@ def test_it_costs_nothing_where_nothing_is_live(quick, tools):
         tx.read("price:/Ada")
         tx.call(tools.book, room="a")
         assert tx._attempt.live_reads == {}
-    assert quick.driver._live_plans == {}
+    assert quick.driver.freshness.live_plans == {}

@@ -19,7 +19,7 @@ import pydantic
 import pytest
 
 from settlemark import PayloadError, Retries, Vetoed, current_call, effect
-from settlemark._model import json_text
+from settlemark.hosting import json_text
 
 
 class Point(NamedTuple):

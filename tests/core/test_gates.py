@@ -16,16 +16,15 @@ from settlemark import (
     EffectClass,
     Entangled,
     Rejected,
+    Scope,
     Settlement,
     Stale,
     State,
     UsageError,
     effect,
 )
-from settlemark._acts.gate import Approval, approval_of, approve, edit, reject
-from settlemark._engine.turn import Turn
-from settlemark._model.declare import declare
-from settlemark._model.scope import Scope
+from settlemark._acts.gate import Approval
+from settlemark.hosting import Turn, approval_of, approve, declare, edit, reject
 
 
 class Person:

@@ -6,8 +6,8 @@ import pytest
 
 from settlemark import InDoubt, Outcome, Retries, Settlement, effect
 from settlemark._model.declaration import Registry
-from settlemark._model.declare import declare
-from settlemark.testing._child import die, in_child
+from settlemark.hosting import declare
+from settlemark.testing import die, in_child
 
 
 class Boom(Exception):
@@ -32,7 +32,7 @@ def after(url, open_settlement, monkeypatch):
         monkeypatch.setattr("settlemark._model.declare._declared", Registry())
         settlement = open_settlement(url, **{"keep_open": 1e9, **options})
         own = settlement._registry.find
-        settlement.driver._declaration = lambda tool, version=None: own(tool, version)
+        settlement.driver.kernel.declaration = lambda tool, version=None: own(tool, version)
         return settlement
 
     return open_

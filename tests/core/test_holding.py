@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import ContractViolation, Refused, Settlement, StateError, UsageError, WaitTimeout, Wounded, effect
-from settlemark._model.scope import Scope
+from settlemark import (
+    ContractViolation,
+    Refused,
+    Scope,
+    Settlement,
+    State,
+    StateError,
+    UsageError,
+    WaitTimeout,
+    Wounded,
+    effect,
+)
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason, State
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import Reason, run_sync
 
 
 def place(stage, *scopes, name="night", **options):
@@ -205,7 +214,7 @@ def test_advances_are_forgotten_like_commits_once_everybody_is_above_them(stage)
     again = stage.begin("again")
     stage.write(again, "room:/b")
     stage.commit(again)
-    assert (stage.protocol.versions.logged, stage.protocol.index.root.children) == (0, {})
+    assert (stage.protocol.board.versions.logged, stage.protocol.board.index.root.children) == (0, {})
     assert stage.floor("room:/a") == 2
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import InDoubt, KeyConflict, Queued, Refused, StateError, current_call, effect
-from settlemark._protocol.states import State
+from settlemark import InDoubt, KeyConflict, Queued, Refused, State, StateError, current_call, effect
 
 
 class Boom(Exception):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
-from settlemark._model.scope import Scope
+from settlemark import Scope
 from settlemark._protocol.holdings import oldest_first
 from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
 

@@ -15,7 +15,7 @@ import settlemark
 from settlemark import effect
 from settlemark._edges import shield
 from settlemark._protocol.states import FINISHED
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import run_sync
 
 GENEROUS = 60
 HOME = str(Path(settlemark.__file__).parent)
@@ -78,7 +78,9 @@ WITH = act.__code__.co_firstlineno + 1
 
 def wrong_with(settlement, world, name):
     """Return what is not undone, not named, or still taken."""
-    found = [f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()] + settlement.driver.stranded()
+    found = [
+        f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()
+    ] + settlement.driver.ages.stranded()
     recorded = [r for r in settlement.transactions() if r.row.name == name]
     found += [f"recorded as {r.state}" for r in recorded if r.state not in FINISHED]
     did, left = world.count("do", name) - world.count("undo", name), world.count("leave", name)
@@ -260,14 +262,14 @@ def test_what_a_signal_came_before_is_not_in_doubt(url, open_settlement, world, 
     """It was put off until the call, which then was not made."""
     settlement = open_settlement(url, keep_open=0)
     on_signal(signal.SIGINT, strike)
-    intent = type(settlement.driver)._still_ours
+    intent = type(settlement.driver.kernel).still_ours
 
     def struck(driver, txn):
         signal.raise_signal(signal.SIGINT)
         return intent(driver, txn)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Struck):
-        patch.setattr(type(settlement.driver), "_still_ours", struck)
+        patch.setattr(type(settlement.driver.kernel), "still_ours", struck)
         act(settlement, world, "trip")
     assert world.log == []
     assert settlement.residue() == []
@@ -346,7 +348,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
     def book(s):
         log.append("book")
 
-    tidy = settlement.driver._tidy
+    tidy = settlement.driver.undoing.tidy
 
     def left_to_another(beside=None):
         if threading.current_thread() is not threading.main_thread():
@@ -357,7 +359,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
         told.wait(30)
         run_sync(tidy())
 
-    monkeypatch.setattr(settlement.driver, "_tidy", left_to_another)
+    monkeypatch.setattr(settlement.driver.undoing, "tidy", left_to_another)
     thread = threading.Thread(target=another)
     thread.start()
     with pytest.raises(Struck), settlement.transaction("trip") as tx:

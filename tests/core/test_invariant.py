@@ -13,13 +13,13 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 
-from settlemark import Refused, Settlement, effect
+from settlemark import Refused, Settlement, State, effect
 from settlemark._api.waiting import standing
 from settlemark._cli.doctor import examine
-from settlemark._lifecycle.aging import DROPPED
-from settlemark._protocol.states import Reason, State
+from settlemark._lifecycle.ages import DROPPED
+from settlemark.hosting import Reason
 from settlemark.ledger import open_ledger
-from settlemark.testing._child import in_child
+from settlemark.testing import in_child
 
 PATIENCE = 60
 
@@ -149,7 +149,7 @@ def test_whatever_a_lost_task_had_begun_comes_to_its_end(settlement, someone_wai
     opening.__exit__(None, None, None)
 
     assert waits_until(lambda: not settlement.protocol.live), next(iter(settlement.protocol.live.values())).state
-    assert settlement.driver.stranded() == []
+    assert settlement.driver.ages.stranded() == []
 
 
 # ---- a caller that is gone from a process that lives: what it dropped without leaving its block
@@ -254,7 +254,7 @@ def test_what_its_caller_dropped_is_undone_and_its_scope_is_free_while_the_proce
     assert waits_until(lambda: not settlement.protocol.live)
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.driver.stranded()) == ([], [])
+    assert (settlement.residue(), settlement.driver.ages.stranded()) == ([], [])
     with settlement.transaction("trip", wait=0) as again:
         again.call(world.tools.book, room="a")
     assert (again.attempt, again.state) == (2, State.COMMITTED)
@@ -291,7 +291,7 @@ def a_call_of_a_turn(settlement, world):
 @pytest.mark.parametrize("keep", [the_block, what_it_returned, a_call_of_a_turn])
 def test_it_is_not_as_long_as_anything_is_kept_by_which_somebody_may_come_back(quick, world, monkeypatch, keep):
     ended = []
-    monkeypatch.setattr(quick.driver, "end_dropped", ended.append)
+    monkeypatch.setattr(quick.driver.ages, "end_dropped", ended.append)
     kept, settle = keep(quick, world)
     gc.collect()
     assert ended == []
@@ -395,7 +395,7 @@ def test_what_a_killed_process_was_at_has_its_lease_and_then_whoever_takes_it_up
     settlement = open_settlement(shared_url, keep_open=0, lease=0.5)
     assert waits_until(lambda: not settlement.protocol.live), standing_in(shared_url)
     assert standing_in(shared_url) == []
-    assert settlement.driver.stranded() == []
+    assert settlement.driver.ages.stranded() == []
     os.close(told)
     os.close(tell)
 
@@ -449,11 +449,11 @@ def test_a_transaction_at_which_no_program_is_is_stranded_and_no_longer_when_som
     settlement = without_tender(any_url)
     txn = moved_to(settlement, state)
 
-    assert settlement.driver.stranded() == [f"trip/book is {state}"]
+    assert settlement.driver.ages.stranded() == [f"trip/book is {state}"]
 
-    settlement.driver._attempts[txn].adrift = True  # as its own end would have it
-    tended = settlement.driver.wake_tender is not None  # in memory nobody does, but who asks to recover
-    assert settlement.driver.stranded() == ([] if tended else [f"trip/book is {state}"])
+    settlement.driver.kernel.attempts[txn].adrift = True  # as its own end would have it
+    tended = settlement.driver.kernel.wake_tender is not None  # in memory nobody does, but who asks to recover
+    assert settlement.driver.ages.stranded() == ([] if tended else [f"trip/book is {state}"])
     settlement.recover()
     assert settlement.protocol.live == {}
     settlement.close()
@@ -539,4 +539,4 @@ def test_a_refusal_does_not_leave_a_commit_without_its_program(quick):
 
     with pytest.raises(Refused), quick.transaction("trip", before_commit=[no]) as tx:
         tx.call(send, to="bee")
-    assert quick.driver.stranded() == []
+    assert quick.driver.ages.stranded() == []

@@ -16,15 +16,14 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 import sqlalchemy as sa
+from tests.core.explorer.stores import SharedStore, SteppedLedger
 
-from settlemark._edges.errors import LedgerError
-from settlemark._model.scope import Scope
+from settlemark import LedgerError, Scope
 from settlemark._protocol.holdings import Blocked, Call, Mode
 from settlemark.ledger import open_ledger
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._sql import wire as _wire
 from settlemark.ledger._sql.wire import PostgresWire, SqliteWire, saying
-from settlemark.testing._stores import SharedStore, SteppedLedger
 
 ROOM = Scope.parse("room:/Ada")
 PATIENCE = 30

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from settlemark import Settlement, current_call, effect
 from settlemark._model import identity
-from settlemark._model.identity import fits, key_of, path_in, step_in, step_of
+from settlemark._model.identity import fits, key_of, path_in, step_of
+from settlemark.hosting import step_in
 
 pytestmark = pytest.mark.usefixtures("whole_keys")
 
@@ -126,8 +127,8 @@ def test_another_process_of_the_same_ledger_makes_the_same_key(tmp_path):
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
     with Settlement(url) as settlement:
-        assert settlement.driver._prefix == prefix_of(settlement.ledger.id, "default")
-        assert told.strip() == key_of(settlement.driver._prefix, "trip", 1, (0,), None)
+        assert settlement.driver.kernel.prefix == prefix_of(settlement.ledger.id, "default")
+        assert told.strip() == key_of(settlement.driver.kernel.prefix, "trip", 1, (0,), None)
 
 
 @pytest.mark.every_store

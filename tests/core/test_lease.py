@@ -15,11 +15,9 @@ import pytest
 from tests.core.ledgers.twins import intent, opened
 
 import settlemark
-from settlemark import Outcome, State, Tag
-from settlemark._model.scope import Scope
+from settlemark import Outcome, Scope, State, Tag
 from settlemark._protocol.holdings import Mode
-from settlemark.ledger import _workers
-from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+from settlemark.ledger import RecordedEffect, RecordedTransaction, _workers
 from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, haunted
 from settlemark.testing import VirtualClock
 
@@ -507,7 +505,6 @@ READ_BY = {
     "ledger/_sql/sqlite.py": "how long a busy file is waited for: one's own clock",
     "ledger/_limits.py": "how long a store is waited for: one's own clock",
     "ledger/_replica/replica.py": "how long a store is waited for: one's own clock",
-    "ledger/migrations/versions/v0002_shared_stores.py": "a note of when, for people",
     "_api/settlement.py": "defaults to be injected",
     "_edges/shield.py": "deadlines: one's own clock",
     "_cli/doctor/__init__.py": "a default to be injected: it tells people how far two clocks are apart",
@@ -525,9 +522,7 @@ JUDGED_BY = {
     "ledger/_replica/replica.py": "renews its own; leaves; loses its own when the log says so",
     "ledger/_record/tables.py": "the columns",
     "ledger/_replica/looking.py": "shows to people, decides nothing",
-    "ledger/migrations/versions/v0001_release_0_1.py": "the columns",
-    "ledger/migrations/versions/v0002_shared_stores.py": "the columns",
-    "ledger/migrations/versions/v0003_edges.py": "the columns",
+    "ledger/migrations/versions/v0001_baseline.py": "the columns",
     "_engine/undo.py": "says a worker's name, decides nothing",
     "_engine/kernel.py": "says a worker's name, decides nothing",
     "_report/sentences.py": "says a worker's name, decides nothing",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark._model.scope import Scope
+from settlemark import Scope
 from settlemark._protocol.leaving import Held, Leaves, leaving_order
 
 SCOPES = [Scope.parse(f"room:/{path}") for path in ("a", "a/1", "a/2", "b", "*", "c")]

@@ -6,25 +6,21 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, text
 
-from settlemark import EffectClass, LedgerError, Outcome, Tag, effect
+from settlemark import EffectClass, LedgerError, Outcome, Refused, Scope, State, Tag, effect
 from settlemark._acts.requests import Pending
-from settlemark._edges.errors import Refused
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
 from settlemark._protocol.protocol import NOBODY
-from settlemark._protocol.states import Reason, State
+from settlemark.hosting import Reason, shown
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
 from settlemark.ledger._record.migrating import migrate
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._replica.store import SqlLedger
 from settlemark.ledger._sql.wire import watchers
-from settlemark.ledger._urls import shown
 
 PATIENCE, SHORT_PATIENCE = 20, 5
 ROOM = Scope.parse("room:/a")
@@ -854,7 +850,7 @@ def test_what_cannot_be_recorded_does_not_act(url, open_settlement, world, tools
             with settlement.transaction(name) as tx:
                 tx.call(tools.book, room="a")
         assert (tx.state, world.log, settlement.transactions()) == (State.ABORTED, [], [])
-    assert (left, settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (left, settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
 
 
 @pytest.mark.parametrize("times", [1, 2, 4])
@@ -877,7 +873,7 @@ def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_aga
     assert [(e.outcome, e.tag) for r in settlement.transactions() for e in r.effects] == [
         (Outcome.UNDONE, Tag.CLEAN), (Outcome.DROPPED, Tag.CLEAN),
     ]  # fmt: skip
-    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
 
 
 # ---- stores that cannot be opened
@@ -889,7 +885,7 @@ def test_a_ledger_of_another_schema_version_is_refused_and_stays_as_it_is(url, o
     with engine.begin() as connection:
         connection.execute(text("UPDATE settlemark_meta SET value = '99' WHERE key = 'schema'"))
     before = peek(url, "SELECT namespace, n FROM settlemark_head")
-    with pytest.raises(LedgerError, match="has schema version 99, this settlemark knows 3: install a newer settlemark"):
+    with pytest.raises(LedgerError, match="has schema version 99, this settlemark knows 4: install a newer settlemark"):
         opening(url)
     assert peek(url, "SELECT value FROM settlemark_meta WHERE key = 'schema'") == [("99",)]
     assert peek(url, "SELECT namespace, n FROM settlemark_head") == before
@@ -958,14 +954,11 @@ def test_whoever_makes_or_migrates_a_file_waits_for_the_disk(tmp_path):
         if connection.dialect.name == "sqlite":
             told.append(connection.connection.driver_connection.execute("PRAGMA synchronous").fetchone()[0])
 
-    old = tmp_path / "old.db"
-    with closing(sqlite3.connect(old)) as connection:
-        connection.executescript((Path(__file__).parent / "ledgers/version_1/finished.sql").read_text())
     event.listen(Engine, "commit", committed)
     try:
         open_ledger(f"sqlite:///{tmp_path / 'new.db'}").close()
         made = len(told)
-        migrate(f"sqlite:///{old}")
+        migrate(f"sqlite:///{tmp_path / 'new.db'}")
     finally:
         event.remove(Engine, "commit", committed)
     assert 0 < made < len(told)

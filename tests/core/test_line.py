@@ -6,18 +6,15 @@ import asyncio
 import threading
 
 import pytest
+from tests.core.explorer.explorer import explore
 
-from settlemark import UsageError, WaitTimeout, effect
-from settlemark._acts.requests import Wait
-from settlemark._api.transaction import Transaction
+from settlemark import Scope, State, Transaction, UsageError, WaitTimeout, effect
 from settlemark._api.waiting import in_the_way
 from settlemark._model.guards import Guards
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason, State
-from settlemark._runtime.runners import _do_sync, run_sync
+from settlemark._runtime.sync import _do_sync
+from settlemark.hosting import Reason, Wait, run_sync
 from settlemark.ledger._replica.image import image, load
-from settlemark.testing._explorer import explore
 
 AGENTS, TIMES = 16, 10
 PATIENCE = 60
@@ -178,7 +175,7 @@ def test_one_that_begins_again_waits_for_every_older_holder_of_what_it_had_read_
 def test_others_begin_again_at_once(stage, options):
     stage.begin("older", "cell:/1")
     again = lost(stage, **options)
-    assert (ahead(stage, again), again.begins_again, stage.protocol.index.lined) == (None, False, 0)
+    assert (ahead(stage, again), again.begins_again, stage.protocol.board.index.lined) == (None, False, 0)
 
 
 def test_who_was_put_aside_is_not_waited_for_until_somebody_comes_back_to_it(stage):
@@ -334,10 +331,10 @@ def test_elsewhere_nobody_stands_in_line_and_at_the_end_there_is_none(stage):
     again = lost(stage)
     other = stage.begin("other", queues=True)
     stage.read(other, "cell:/2")
-    assert stage.protocol.index.lined == 1
+    assert stage.protocol.board.index.lined == 1
     stage.commit(other)
     stage.commit(again)
-    assert (stage.protocol.index.lined, stage.protocol.index.root.children) == (0, {})
+    assert (stage.protocol.board.index.lined, stage.protocol.board.index.root.children) == (0, {})
 
 
 def test_a_line_is_in_the_image_of_its_protocol(stage):
@@ -432,7 +429,7 @@ def test_a_wait_is_given_up_when_nobody_before_it_has_moved_for_so_long(clock, b
     if moves is not None:
         clock.at(moves, first.commit)
     with pytest.raises(WaitTimeout, match="third was undone: it waited 30 s for second, which holds cell:/1") as late:
-        in_time(clock, settlement.driver.commit(third._attempt))
+        in_time(clock, settlement.driver.settling.commit(third._attempt))
     assert clock.monotonic() == 30 + (moves or 0)
     assert late.value.holder == "second"
     assert cell.value == (0 if moves is None else 1)
@@ -444,7 +441,7 @@ def test_whom_a_call_waited_for_in_vain_is_told_with_who_is_first_in_its_way(clo
     third = settlement.transaction("third").__enter__()
     call = third._effect(cell.eager, (), {"value": 3})
     with pytest.raises(WaitTimeout) as late:
-        in_time(clock, settlement.driver.call(third._attempt, call))
+        in_time(clock, settlement.driver.calls.call(third._attempt, call))
     assert str(late.value) == (
         "third gave up after 30 s waiting for second, which holds cell:/1, behind first: nothing was run;"
         " try again later, or raise wait="
@@ -460,7 +457,7 @@ def test_who_stands_in_line_in_vain_goes_ahead_and_may_still_find_that_it_need_n
         seen.append((clock.monotonic(), tx.read("cell:/1", cell.look)))
         if len(seen) == 1:
             tx.call(cell.staged, value=3)
-            run_sync(settlement.driver.doom(attempt, Reason.STALE, scope=Scope.parse("cell:/1")))
+            run_sync(settlement.driver.undoing.doom(attempt, Reason.STALE, scope=Scope.parse("cell:/1")))
             tx.read("cell:/1")
         return "it need not"
 
@@ -469,7 +466,7 @@ def test_who_stands_in_line_in_vain_goes_ahead_and_may_still_find_that_it_need_n
     def run(part):
         return lambda: body(part.attempt, Transaction(settlement, part))
 
-    program = settlement.driver.run(settlement.driver.enter(**options, independent=False), run, tries=5)
+    program = settlement.driver.runs.run(settlement.driver.entrance.enter(**options, independent=False), run, tries=5)
     assert in_time(clock, program) == "it need not"
     assert seen == [(0, 0), (30, 0)]
 
@@ -480,7 +477,7 @@ def test_a_claim_that_stood_in_line_in_vain_goes_ahead(clock, open_here, stage, 
     stage.begin("older", "cell:/1")
     again = lost(stage)
     late = settlement.transaction("late").__enter__()
-    in_time(clock, settlement.driver.call(late._attempt, late._effect(cell.eager, (), {"value": 3})))
+    in_time(clock, settlement.driver.calls.call(late._attempt, late._effect(cell.eager, (), {"value": 3})))
     assert (clock.monotonic(), cell.value, again.begins_again) == (30, 3, True)
     late.abort()
 

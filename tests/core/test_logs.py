@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import settlemark
-from settlemark import Settlement, effect
-from settlemark._observe.logs import JsonLines, about, json_logs
+from settlemark import Settlement, effect, json_logs
+from settlemark._observe.logs import JsonLines, about
 
 CORE = Path(settlemark.__file__).parent
 METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}

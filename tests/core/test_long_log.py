@@ -7,11 +7,9 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Stale, effect
+from settlemark import Scope, Stale, State, effect
 from settlemark._model.guards import Guards
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import State
 from settlemark._protocol.versions import FLOORS, TYPES
 from settlemark.ledger._record import tables
 from settlemark.ledger._replica.image import image, load
@@ -46,7 +44,7 @@ def kept(stage):
     def nodes(node):
         return 1 + sum(nodes(child) for child in node.children.values())
 
-    return nodes(stage.protocol.index.root), stage.protocol.versions.logged, len(str(image(stage.protocol)))
+    return nodes(stage.protocol.board.index.root), stage.protocol.board.versions.logged, len(str(image(stage.protocol)))
 
 
 def open_one(stage, scope):
@@ -109,7 +107,7 @@ def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_ot
     others(500, 500 + 4 * FLOORS)
     text = str(image(settlement.protocol))
     assert len(text) <= before + 4 * FLOORS
-    assert settlement.protocol.versions.logged <= 2 * FLOORS
+    assert settlement.protocol.board.versions.logged <= 2 * FLOORS
     if not settlement.ledger.immediate:
         with settlement.ledger._shared.engine.connect() as connection:
             (written,) = connection.scalars(sa.select(sa.func.max(sa.func.length(tables.images.c.state))))
@@ -119,15 +117,15 @@ def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_ot
 def test_of_very_many_types_the_forgotten_floors_become_one_for_all(short):
     short.begin("idle")
     many(short, 2 * TYPES, "lamp{}:/a")
-    assert len(short.protocol.versions.folded) <= TYPES
-    assert short.floor("lamp0:/a") == short.protocol.versions.base[0] > 1
+    assert len(short.protocol.board.versions.folded) <= TYPES
+    assert short.floor("lamp0:/a") == short.protocol.board.versions.base[0] > 1
 
 
 def test_of_what_one_keeps_long_the_floor_rises_for_all_of_its_type_and_no_other(short):
     idle = short.begin("idle")
     assert short.floor("lamp:/0") == 0
     many(short)
-    log = short.protocol.versions
+    log = short.protocol.board.versions
     assert log.logged <= 4
     assert idle.epoch < log.folded["lamp"][0] < short.protocol.next_epoch
     assert short.floor("lamp:/never touched") == log.folded["lamp"][0]
@@ -139,7 +137,7 @@ def test_with_room_the_same_log_is_kept_and_no_floor_rises_for_others(make_stage
     stage = make_stage(floors=WHOLE)
     stage.begin("idle")
     many(stage)
-    assert (stage.protocol.versions.logged, stage.floor("lamp:/never touched")) == (MANY, 0)
+    assert (stage.protocol.board.versions.logged, stage.floor("lamp:/never touched")) == (MANY, 0)
 
 
 def test_one_that_is_below_the_floor_of_a_type_keeps_its_place_on_every_other(short):
@@ -172,10 +170,10 @@ def test_one_that_is_left_below_the_floor_is_restamped_at_its_next_touch_and_com
     many(short)
     was = old.position
     short.write(old, "lamp:/b")
-    assert old.position > max(was, short.protocol.versions.folded["lamp"])
+    assert old.position > max(was, short.protocol.board.versions.folded["lamp"])
     short.commit(old)
     assert (old.state, short.floor("lamp:/b")) == (State.COMMITTED, old.epoch)
-    assert (short.protocol.live, short.protocol.versions.logged) == ({}, 0)
+    assert (short.protocol.live, short.protocol.board.versions.logged) == ({}, 0)
 
 
 def test_one_that_touches_nothing_more_commits_where_it_stands(short):
@@ -185,7 +183,7 @@ def test_one_that_touches_nothing_more_commits_where_it_stands(short):
     was = old.position
     short.commit(old)
     assert (old.state, old.position) == (State.COMMITTED, was)
-    assert (short.protocol.live, short.protocol.versions.logged) == ({}, 0)
+    assert (short.protocol.live, short.protocol.board.versions.logged) == ({}, 0)
 
 
 def test_a_read_that_really_changed_is_still_stale_after_the_cut(short):
@@ -261,17 +259,17 @@ def test_as_many_plans_are_kept_as_there_is_room_for_and_the_oldest_goes_first(m
         reader = stage.begin(f"{run}/1")
         stage.read(reader, "room:/1")
         stage.commit(reader)
-        assert list(stage.protocol.versions.plans) == {"a": ["a"], "b": ["a", "b"], "c": ["b", "c"]}[run]
+        assert list(stage.protocol.board.versions.plans) == {"a": ["a"], "b": ["a", "b"], "c": ["b", "c"]}[run]
 
 
 def test_an_advance_to_what_is_final_already_is_no_entry_of_the_log(short):
     short.begin("idle", "door:/1")
     short.begin("gone")
     short.protocol.advance(Scope.parse("room:/a"), 2)
-    before = short.protocol.freeze(), short.protocol.versions.logged
+    before = short.protocol.freeze(), short.protocol.board.versions.logged
     short.protocol.advance(Scope.parse("room:/a"), 2)
     short.protocol.advance(Scope.parse("room:/a/1"), 1)
-    assert (short.protocol.freeze(), short.protocol.versions.logged) == before
+    assert (short.protocol.freeze(), short.protocol.board.versions.logged) == before
 
 
 def test_a_read_that_did_not_change_is_still_current_after_the_cut(short):
@@ -283,7 +281,7 @@ def test_a_read_that_did_not_change_is_still_current_after_the_cut(short):
     many(short)
     short.write(old, "room:/a")
     short.commit(old)
-    assert (old.state, short.protocol.versions.logged) == (State.COMMITTED, 0)
+    assert (old.state, short.protocol.board.versions.logged) == (State.COMMITTED, 0)
 
 
 SCOPES = ("price:/a", "price:/a/1", "price:/b", "price:/*", "price:/**", "bill:/a")
@@ -321,7 +319,11 @@ def verdicts(stage, written, read, noise, *, loads, early):
     for reader, _ in sorted(readers, key=lambda r: r[0].position):
         if not reader.finished:
             stage.commit(reader)
-    assert (stage.protocol.live, stage.protocol.versions.logged, stage.protocol.index.root.children) == ({}, 0, {})
+    assert (stage.protocol.live, stage.protocol.board.versions.logged, stage.protocol.board.index.root.children) == (
+        {},
+        0,
+        {},
+    )
     return stale
 
 

@@ -7,10 +7,8 @@ import threading
 
 import pytest
 
-from settlemark import InDoubt, LedgerError, StateError, Tag, effect
-from settlemark._model.effect_class import Outcome
-from settlemark._protocol.states import State
-from settlemark.ledger._contract import OutcomeChange, StateChange
+from settlemark import InDoubt, LedgerError, Outcome, State, StateError, Tag, effect
+from settlemark.ledger import OutcomeChange, StateChange
 
 PATIENCE = 20
 
@@ -216,7 +214,7 @@ def test_a_decision_that_cannot_be_recorded_undoes_everything_and_frees_the_name
             tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=held)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -238,7 +236,7 @@ def test_ctrl_c_before_the_decision_is_on_record_undoes_everything_and_frees_the
         settlement.transactions()  # nothing is queued: the decision is taken in this thread
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=held)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -250,7 +248,7 @@ def test_ctrl_c_behind_a_decision_that_lets_nothing_leave_finds_it_committed(
         tx.call(tools.book, room="a")
     assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
     assert recorded(settlement, "trip") == [("committed", [("book", "confirmed", None)])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
     assert again(settlement, world, tools) == (1, State.COMMITTED, {"a"})
     assert world.log == [("book", "a")]
 
@@ -264,7 +262,7 @@ def test_ctrl_c_behind_a_decision_of_which_nothing_has_left_undoes_everything_an
         tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=True)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -282,7 +280,7 @@ def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_until_the_
     settlement.recover()
     assert (world.log, tx.state) == ([("send", "a", "hello"), ("send", "b", "hello")], State.COMMITTED)
     assert recorded(settlement, "trip") == [("committed", [("send", "confirmed", None), ("send", "confirmed", None)])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
 
 
 def test_ctrl_c_between_a_release_and_its_record_leaves_on_record_that_it_left_and_what_did_not(
@@ -304,7 +302,7 @@ def test_ctrl_c_between_a_release_and_its_record_leaves_on_record_that_it_left_a
         ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
     ]
     assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/1", Tag.PARTIAL_COMMIT)]
-    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
 
 
 def test_an_outcome_nobody_knows_is_residue_when_its_transaction_commits_all_the_same(

@@ -14,16 +14,15 @@ from settlemark import (
     KeyConflict,
     Queued,
     Refused,
+    Scope,
     Stale,
     State,
     Vetoed,
     effect,
 )
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark.agents import open_turn
+from settlemark.hosting import Reason, run_sync
 
 
 class Boom(Exception):
@@ -350,8 +349,8 @@ def test_a_thread_that_a_call_left_behind_begins_a_transaction_of_its_own(settle
 
 def test_a_batch_inside_a_plain_call_joins_it(settlement, tools, world, delegated):
     def act(_inner):
-        batch = run_sync(open_batch(settlement, "step", run="r"))
-        call = batch.seat(settlement.declaration(tools.send), {"to": "x"})
+        batch = run_sync(open_turn(settlement, "step", run="r"))
+        call = batch.place(settlement.declaration(tools.send), {"to": "x"})
         queued = run_sync(batch.perform(call, lambda: tools.send(to="x"), {"to": "x"}))
         run_sync(batch.leave(call))
         assert batch.joined
@@ -379,8 +378,8 @@ def test_a_suspended_call_that_comes_back_repeats_nothing_of_what_had_joined_it(
             inner.call(tools.book, room="b")
 
     def step():
-        batch = run_sync(open_batch(settlement, "outer", run="outer", resumable=True, let_through=(Ask,)))
-        calls = [batch.seat(settlement.declaration(f), a) for f, a in ((delegate, {}), (tools.book, {"room": "c"}))]
+        batch = run_sync(open_turn(settlement, "outer", run="outer", resumable=True, let_through=(Ask,)))
+        calls = [batch.place(settlement.declaration(f), a) for f, a in ((delegate, {}), (tools.book, {"room": "c"}))]
         for call, act in zip(calls, (delegate, lambda: tools.book(room="c")), strict=True):
             try:
                 run_sync(batch.perform(call, act, call.arguments))

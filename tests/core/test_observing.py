@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from settlemark import InDoubt, Outcome, Retries, State, WaitTimeout, current_call, effect
-from settlemark._observe.events import Acted, Acting, Began, Ended, LostLease, Recovery, Waited
+from settlemark.observe import Acted, Acting, Began, Ended, LostLease, Recovery, Waited
 
 INSIDE = ContextVar("inside", default=None)
 

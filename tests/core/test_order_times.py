@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from settlemark import Refused, Settlement, State, Vetoed, effect
+from settlemark._attempt.attempt import WAITS
 from settlemark._cli import main as cli
-from settlemark._engine.attempt import WAITS
 from settlemark.ledger import Waited
 from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
@@ -237,7 +237,7 @@ def test_the_times_cost_no_statement(shared_url, open_here, statements, effects,
 
 if __name__ == "__main__":
     with Settlement(sys.argv[1]) as here:
-        tell = here.driver._tell_waiting
+        tell = here.driver.kernel.tell_waiting
 
         def tell_and_say(attempt, told_so):
             tell(attempt, told_so)
@@ -245,7 +245,7 @@ if __name__ == "__main__":
             sys.stdout.write("waits\n")
             sys.stdout.flush()
 
-        here.driver._tell_waiting = tell_and_say
+        here.driver.kernel.tell_waiting = tell_and_say
         with here.transaction("late", wait=PATIENCE) as own:
             own.call(reserve, hotel="Ada")
             own.call(send, to="bee")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import InDoubt, KeyConflict, Retries, Scope, Stale, StateError, Tag, current_call, effect
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
 
 WAYS = ("parked", "ended")
 CLASSES = ("reversible", "with a cost", "idempotent", "idempotent with undo", "opaque", "staged", "irreversible")
@@ -642,7 +642,7 @@ def settlement_at_rest():
     """Have nobody ask again but the test itself."""
 
     def rest(settlement):
-        settlement.driver.on_doubt = None
+        settlement.driver.probing.on_doubt = None
 
     return rest
 
@@ -655,8 +655,8 @@ class Ask(Exception):
 
 
 def turn(settlement, desk, calls, *, asks=(), absent=()):
-    batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-    seats = [batch.seat(settlement.declaration(desk.tools[kind]), {"at": at}, call_id=at) for kind, at in calls]
+    batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
+    seats = [batch.place(settlement.declaration(desk.tools[kind]), {"at": at}, call_id=at) for kind, at in calls]
     for seat, (kind, at) in zip(seats, calls, strict=True):
         if at in absent:
             batch.absent(seat)

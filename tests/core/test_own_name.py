@@ -14,7 +14,7 @@ from tests.core.places import Scene, Watching, World, maybe, run, tools_of
 
 from settlemark import Entangled, PartialCommit, Refused, StateError, UsageError, WaitTimeout, effect
 from settlemark._api import transaction as _transaction
-from settlemark._runtime import runners
+from settlemark._runtime import aio, sync
 
 pytestmark = pytest.mark.every_store
 
@@ -164,13 +164,13 @@ class Ending:
 def test_whoever_ends_the_transaction_in_whose_call_he_runs_does_not_wait_for_himself(
     settlement, place, verb, monkeypatch
 ):
-    waits, finally_ = [], runners._wait_finally
+    waits, finally_ = [], sync._wait_finally
 
     def spy(request):
         waits.append(request.seconds)
         return finally_(request)
 
-    monkeypatch.setattr(runners, "_wait_finally", spy)
+    monkeypatch.setattr(sync, "_wait_finally", spy)
     job = Ending(settlement, place, VERBS[verb])
     with suppress(Refused, LookupError, PartialCommit):
         job.play()
@@ -190,7 +190,7 @@ class Within:
         self.settlement = open_settlement(
             "memory:", observe=Watching(self.world), on_residue=lambda _: self.world.here("on_residue")
         )
-        self.settlement.driver.on_doubt = None
+        self.settlement.driver.probing.on_doubt = None
         self.verb = verb
         self.asked, self.told, self.waited, self.faces = 0, None, [], []
 
@@ -290,7 +290,7 @@ class Faces(list):
 @pytest.fixture
 def within(open_settlement, monkeypatch):
     """Play a job that does something to itself in a place; no wait for it lasts, and all of them are noted."""
-    waits, finally_, awaited = [], runners._wait_finally, runners._wait_async
+    waits, finally_, awaited = [], sync._wait_finally, aio._wait_async
     faces = Faces()
 
     def short(request):
@@ -305,8 +305,8 @@ def within(open_settlement, monkeypatch):
         if face.name in ("trip", "trip~0"):
             faces.append(face)
 
-    monkeypatch.setattr(runners, "_wait_finally", lambda request: finally_(short(request)))
-    monkeypatch.setattr(runners, "_wait_async", lambda request: awaited(short(request)))
+    monkeypatch.setattr(sync, "_wait_finally", lambda request: finally_(short(request)))
+    monkeypatch.setattr(aio, "_wait_async", lambda request: awaited(short(request)))
     monkeypatch.setattr(_transaction._Face, "__init__", enter)
 
     def play(place, verb, *, is_async):

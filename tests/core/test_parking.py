@@ -10,6 +10,7 @@ from settlemark import (
     Cancelled,
     DeclarationError,
     Refused,
+    Scope,
     Settlement,
     Stale,
     State,
@@ -19,7 +20,6 @@ from settlemark import (
     Wounded,
     effect,
 )
-from settlemark._model.scope import Scope
 from settlemark.testing import InjectedFault
 
 
@@ -477,7 +477,7 @@ def test_another_live_process_may_answer(two, tools, world, how, names):
         one.answer(names[0], approve=True)
     one.recover()
     assert one.protocol.live == other.protocol.live == {}
-    one.driver._attempts.clear()
+    one.driver.kernel.attempts.clear()
 
 
 @pytest.mark.parametrize(("how", "names"), [("keep", ["trip"]), ("split", ["trip!2", "trip!3"])])

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from settlemark import InternalError, LedgerError
+from settlemark import Encryption, Erased, InternalError, LedgerError, new_key
 from settlemark._model.json_text import decode, encode, encode_result, fingerprint
-from settlemark.ledger._payloads.encryption import DISCARDED, Encryption, new_key
-from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob, Payloads
+from settlemark.ledger import Payloads
+from settlemark.ledger._payloads.encryption import DISCARDED
+from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob
 from settlemark.ledger._payloads.redaction import Redaction
-from settlemark.ledger._payloads.unreadable import Damaged, Erased, Outdated, Sealed
+from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed
 
 pytest.importorskip("cryptography")
 

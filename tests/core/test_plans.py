@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Stale
-from settlemark._model.scope import Scope
+from settlemark import Scope, Stale
 from settlemark._protocol.holdings import Mode
 from settlemark._protocol.versions import FLOORS
 
@@ -28,11 +27,11 @@ def turn(stage, name, *, reads=(), writes=(), **options):
 def footprint(protocol):
     """What a protocol still keeps of the past."""
     return (
-        protocol.index.root.children,
+        protocol.board.index.root.children,
         protocol.live,
-        protocol.versions.logged,
-        protocol.versions._plans,
-        len(protocol._order.items),
+        protocol.board.versions.logged,
+        protocol.board.versions._plans,
+        len(protocol.board.order.items),
     )
 
 
@@ -173,7 +172,7 @@ def test_a_plan_however_old_is_checked_exactly_and_keeps_no_log(stage, written):
         turn(stage, f"other {number}", writes=["room:/Bee"])
         if number == 3 and written is not None:
             turn(stage, "changer", writes=[written])
-    assert stage.protocol.versions.logged <= FLOORS
+    assert stage.protocol.board.versions.logged <= FLOORS
     if written is None:
         assert turn(stage, "trip/2", writes=["room:/Ada"]).finished
     else:
@@ -188,7 +187,7 @@ def test_for_each_who_stays_behind_so_many_commits_more_are_remembered(make_stag
         stage.begin(f"open {number}")
     for number in range(20):
         turn(stage, f"other {number}", writes=["room:/Bee"])
-    assert stage.protocol.versions.logged == 2 * (1 + 3)
+    assert stage.protocol.board.versions.logged == 2 * (1 + 3)
 
 
 def test_an_unfinished_reader_keeps_what_it_may_need_and_no_more(stage):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import settlemark
+from settlemark import Scope
 from settlemark._edges import errors
-from settlemark._model.scope import Scope
 
 CORE = Path(settlemark.__file__).parents[1]
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import inverse
-from settlemark._model.declare import declare
 from settlemark._model.json_text import encode
+from settlemark.hosting import declare
 from settlemark.ledger._payloads.recoverable import cannot_run, needed_by_handlers, objections
 from settlemark.ledger._payloads.redaction import Redaction
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Entangled, OutsideDeclared, WaitTimeout, effect
-from settlemark._protocol.states import State
+from settlemark import Entangled, OutsideDeclared, State, WaitTimeout, effect
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_an_abort_after_a_refinement_undoes_and_frees_everything(settlement, wor
         tx.call(find(lambda result: touched))
         tx.abort()
     assert world.log == [("find",), ("undo",)]
-    assert (settlement.protocol.live, settlement.protocol.index.root.children) == ({}, {})
+    assert (settlement.protocol.live, settlement.protocol.board.index.root.children) == ({}, {})
 
 
 def test_a_refinement_outside_what_was_declared_is_refused_and_the_effect_is_accounted_for(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, Retries, Tag, current_call, effect
-from settlemark._protocol.states import State
+from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, Retries, State, Tag, current_call, effect
 
 
 class Refusal(Exception):

@@ -21,7 +21,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import run_sync
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -87,9 +87,9 @@ def later(clock):
     """Let so many seconds pass, and what is due be asked about."""
 
     def let_pass(settlement, seconds=1.0):
-        run_sync(settlement.driver.ask_again())
+        run_sync(settlement.driver.resolution.ask_again())
         clock.advance(seconds)
-        run_sync(settlement.driver.ask_again())
+        run_sync(settlement.driver.resolution.ask_again())
 
     return let_pass
 
@@ -193,7 +193,7 @@ def test_a_truth_that_comes_before_the_end_is_the_outcome_of_the_call(settlement
 
 
 def test_who_asks_again_is_told_of_a_doubt_while_its_transaction_is_still_open(settlement, desk):
-    settlement.driver.on_doubt = lambda: doubts.append([d.key for d in settlement.in_doubt()])
+    settlement.driver.probing.on_doubt = lambda: doubts.append([d.key for d in settlement.in_doubt()])
     doubts, desk.lose, desk.blind = [], [TimeoutError()], 3
     with settlement.transaction("trip") as tx:
         with pytest.raises(InDoubt):
@@ -293,11 +293,11 @@ def test_the_pauses_between_two_questions_grow_from_a_second_to_five_minutes(qui
     lose(quick, desk.tool(probe=desk.status))
     desk.log.clear()
     asked = []
-    run_sync(quick.driver.ask_again())
+    run_sync(quick.driver.resolution.ask_again())
     began = clock.monotonic()
     for _ in range(12):
-        clock.advance(quick.driver.until_due())
-        run_sync(quick.driver.ask_again())
+        clock.advance(quick.driver.resolution.until_due())
+        run_sync(quick.driver.resolution.ask_again())
         asked.append(clock.monotonic() - began)
     assert desk.log == ["asked"] * 12
     pauses = [after - before for before, after in zip([0.0, *asked], asked, strict=False)]
@@ -308,9 +308,9 @@ def test_before_its_time_nothing_is_asked(quick, desk, clock):
     desk.lose, desk.blind = [TimeoutError()], 6
     lose(quick, desk.tool(probe=desk.status))
     desk.log.clear()
-    run_sync(quick.driver.ask_again())
+    run_sync(quick.driver.resolution.ask_again())
     clock.advance(0.5)
-    run_sync(quick.driver.ask_again())
+    run_sync(quick.driver.resolution.ask_again())
     assert desk.log == []
 
 
@@ -318,7 +318,7 @@ def test_what_nobody_can_be_asked_about_is_left_to_an_operator(quick, desk, late
     desk.lose = [TimeoutError()]
     lose(quick, desk.tool())
     later(quick, 600)
-    assert quick.driver.until_due() is None
+    assert quick.driver.resolution.until_due() is None
     assert told(quick) == ("unknown", "unresolved")
 
 
@@ -464,7 +464,7 @@ def test_a_confirmation_reaches_a_call_that_another_process_made(tmp_path, open_
 def test_a_confirmation_in_a_process_without_the_tool_is_undone_by_one_that_has_it(tmp_path, open_here, desk, later):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     worker, webhook = open_here(url), open_here(url)
-    webhook._declared_as = webhook.driver._declaration = lambda _tool, _version=None: None
+    webhook._declared_as = webhook.driver.kernel.declaration = lambda _tool, _version=None: None
     desk.lose = [TimeoutError()]
     key = lose(worker, desk.tool())
     assert webhook.confirm(key, {"id": 1}) is Outcome.CONFIRMED

@@ -28,8 +28,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark.testing import KillPoints, VirtualClock
-from settlemark.testing._child import in_child
+from settlemark.testing import KillPoints, VirtualClock, in_child
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 

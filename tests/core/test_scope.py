@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from settlemark._edges.errors import ScopeError
-from settlemark._model.scope import Scope, escape
+from settlemark import Scope, ScopeError
+from settlemark.hosting import escape
 
 ALPHABET = ("a", "b", "c")
 TYPES = ("room", "file")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from settlemark._model.scope import Scope, ScopeTemplate
+from settlemark import Scope, ScopeTemplate
 
 
 class Spelling(NamedTuple):

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from settlemark._edges.errors import ScopeError
-from settlemark._model.scope import Scope, ScopeTemplate, escape
+from settlemark import Scope, ScopeError, ScopeTemplate
+from settlemark.hosting import escape
 
 awkward = st.text(alphabet="aAcCF.:*%/\\{} \t~\u0301\u0338\u0e38\x00\x85\u00e9")
 values = (st.text() | awkward).filter(lambda text: text and not text.isspace())

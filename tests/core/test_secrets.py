@@ -211,7 +211,7 @@ def test_after_a_crash_a_held_call_that_lacks_its_secret_does_not_leave(file, op
     first = open_settlement(file, redact=["token"])
     tx = first.transaction("trip").__enter__()
     tx.call(shop.send, "ada", SECRET)
-    ours, settled = tx._attempt.live, first.driver.ledger
+    ours, settled = tx._attempt.live, first.driver.kernel.ledger
     settled.now(lambda protocol, _book: protocol.seal(ours))
     first.close()
 

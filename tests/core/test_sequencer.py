@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import Queued, Refused, current_call, effect
-from settlemark._engine.turn import Turn
-from settlemark._model.declare import declare
-from settlemark._model.scope import Scope
-from settlemark._protocol.holdings import Ticket
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
-from settlemark.ledger._contract import EffectRow
+from settlemark import Queued, Refused, Scope, current_call, effect
+from settlemark.agents import open_turn
+from settlemark.hosting import Ticket, Turn, declare, run_sync
+from settlemark.ledger import EffectRow
 
 PATIENCE = 20
 
@@ -514,10 +510,10 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
         held.wait(30)
         raise LookupError("no room")
 
-    batch = run_sync(open_batch(settlement, "trip", run="trip", order=order))
-    seats = {tool: batch.seat(settlement.declaration(tool), {"to": "a"}) for tool in (mail, book, post)}
+    batch = run_sync(open_turn(settlement, "trip", run="trip", order=order))
+    seats = {tool: batch.place(settlement.declaration(tool), {"to": "a"}) for tool in (mail, book, post)}
     told, gone, held = {}, threading.Event(), threading.Event()
-    result, until_settled = batch.result, batch._until_settled
+    result, until_settled = batch.result, batch._end.until_settled
 
     def last(effect):
         if effect.declaration.tool == "post":
@@ -530,7 +526,7 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
         return until_settled(call, cut=cut)
 
     monkeypatch.setattr(batch, "result", last)
-    monkeypatch.setattr(batch, "_until_settled", waits)
+    monkeypatch.setattr(batch._end, "until_settled", waits)
 
     def play(tool):
         call, error = seats[tool], None
@@ -554,4 +550,4 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
     assert "book" in told["mail"]
     assert "mail" not in told["post"]
     assert "book" in told["post"]
-    assert "mail failed" not in batch.because()
+    assert "mail failed" not in batch.because

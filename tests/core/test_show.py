@@ -12,8 +12,8 @@ from rich.console import Console
 
 from settlemark import EffectClass, Outcome, PartialCommit, Settlement, State, Tag, effect
 from settlemark._edges.plain import plain
-from settlemark._protocol.states import Reason
 from settlemark._report import sentences as show
+from settlemark.hosting import Reason
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 
 INTERNAL = re.compile(r"\b(epoch|floor|frontier|ordinal|fence)\b", re.IGNORECASE)

@@ -32,8 +32,9 @@ from settlemark._cli import main as cli
 from settlemark._cli.terminal import console, unmarked
 from settlemark._edges.plain import plain, plain_json, plain_traceback
 from settlemark._observe.logs import JsonLines
+from settlemark.hosting import shown
 from settlemark.ledger._failures import explain
-from settlemark.ledger._urls import shown, withhold, without_secrets
+from settlemark.ledger._urls import withhold, without_secrets
 
 FORGED = "  1. send_money on bank:/boss: confirmed"
 EVIL = f"ev\x1b[2J\x1b]0;pwned\x07\x9b31m\u202egnp\u2066\u200b\x7f\r[red]\n{FORGED}"
@@ -215,6 +216,8 @@ def poison(path):
     """Put the hostile text in the place of every QQ, and a stranger's host in that of this one."""
     with sqlite3.connect(path) as store:
         store.execute("PRAGMA foreign_keys=OFF")
+        # A command about what is no scope is not taken: nobody can bring one in.
+        store.execute("UPDATE settlemark_log SET steps = replace(steps, ':/QQ', ':/qq')")
         tables = [name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in (name for name in tables if name.startswith("settlemark_")):
             columns = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]

@@ -12,16 +12,17 @@ from settlemark import (
     Entangled,
     LedgerError,
     Queued,
+    Scope,
     Settlement,
     Stale,
+    State,
     UsageError,
     Vetoed,
     current_call,
     effect,
 )
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.states import Reason, State
+from settlemark.hosting import Reason
 from settlemark.testing import InjectedFault
 
 
@@ -452,7 +453,7 @@ def test_a_branch_may_not_wait_for_who_waits_for_its_sibling(stage):
     late = stage.begin("late", group=hold.id)
     stage.write(late, "room:/c")
     late_at = late.position
-    stage.protocol._place(late, stage.protocol._fresh())  # as a restamp does
+    stage.protocol.board.place(late, stage.protocol.board.fresh())  # as a restamp does
     assert late_at < between.position < late.position
     with pytest.raises(Entangled, match="late would wait for between, which holds room:/b and waits for early"):
         stage.ask(late, "room:/b", Mode.EAGER)

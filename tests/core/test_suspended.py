@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Entangled, Refused, WaitTimeout
-from settlemark._protocol.states import State
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark import Entangled, Refused, State, WaitTimeout
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
 
 
 class Ask(Exception):
@@ -16,8 +15,8 @@ class Ask(Exception):
 
 def booking(settlement, tools):
     """Seat one booking in a batch that can be resumed."""
-    batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-    return batch, batch.seat(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
+    batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
+    return batch, batch.place(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
 
 
 @pytest.fixture

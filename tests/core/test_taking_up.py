@@ -18,12 +18,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlemark import DeclarationError, InDoubt, LedgerError, Retries, Settlement, Tag, WaitTimeout, effect
+from settlemark import DeclarationError, InDoubt, LedgerError, Retries, Settlement, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle import recovery
-from settlemark._observe.events import Recovered
-from settlemark._protocol.states import State
-from settlemark._runtime.runners import run_sync
-from settlemark.agents._batch import open_batch
+from settlemark.agents import open_turn
+from settlemark.hosting import run_sync
+from settlemark.observe import Recovered
 
 PATIENCE = 20
 
@@ -155,8 +154,8 @@ def second_try(office, settlement):
 
 def hiring_batch(office, settlement):
     hire = office.tools().hire
-    batch = run_sync(open_batch(settlement, "trip", run="trip", resumable=True))
-    return batch, batch.seat(settlement.declaration(hire), {"desk": "d"}, call_id="1"), hire
+    batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True))
+    return batch, batch.place(settlement.declaration(hire), {"desk": "d"}, call_id="1"), hire
 
 
 def boom():
@@ -260,7 +259,7 @@ def test_what_still_has_to_leave_and_is_not_declared_is_named_and_nothing_change
             raise AssertionError("not reached")
     assert missing.value.tool == WIRE
     assert (stand(settlement), office.log, settlement.residue()) == (before, log, [])
-    assert settlement.driver._attempts == {}
+    assert settlement.driver.kernel.attempts == {}
 
 
 def test_what_still_has_to_leave_leaves_when_it_is_declared(office, killed, after):
@@ -323,7 +322,7 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     assert sorted(office.log[2:]) == ["cancel a", "cancel b"]
     for name in ("trip", "tour"):
         assert stand(settlement, name) == [("aborted", "left behind: its process ended", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver._attempts) == ([], {}, {})
+    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 32])
@@ -340,7 +339,11 @@ def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(of
     report = settlement.recover(keep_open=0)
     assert (report.undone, report.left, report.committed, report.waiting) == (names, names, [], [])
     assert sorted(office.log) == sorted([*(f"fly {name}" for name in names), *(f"return {name}" for name in names)])
-    assert (settlement.protocol.live, settlement.driver._attempts, settlement.driver._ending) == ({}, {}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts, settlement.driver.recovery.ending) == (
+        {},
+        {},
+        {},
+    )
 
 
 def after_two_were_left(office, after):
@@ -373,12 +376,12 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
     settlement.protocol.unretry = unretry
     assert settlement.recover(keep_open=0).undone == ["trip", *behind]
     assert sorted(office.log) == ["book a", "book b", "cancel a", "cancel b"]
-    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
 
 
 def test_one_that_is_taken_up_leaves_the_others_to_who_asks_for_them(office, after):
     settlement = after_two_were_left(office, after)
-    report = run_sync(settlement.driver.take_up("tour", keep_open=0))
+    report = run_sync(settlement.driver.recovery.take_up("tour", keep_open=0))
     assert (report.undone, office.log) == (["tour"], ["book a", "book b", "cancel b"])
     assert settlement.recover(keep_open=0).undone == ["trip"]
     assert (office.log[3:], settlement.protocol.live) == (["cancel a"], {})
@@ -391,7 +394,7 @@ def dying_when_all_is_undone(office, settlement):
         settlement.transactions()  # what was queued is on record
         os.kill(os.getpid(), signal.SIGKILL)
 
-    settlement.driver._conclude = die
+    settlement.driver.undoing.conclude = die
     with settlement.transaction("trip") as tx:
         tx.call(office.tools().mail, to="x")
         raise Boom
@@ -419,7 +422,7 @@ def test_who_takes_up_an_abort_that_lost_a_race_makes_no_retry_that_nobody_runs(
     settlement = after()
     settlement.recover(keep_open=0)
     assert office.log == ["book a", "book b", "cancel a"]
-    assert (settlement.protocol.live, settlement.driver.stranded()) == ({}, [])
+    assert (settlement.protocol.live, settlement.driver.ages.stranded()) == ({}, [])
     settlement.run("other", lambda tx: tx.call(tools.book, room="a"), wait=PATIENCE)
     with settlement.transaction("trip") as tx:
         tx.call(tools.book, room="c")
@@ -489,9 +492,9 @@ def test_what_one_program_is_undoing_no_other_takes_up_or_undoes_beside_it(after
     def cancel(room):
         log.append(f"cancel {room}")
         # As a look does that came first, and begins when another program is at it.
-        (attempt,) = settlement.driver._attempts.values()
-        run_sync(settlement.driver._end_all([attempt], Recovered(), None))
-        run_sync(settlement.driver.take_up())
+        (attempt,) = settlement.driver.kernel.attempts.values()
+        run_sync(settlement.driver.recovery.end_all([attempt], Recovered(), None))
+        run_sync(settlement.driver.recovery.take_up())
 
     @effect("reversible", scope="room:/{room}", undo=cancel)
     def book_once(room):

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from settlemark import InDoubt, Stale, WaitTimeout, effect
-from settlemark._observe.events import LostLease, Recovered, Recovery
+from settlemark.observe import LostLease, Recovered, Recovery
 from settlemark.telemetry import OpenTelemetry
 
 

@@ -7,10 +7,8 @@ import threading
 import weakref
 
 from settlemark import State, effect
-from settlemark._acts.requests import Act
-from settlemark._protocol.states import Reason
 from settlemark._runtime.background import Tender
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import Act, Reason, run_sync
 
 
 class Busy:
@@ -58,12 +56,12 @@ def test_what_a_thread_is_yet_to_begin_to_undo_is_not_stranded(shared_url, open_
     given = []
     tx = settlement.transaction("trip").__enter__()
     tx.call(effect("reversible", scope="seat:/1", undo=lambda: None)(lambda: "done"))
-    with settlement.driver.local as protocol:
+    with settlement.driver.kernel.local as protocol:
         txn = protocol.named["trip"]
-    run_sync(settlement.driver._step(lambda protocol, _book: protocol.abort(txn, Reason.ABANDONED)))
+    run_sync(settlement.driver.kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.ABANDONED)))
 
-    run_sync(settlement.driver._tidy(lambda program, given_up: given.append((program, given_up))))
-    assert (len(given), txn.state, settlement.driver.stranded()) == (1, State.ABORTING, [])
+    run_sync(settlement.driver.undoing.tidy(lambda program, given_up: given.append((program, given_up))))
+    assert (len(given), txn.state, settlement.driver.ages.stranded()) == (1, State.ABORTING, [])
 
     run_sync(given[0][0])
-    assert (txn.state, settlement.driver.stranded(), settlement.driver._given) == (State.ABORTED, [], set())
+    assert (txn.state, settlement.driver.ages.stranded(), settlement.driver.undoing.given) == (State.ABORTED, [], set())

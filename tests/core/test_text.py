@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from tests.core.places import public_parameters
 
 from settlemark import PayloadError, SettlemarkError, Settlement, UsageError, effect
-from settlemark._acts.gate import reject
 from settlemark._edges.text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
 from settlemark._model.json_text import decode
+from settlemark.agents import since_answered
+from settlemark.hosting import reject
 
 NEIGHBOURS = 24
 PATIENCE = 60
@@ -314,6 +315,10 @@ def looked_up(caller):
     caller.settlement.show(run=caller.text)
 
 
+def since(caller):
+    caller.told.same = since_answered(caller.settlement, [caller.text]) == {}
+
+
 def namespaces(caller):
     Settlement("memory:", namespace=caller.text).close()
 
@@ -333,8 +338,8 @@ PROSE = [
 """What people read: never refused, and legible in the record."""
 PAYLOADS = [arguments, words]
 """Refused before the effect, or the same when it is read."""
-RESULTS = [results]
-"""Never refused: they have happened. The same when they are read."""
+RESULTS = [results, since]
+"""Never refused: they have happened, or are asked for by whoever kept them. The same when they are read."""
 INLETS = [*IDENTITY, *ADDRESSES, *PROSE, *PAYLOADS, *RESULTS]
 
 # ---- judging
@@ -473,7 +478,7 @@ once = settings(
 def test_no_text_at_any_inlet_harms_another_and_each_is_refused_in_time_or_stored_legibly(url, open_settlement, caplog):
     caplog.set_level(logging.CRITICAL)
     settlement = open_settlement(url, on_failure="abort")
-    settlement.driver.on_doubt = None
+    settlement.driver.probing.on_doubt = None
     marks = itertools.count()
 
     @once
@@ -493,7 +498,8 @@ def test_no_text_at_any_inlet_harms_another_and_each_is_refused_in_time_or_store
 
 NOT_GIVEN = {
     "Affected", "CurrentCall", "Doubt", "Erased", "Failure", "Gate", "Parked", "Residue", "Rewind", "Opening", "Effect",
-    "Declaration", "Scope", "ScopeTemplate", "Hold.__init__", "TurnFace.__init__", "Encryption.open", "Encryption.seal",
+    "Declaration", "PlacedCall", "Scope", "ScopeTemplate", "Since", "Hold.__init__", "TurnFace.__init__",
+    "Encryption.open", "Encryption.seal",
 }  # fmt: skip
 """What settlemark hands out and nobody is asked to make, or what is a name of a resource and refuses for itself."""
 ADDRESS, ELSEWHERE = "scopes", "does not reach the ledger"
@@ -636,11 +642,27 @@ TABLE = {
     "Names.of(run)": runs,
     "Names.of(work)": names,
     "Names.of_whole(run)": runs,
+    "OpenTurn.leave(failed)": ELSEWHERE,
+    "OpenTurn.perform(arguments)": arguments,
+    "OpenTurn.perform(because)": rationales,
+    "OpenTurn.perform(given)": arguments,
+    "OpenTurn.place(arguments)": arguments,
+    "OpenTurn.place(call_id)": call_ids,
+    "OpenTurn.place(given)": arguments,
     "Work.__init__(name)": names,
     "Work.single(answered)": ELSEWHERE,
     "Work.single(because)": rationales,
     "Work.turn(answered)": ELSEWHERE,
     "Work.turn(because)": rationales,
+    "open_turn(may_touch)": footprints,
+    "open_turn(name)": names,
+    "open_turn(run)": runs,
+    "since_answered(keys)": since,
+    "too_late(tool)": ELSEWHERE,
+    "too_late(transaction)": ELSEWHERE,
+    "undo_left(cause)": reasons,
+    "undo_left(name)": names,
+    "undo_left(run)": runs,
 }
 """Every public parameter that takes a text, and the inlet above that shows what becomes of it."""
 

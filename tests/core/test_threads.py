@@ -9,8 +9,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from settlemark import SettlemarkError, current_call, effect
-from settlemark._protocol.states import State
+from settlemark import SettlemarkError, State, current_call, effect
 
 THREADS = 16
 TASKS = 100
@@ -77,7 +76,7 @@ def judge(bank, settlement, expected, committed):
     assert not has_cycle(conflicts(bank.log, committed))
     assert settlement.residue() == []
     assert settlement.protocol.live == {}
-    assert settlement.protocol.index.root.children == {} or settlement.protocol.versions._plans
+    assert settlement.protocol.board.index.root.children == {} or settlement.protocol.board.versions._plans
 
 
 def conflicts(log, committed):

@@ -13,9 +13,9 @@ from contextlib import suppress
 import pytest
 
 from settlemark import Retries, SettlemarkError, Settlement, effect
-from settlemark._acts.gate import edit
-from settlemark._runtime import runners
-from settlemark.agents._batch import open_batch
+from settlemark._runtime import sync
+from settlemark.agents import open_turn
+from settlemark.hosting import edit
 
 
 class Gone(BaseException):
@@ -33,7 +33,7 @@ class Ends:
     def __init__(self, after, look):
         self.left, self.look = after, look
         self.thread = threading.current_thread()
-        self.go_on = runners._go_on
+        self.go_on = sync._go_on
         self.gone = False
 
     def __call__(self, program, request, do):
@@ -47,7 +47,7 @@ class Ends:
                 request = program.throw(error)
             else:
                 request = program.send(answer)
-            do = runners._do_sync
+            do = sync._do_sync
         self.gone = True
         self.look()  # what it has given to the ledger is taken by then
         before = self.look()
@@ -233,14 +233,14 @@ def learns_late(settlement, tools, world):
 
 def plays_a_frameworks_turn(settlement, tools, world):
     def run(program):
-        return runners.run_sync(program)
+        return sync.run_sync(program)
 
     for _ in range(2):
-        batch = run(open_batch(settlement, "trip/1", run="trip", resumable=True, let_through=(LookupError,)))
+        batch = run(open_turn(settlement, "trip/1", run="trip", resumable=True, let_through=(LookupError,)))
         calls = [
-            (batch.seat(settlement.declaration(tools.book), {"room": "a"}), {"room": "a"}),
-            (batch.seat(settlement.declaration(tools.send), {"to": "x"}), {"to": "x", "text": "dear x"}),
-            (batch.seat(settlement.declaration(tools.book), {"room": "b"}), {"room": "b"}),
+            (batch.place(settlement.declaration(tools.book), {"room": "a"}), {"room": "a"}),
+            (batch.place(settlement.declaration(tools.send), {"to": "x"}), {"to": "x", "text": "dear x"}),
+            (batch.place(settlement.declaration(tools.book), {"room": "b"}), {"room": "b"}),
         ]
         for call, given in calls:
             error = None
@@ -273,7 +273,9 @@ def throw_away(url, tmp_path, monkeypatch, world):
     def throw(play, after):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
-        settlement.driver.on_doubt = None
+        settlement.driver.probing.on_doubt = None
+        if settlement._tender is not None:
+            settlement._tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
         asks.before = []
 
         def look():
@@ -287,7 +289,7 @@ def throw_away(url, tmp_path, monkeypatch, world):
         ends = Ends(after, look)
         try:
             with monkeypatch.context() as patched, suppress(Gone, SettlemarkError):
-                patched.setattr(runners, "_go_on", ends)
+                patched.setattr(sync, "_go_on", ends)
                 play(settlement, world.tools, world)
         finally:
             settlement.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from settlemark import Revoked, Settlement, Stale, UsageError, effect
-from settlemark._api.transaction import Transaction
-from settlemark._runtime.runners import run_sync
+from settlemark import Revoked, Settlement, Stale, Transaction, UsageError, effect
 from settlemark.history import analyze, read
+from settlemark.hosting import run_sync
 
 
 @pytest.fixture
@@ -163,18 +162,18 @@ def test_a_yes_to_a_call_is_no_yes_to_the_same_call_of_another_version(open_sett
         raise Asked
 
     def visit(pay, approver):
-        program = settlement.driver.enter(
+        program = settlement.driver.entrance.enter(
             **settlement._options("t", None, (), (), None, None, approver=approver), independent=False
         )
         part = run_sync(program)
         face = Transaction(settlement, part)
         made = face._effect(pay, (), {"card": "visa"})
-        return part, lambda: run_sync(settlement.driver.call(part.attempt, made, let_through=(Asked,)))
+        return part, lambda: run_sync(settlement.driver.calls.call(part.attempt, made, let_through=(Asked,)))
 
     part, call = visit(build("1"), ask)
     with pytest.raises(Asked):
         call()
-    run_sync(settlement.driver.suspend(part.attempt))
+    run_sync(settlement.driver.undoing.suspend(part.attempt))
     _, call = visit(build("2"), lambda gate: True)
     with pytest.raises(Stale, match="registry:/tool/pay was changed after the call was planned"):
         call()

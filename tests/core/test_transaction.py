@@ -11,6 +11,7 @@ from settlemark import (
     Queued,
     Refused,
     Stale,
+    State,
     StateError,
     Tag,
     Vetoed,
@@ -18,7 +19,6 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._protocol.states import State
 
 PATIENCE = 20
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, Outcome, Settlement, current_call, effect, inverse
-from settlemark._runtime.runners import run_sync
-from settlemark.testing import Bank
-from settlemark.testing._child import die, in_child
+from settlemark.hosting import run_sync
+from settlemark.testing import Bank, die, in_child
 
 OPENING = {"ops": 2_000_000, "fund": 0}
 AMOUNT = 1_200_000
@@ -91,7 +90,7 @@ def recover(settlement):
     """Have ended what a process left; the settlement may be at it already, by itself."""
     settlement.recover(keep_open=0)
     for txn in list(settlement.protocol.live.values()):
-        run_sync(settlement.driver._until_over(txn, settlement.driver._monotonic() + 20))
+        run_sync(settlement.driver.fences.until_over(txn, settlement.driver.kernel.monotonic() + 20))
     assert settlement.protocol.live == {}
 
 
@@ -175,14 +174,14 @@ def test_a_bank_that_cannot_tell_yet_is_asked_until_it_can(url, treasury, clock,
     settlement = treasury(url)
     with pytest.raises(InDoubt):
         sweep(settlement, wire_at(careless, probe=status))
-    run_sync(settlement.driver.ask_again())
+    run_sync(settlement.driver.resolution.ask_again())
     for _ in range(4):
-        clock.advance(settlement.driver.until_due())
-        run_sync(settlement.driver.ask_again())
+        clock.advance(settlement.driver.resolution.until_due())
+        run_sync(settlement.driver.resolution.ask_again())
     assert outcome(settlement) == ("committed", "unknown", "unresolved")
     closed.clear()
-    clock.advance(settlement.driver.until_due())
-    run_sync(settlement.driver.ask_again())
+    clock.advance(settlement.driver.resolution.until_due())
+    run_sync(settlement.driver.resolution.ask_again())
     assert (outcome(settlement), settlement.in_doubt()) == (("committed", "confirmed", None), [])
     assert (events(careless), careless.balances()) == (["booked"], SWEPT)
 
@@ -315,12 +314,12 @@ def test_a_reversal_that_its_process_did_not_survive_is_carried_on_by_the_next(s
 def test_a_truth_that_its_process_did_not_act_on_is_acted_on_by_the_next(shared_url, treasury, clock, careless):
     settlement = treasury(shared_url)
     wire_id = lost_and_undone(settlement, careless)
-    settlement.driver._declaration = lambda _tool, _version=None: None  # a web server: it has no tools
+    settlement.driver.kernel.declaration = lambda _tool, _version=None: None  # a web server: it has no tools
     assert settlement.confirm(KEY, {"wire": wire_id}) is Outcome.CONFIRMED
     settlement.close()
     assert events(careless) == ["booked"]
     following = treasury(shared_url)
-    run_sync(following.driver.ask_again())
+    run_sync(following.driver.resolution.ask_again())
     assert (events(careless), careless.balances()) == (["booked", "cancelled"], OPENING)
     assert outcome(following) == ("aborted", "undone", "clean")
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from settlemark import Tag, effect
-from settlemark._protocol.states import State
+from settlemark import State, Tag, effect
 
 
 class Boom(Exception):
@@ -64,7 +63,7 @@ def test_an_undo_that_ctrl_c_interrupts_is_named_and_the_other_victims_are_undon
         ("x#1/0", Tag.UNRESOLVED, "its undo was interrupted: KeyboardInterrupt")
     ]
     opening.__exit__(type(error), error, None)
-    assert (settlement.protocol.live, settlement.driver._attempts) == ({}, {})
+    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
 
 
 def test_an_interrupted_undo_lets_the_transactions_other_effects_be_undone(settlement, world, tools, recorded):

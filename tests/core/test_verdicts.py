@@ -8,12 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from settlemark import Outcome, State, Tag, UsageError
-from settlemark._model.effect_class import EffectClass
+from settlemark import EffectClass, Outcome, State, Tag, UsageError
 from settlemark._protocol.states import FINISHED
 from settlemark._report.verdicts import Word, is_in_doubt, is_to_undo, judge, resolve
-from settlemark.ledger import RecordedTransaction
-from settlemark.ledger._contract import EffectRow, RecordedEffect, TransactionRow
+from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 
 NOON = 1_767_268_800.0
 

@@ -8,9 +8,7 @@ import threading
 
 import pytest
 
-from settlemark import Retries, StateError, UsageError, WaitTimeout, WouldBlock, effect
-from settlemark._model.scope import Scope
-from settlemark._protocol.states import State
+from settlemark import Retries, Scope, State, StateError, UsageError, WaitTimeout, WouldBlock, effect
 
 PATIENCE = 20
 
@@ -223,7 +221,7 @@ def test_an_undone_transaction_says_so_at_its_next_use(settlement, tools):
 
 def test_the_pauses_of_retries_are_those_injected(open_settlement, world, tools, monkeypatch):
     pauses = []
-    monkeypatch.setattr("settlemark._runtime.runners.time.sleep", pauses.append)
+    monkeypatch.setattr("settlemark._runtime.sync.time.sleep", pauses.append)
     settlement = open_settlement(retries=Retries(tries=4, first=0.5, factor=2, most=1.5))
     world.fail("book", *[OSError()] * 3)
     settlement.run("trip", lambda tx: tx.call(tools.book, room="a"))
@@ -263,7 +261,7 @@ def test_a_wait_that_is_over_is_neither_listed_nor_shown(settlement, world, tool
 
 def test_a_commit_waits_for_a_call_of_its_own_that_still_waits(settlement, world, tools, holder):
     both = Countdown(2)
-    settlement.driver.waiting = both
+    settlement.driver.kernel.waiting = both
     late = settlement.transaction("late").__enter__()
     late.call(tools.book, room="b")
     calling = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import UNKNOWN, DeclarationError, InDoubt, Refused, Settlement, State, current_call, effect
-from settlemark._runtime.runners import run_sync
-from settlemark.testing._child import die, in_child
+from settlemark.hosting import run_sync
+from settlemark.testing import die, in_child
 
 DAY = 86_400.0
 
@@ -133,13 +133,13 @@ def test_past_its_window_asking_again_later_believes_no_empty_answer_to_a_key(se
         with pytest.raises(InDoubt):
             tx.call(bank.tool("opaque", probe=bank.by_key), account="ops")
     bank.known = None
-    run_sync(settlement.driver.ask_again())
+    run_sync(settlement.driver.resolution.ask_again())
     clock.advance(DAY)
-    run_sync(settlement.driver.ask_again())
+    run_sync(settlement.driver.resolution.ask_again())
     assert [doubt.key for doubt in settlement.in_doubt()] == ["sweep#1/0"]
     bank.known = "w1"
     clock.advance(DAY)
-    run_sync(settlement.driver.ask_again())
+    run_sync(settlement.driver.resolution.ask_again())
     assert settlement.in_doubt() == []
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import settlemark
 from settlemark._edges.door import Through, through
-from settlemark._edges.wording import MOST, in_words, is_a, kind_of, message_of
+from settlemark._edges.wording import MOST, is_a
+from settlemark.hosting import in_words, kind_of, message_of
 
 CORE = Path(settlemark.__file__).parent
 ROOMS = [CORE, CORE.parents[1] / "adapters", CORE.parents[1] / "integrations"]
@@ -78,9 +79,10 @@ def test_no_module_asks_an_exception_for_its_text_by_itself():
 
 OURS = {
     # Those of an observer are `Told`'s, which goes through the door; a release is called by its act.
-    "aging.py: self.observer.tell", "calls.py: protocol.refine", "kernel.py: self.observer.tell",
-    "recovery.py: self.observer.tell", "retention.py: self.tell", "settlement.py: told.tell",
-    "commit.py: handler.function", "telling.py: observer.tell", "telling.py: self.observer.tell",
+    "ages.py: self._kernel.telling.observer.tell", "act.py: protocol.refine", "undo.py: self._residue.tell",
+    "recovery.py: self._kernel.telling.observer.tell", "release.py: self._residue.tell",
+    "retention.py: self.tell", "settlement.py: told.tell", "protocol.py: self._calls.refine",
+    "release.py: handler.function", "telling.py: observer.tell", "telling.py: self.observer.tell",
 }  # fmt: skip
 
 

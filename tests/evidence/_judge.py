@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from settlemark._protocol.states import RETRIED, State
+from settlemark import State
+from settlemark._protocol.states import RETRIED
 from settlemark.history import Access, Analysis, OpRecord, analyze, serializability
 
 if TYPE_CHECKING:

@@ -58,14 +58,14 @@ def _shim(name: str) -> Room:
 
 ROOMS = (
     _core(
-        "protocol", "_protocol/*.py _model/guards.py",
+        "protocol", "_protocol/*.py _protocol/rules/*.py _model/guards.py",
         "test_protocol.py test_claims.py test_index.py test_states.py test_line.py test_refine.py test_early_reads.py"
         " test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py test_holding.py"
-        " test_nesting.py test_replica.py",
+        " test_nesting.py test_replica.py test_queries.py test_commands.py",
     ),
     _core(
         "driver",
-        "_acts/*.py _engine/*.py _lifecycle/*.py _report/verdicts.py _runtime/runners.py _runtime/background.py"
+        "_acts/*.py _attempt/*.py _engine/*.py _lifecycle/*.py _report/verdicts.py _runtime/*.py"
         " _api/hold.py _api/operators.py _api/waiting.py _edges/door.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
@@ -92,7 +92,7 @@ ROOMS = (
     ),
     _core(
         "core",
-        "_api/settlement.py _api/transaction.py _api/per_settlement.py _cli/main.py _cli/drawing.py _cli/terminal.py"
+        "_api/settlement.py _api/transaction.py _api/per_settlement.py _cli/*.py"
         " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
         " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
         " _model/json_text.py _model/level.py _model/scope.py _observe/*.py _report/sentences.py"
@@ -110,7 +110,7 @@ ROOMS = (
     _core("history", "history/*.py", "history", aim=80),
     _core("lint", "lint/*.py", "lint", aim=80),
     _core(
-        "testing", "testing/*.py", "testing explorer/test_rules.py crashes",
+        "testing", "testing/*.py", "testing crashes",
         aim=80,
     ),
     *map(

@@ -6,15 +6,42 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from settlemark_adapters._adapter import Operation
 from settlemark_adapters.records._tx import Tx
 
-if TYPE_CHECKING:
-    from settlemark_adapters.records._records import Records
-
 P = ParamSpec("P")
+
+
+class RecordHost(Protocol):
+    """What the tools made by `record_tool` ask of the records that they write; see `Records`."""
+
+    def act(self, tool: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what a tool does, in a transaction, and return its result."""
+        ...
+
+    def within(self, tool: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Run a tool: the transactions made within are the call's."""
+        ...
+
+    def check(self, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Refuse a call before it is recorded."""
+        ...
+
+    def scopes_of(
+        self, tool: str, arguments: Mapping[str, Any], creates: tuple[str, ...], touches: Mapping[str, Any]
+    ) -> list[str]:
+        """Return what a call holds."""
+        ...
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """Return what the call under a key returned, or None."""
+        ...
+
+    def take_back(self, key: str) -> None:
+        """Take back the commit under a key."""
+        ...
 
 
 class Bound:
@@ -47,10 +74,10 @@ class RecordOperation(Operation[P, dict[str, Any]]):
     ) -> None:
         self.body, self.message, self.refuses = body, message, refuses
 
-        def check(records: Records, **arguments: Any) -> None:
+        def check(records: RecordHost, **arguments: Any) -> None:
             records.check(tool, arguments)
 
-        def within(records: Records, **arguments: Any) -> AbstractContextManager[None]:
+        def within(records: RecordHost, **arguments: Any) -> AbstractContextManager[None]:
             return records.within(tool, arguments)
 
         handlers: dict[str, Callable[..., Any]] = {"undo": _undo, "probe": _probe, "check": check, "around": within}
@@ -96,7 +123,7 @@ def record_tool(
     """
     named = dict(touches or {})
 
-    def scopes(records: Records, **arguments: Any) -> list[str]:
+    def scopes(records: RecordHost, **arguments: Any) -> list[str]:
         return records.scopes_of(tool, arguments, creates, named)
 
     def decorate(method: Callable[Concatenate[Any, Tx, P], Any]) -> RecordOperation[P]:
@@ -109,7 +136,7 @@ def _alone(body: Callable[..., Any], tool: str) -> Callable[..., dict[str, Any]]
     """Return the method as a tool has it: without the transaction."""
 
     @functools.wraps(body)
-    def acting(records: Records, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def acting(records: RecordHost, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return records.act(tool, args, kwargs)
 
     signature = inspect.signature(body)
@@ -120,11 +147,11 @@ def _alone(body: Callable[..., Any], tool: str) -> Callable[..., dict[str, Any]]
     return acting
 
 
-def _undo(records: Records, key: str) -> None:
+def _undo(records: RecordHost, key: str) -> None:
     records.take_back(key)
 
 
-def _probe(records: Records, key: str) -> dict[str, Any] | None:
+def _probe(records: RecordHost, key: str) -> dict[str, Any] | None:
     return records.find(key)
 
 

@@ -29,7 +29,7 @@ class Staged(dict[str, Any]):
 
 
 class Within(Protocol):
-    """What a call keeps of the transaction it is made in; see `settlemark._engine.attempt.Inside`."""
+    """What a call keeps of the transaction it is made in; see `settlemark._attempt.attempt.Inside`."""
 
     effect: Effect
     joined: int

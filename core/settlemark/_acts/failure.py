@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
@@ -13,6 +13,8 @@ from settlemark._edges.errors import UsageError
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import Outcome
 from settlemark._protocol.states import State
+
+T = TypeVar("T")
 
 Verdict = Literal["retry", "skip", "abort"]
 
@@ -54,15 +56,15 @@ class Skipped(Exception):
 
 def until_answered(
     effect: Effect,
-    once: Callable[[], Program],
-    ours: Callable[[], Program],
+    once: Callable[[], Program[T]],
+    ours: Callable[[], Program[None]],
     *,
     ask: Callable[[Failure], Request] | None,
     transaction: str,
     state: Callable[[], State | None],
     held: bool,
     let_through: tuple[type[BaseException], ...] = (),
-) -> Program:
+) -> Program[T]:
     """Perform an effect, and again for as long as whoever is asked about its failures says so, and it is `ours`.
 
     Only a failure is asked about: what may have happened must not be repeated, nor gone on without. `state` tells

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._protocol.holdings import Ticket, fire
 
+T = TypeVar("T")
+
 _NO_DEADLINE = 1e6  # whoever makes it has a deadline for each of its own waits
 
 
-class Once:
+class Once(Generic[T]):
     """A value that is made by one program and given to many, in whatever threads and tasks they run.
 
     Attributes:
@@ -22,14 +24,14 @@ class Once:
     """
 
     def __init__(self, what: str) -> None:
-        self.value: Any = None
+        self.value: T | None = None
         self.failed: BaseException | None = None
         self._what = what
         self._making = False
         self._waiting: list[Ticket] = []
         self._lock = threading.Lock()
 
-    def get(self, make: Callable[[], Program]) -> Program:
+    def get(self, make: Callable[[], Program[T]]) -> Program[T]:
         """Return the value; whoever comes first makes it.
 
         Raises:
@@ -47,12 +49,12 @@ class Once:
                 yield Wait(ticket, _NO_DEADLINE, self._what, self._what)
         if self.failed is not None:
             raise self.failed
-        return self.value
+        return cast("T", self.value)
 
     def _is_over(self) -> bool:
         return self.value is not None or self.failed is not None
 
-    def _made(self, make: Program) -> Program:
+    def _made(self, make: Program[T]) -> Program[None]:
         try:
             self.value = yield from make
         except Exception as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect, Frozen
@@ -20,7 +20,9 @@ from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
 from settlemark._protocol.states import Tag
 
-Program = Generator[Request, Any, Any]
+T = TypeVar("T")
+
+Program = Generator[Request, Any, T]
 
 # A final act is never cancelled from outside: a CancelledError is the handler's own, as is sys.exit().
 _NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
@@ -52,7 +54,7 @@ class Retries:
 class Inquiry(Protocol):
     """How a program learns what became of an effect: a driver's part."""
 
-    def ask(self, effect: Effect, current: CurrentCall, retries: Retries | None, *, final: bool) -> Program:
+    def ask(self, effect: Effect, current: CurrentCall, retries: Retries | None, *, final: bool) -> Program[object]:
         """Return its result, None for absent, or `UNKNOWN`; with `retries` asked again while nobody can tell."""
         ...
 
@@ -60,7 +62,7 @@ class Inquiry(Protocol):
         """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""
         ...
 
-    def sends_again(self, effect: Effect) -> Program:
+    def sends_again(self, effect: Effect) -> Program[None]:
         """Have it on record that this worker sends what another, which was buried, may have been sending."""
         ...
 
@@ -92,12 +94,12 @@ def perform(
     current: CurrentCall,
     retries: Retries,
     inquiry: Inquiry,
-    ours: Callable[[], Program],
+    ours: Callable[[], Program[None]],
     *,
     retry_failures: bool,
     final: bool,
     let_through: tuple[type[BaseException], ...] = (),
-) -> Program:
+) -> Program[Any]:
     """Run an effect until its outcome is known, and return its result.
 
     One whose outcome is unknown from before (its process ended in between) is resolved first.
@@ -116,9 +118,10 @@ def perform(
     doubt = False  # that a later try fails says nothing of an earlier one that may have happened
     waited = effect.outcome is Outcome.UNKNOWN
     if waited:
-        doubt = yield from _ask_first(effect, current, retries, inquiry, ours, final=final)
-        if doubt is None:
+        asked = yield from _ask_first(effect, current, retries, inquiry, ours, final=final)
+        if asked is None:
             return effect.result
+        doubt = asked
     while True:
         if waited:
             yield from ours()
@@ -136,11 +139,12 @@ def perform(
             failures += 1
             tries = _Tries(failures, retries, retry_failures)
             acted = is_a(error, Exception) or (act is not None and act.begun)
-            doubt = yield from _look_into(
+            found = yield from _look_into(
                 error, effect, current, tries, inquiry, ours, doubt=doubt, acted=acted, final=final
             )
-            if doubt is None:
+            if found is None:
                 return effect.result
+            doubt = found
             waited = True
         else:
             effect.happened(result)
@@ -162,12 +166,12 @@ def _look_into(
     current: CurrentCall,
     tries: _Tries,
     inquiry: Inquiry,
-    ours: Callable[[], Program],
+    ours: Callable[[], Program[None]],
     *,
     doubt: bool,
     acted: bool,
     final: bool,
-) -> Program:
+) -> Program[bool | None]:
     """Find out what a call that raised has done; return None when it happened after all.
 
     When it is to be tried again, pause, and return whether an earlier try may have happened. Else raise.
@@ -210,10 +214,10 @@ def _ask_first(
     current: CurrentCall,
     retries: Retries,
     inquiry: Inquiry,
-    ours: Callable[[], Program],
+    ours: Callable[[], Program[None]],
     *,
     final: bool,
-) -> Program:
+) -> Program[bool | None]:
     """Find out about an effect that is unknown from before; return None when it happened.
 
     When it may be sent again, return whether it may have happened. Else raise.
@@ -273,7 +277,7 @@ def _confirm(effect: Effect, found: Any) -> None:
     effect.error = None
 
 
-def probe(effect: Effect, current: CurrentCall) -> Program:
+def probe(effect: Effect, current: CurrentCall) -> Program[object]:
     """Ask the counterparty: return the effect's result, None for absent, `UNKNOWN` when it cannot tell."""
     handler = effect.declaration.probe
     if handler is None or "probe" in effect.withheld:
@@ -292,10 +296,10 @@ def undo(
     current: CurrentCall,
     retries: Retries,
     inquiry: Inquiry,
-    ours: Callable[[], Program],
+    ours: Callable[[], Program[None]],
     *,
-    came: Callable[[], Program] | None = None,
-) -> Program:
+    came: Callable[[], Program[bool]] | None = None,
+) -> Program[bool]:
     """Undo one executed effect as far as possible; return True when nothing of it stays.
 
     `came` is called when one in doubt turns out to have happened, before it is undone.

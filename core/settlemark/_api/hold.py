@@ -12,11 +12,12 @@ from typing import Any, Self
 
 from settlemark._acts.perform import Program
 from settlemark._api.transaction import Opening
+from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import StateError
-from settlemark._engine.attempt import Attempt
-from settlemark._lifecycle.driver import Driver
 from settlemark._protocol.states import State
-from settlemark._runtime.runners import run_async, run_sync
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.sync import run_sync
 
 
 class Hold:
@@ -72,13 +73,13 @@ class Hold:
             )  # fmt: skip
         return self._attempt
 
-    def _dropping(self) -> Program:
+    def _dropping(self) -> Program[None]:
         attempt = self._placed()
         if attempt.live.state is State.OPEN:
-            yield from self._driver.commit(attempt)
+            yield from self._driver.settling.commit(attempt)
 
-    def _placing(self) -> Program:
-        self._attempt = yield from self._driver.begin(**self._options, role="hold")
+    def _placing(self) -> Program[Hold]:
+        self._attempt = yield from self._driver.entrance.begin(**self._options, role="hold")
         return self
 
     def __enter__(self) -> Self:

@@ -9,14 +9,15 @@ from settlemark._acts.perform import Program
 from settlemark._edges.errors import InDoubt, UsageError
 from settlemark._edges.text import DERIVED, KEY, WHO, Most, brief, identity, prose
 from settlemark._lifecycle.approval import Answer, Answered, Question
-from settlemark._lifecycle.driver import Driver
 from settlemark._lifecycle.resolution import Doubt
 from settlemark._lifecycle.rewind import Request
 from settlemark._lifecycle.rewind_plan import Rewind
 from settlemark._model import json_text
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._report.verdicts import Verdict
-from settlemark._runtime.runners import run_async, run_sync
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.sync import run_sync
 from settlemark.ledger import Ledger
 
 _KEY = "an effect's key is a text: what current_call().key is inside of its tool"
@@ -48,7 +49,7 @@ class Operators:
         >>> Settlement("memory:").in_doubt()
         []
         """
-        return self.ledger.now(self.driver.doubts)
+        return self.ledger.now(self.driver.resolution.doubts)
 
     def confirm(self, key: str, outcome: Any, *, note: str = "") -> Outcome:
         """Say what became of an effect, as its counterparty told it by another way than the call's answer.
@@ -92,7 +93,7 @@ class Operators:
         """Do as `confirm`, for an event loop."""
         return run_async(self._confirming(key, outcome, note))
 
-    def _confirming(self, key: str, outcome: Any, note: str) -> Program:
+    def _confirming(self, key: str, outcome: Any, note: str) -> Program[Outcome]:
         if outcome is False:
             raise UsageError(
                 "confirm() got False, which says neither that it happened nor that it did not: pass None when it is"
@@ -100,7 +101,7 @@ class Operators:
             )
         if outcome is not UNKNOWN:
             json_text.check(outcome)
-        return self.driver.confirm(
+        return self.driver.resolution.confirm(
             _checked(key, _KEY, KEY), outcome, by="settlement.confirm", note=note, wait=self._wait
         )
 
@@ -144,7 +145,7 @@ class Operators:
         >>> Settlement("memory:").approvals()
         []
         """
-        return self.driver.asked()
+        return self.driver.answers.asked()
 
     def approve(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
         """Say yes to a call that waits for a person, wherever it waits, and return what came of that.
@@ -198,7 +199,7 @@ class Operators:
 
     def _saying(
         self, which: str | Keyed, decision: Answer, by: str, arguments: Mapping[str, Any] | None, because: str | None
-    ) -> Program:
+    ) -> Program[Answered]:
         key = _checked(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
         who = _checked(by, "by= is who answers, a text", WHO)
         if because is not None:
@@ -206,7 +207,7 @@ class Operators:
         if arguments is not None:
             json_text.check(arguments)
             decision = "edit"
-        return self.driver.say(key, decision, arguments=arguments, because=because, by=who)
+        return self.driver.answers.say(key, decision, arguments=arguments, because=because, by=who)
 
     def rewind(
         self,
@@ -278,23 +279,25 @@ class Operators:
         dry_run: bool,
         overwrite: Iterable[str],
         barred: Mapping[str, str] | None = None,
-    ) -> Program:
+    ) -> Program[Rewind]:
         """Return the program of `rewind`, for an integration that maps its own history onto transactions.
 
         `barred` are further names, each with its run, under which nothing is to begin any more where something is
         undone: as of what would have come next.
         """
         names = [transactions] if isinstance(transactions, str) else list(transactions)
-        word = self.driver.word(_checked(by, "by= is who goes back, a text", WHO), note)
+        word = self.driver.rewinds.word(_checked(by, "by= is who goes back, a text", WHO), note)
         keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
         for key in keys:
             _checked(key, _KEY, KEY)
         for text in (*(barred or {}).keys(), *(barred or {}).values()):
             _checked(text, _NAMES, DERIVED)
         request = Request(tuple(_checked(name, _NAMES, DERIVED) for name in names), word, keys, dict(barred or {}))
-        return self.driver.rewind(request, dry_run=dry_run, wait=self._wait)
+        return self.driver.rewinds.rewind(request, dry_run=dry_run, wait=self._wait)
 
-    def _resolving(self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any) -> Program:
+    def _resolving(
+        self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any
+    ) -> Program[tuple[Outcome, bool]]:
         key = _checked(effect if isinstance(effect, str) else effect.key, _KEY, KEY)
         if verdict not in get_args(Verdict):
             raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
@@ -303,7 +306,7 @@ class Operators:
         json_text.check(result)
         found = (True if result is None else result) if verdict == "confirmed" else None
         who = _checked(by, "by= is who decides, a text", WHO)
-        return self.driver.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
+        return self.driver.resolution.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
 
     def resolved(self, effect: str | Keyed | InDoubt, verdict: Verdict, **said: Any) -> tuple[Outcome, bool]:
         """Do as `resolve`, and also return whether it was news: for whoever tells a person so."""

@@ -24,14 +24,11 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._api.hold import Hold
 from settlemark._api.operators import Operators
 from settlemark._api.transaction import AsyncTransaction, Opening, Transaction, checked_park
+from settlemark._attempt.attempt import Hook, OnFailure, Part
+from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import DeclarationError, UsageError
 from settlemark._edges.text import CALL_ID, DERIVED, NAME, NAMESPACE, TOOL, Most, brief, identity
-from settlemark._engine.attempt import Hook, OnFailure, Part
-from settlemark._engine.turn import Turn
-from settlemark._lifecycle.choice import Choice
-from settlemark._lifecycle.driver import Driver
 from settlemark._lifecycle.parking import Park, Parked
-from settlemark._lifecycle.speculation import Speculation
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration, Registry
 from settlemark._model.declare import declaration_of, declare, declared_as, named_by
@@ -44,9 +41,13 @@ from settlemark._observe.logs import about, keep_from_logs, let_into_logs
 from settlemark._protocol.index import Position
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State, Tag
+from settlemark._runtime.aio import run_async
 from settlemark._runtime.background import Asker, Tender, Watch
+from settlemark._runtime.choice import Choice
+from settlemark._runtime.driver import Driver
 from settlemark._runtime.retention import DAY, KEYS_DAYS, Keeper, Pruned, age_of, prune, total
-from settlemark._runtime.runners import run_async, run_sync
+from settlemark._runtime.speculation import Speculation
+from settlemark._runtime.sync import run_sync
 from settlemark.ledger import RecordedTransaction, open_ledger
 from settlemark.ledger._contract import Page
 from settlemark.ledger._forking import Origin
@@ -223,11 +224,11 @@ class Settlement(Operators):
             namespace=namespace,
             on_residue=on_residue,
         )
-        self.driver.remake = lambda run, effect, arguments: self.remade(effect, arguments, run=run)
-        self.driver.patience = self._wait
-        self.driver.keep_open = _checked_wait(keep_open, "keep_open")
+        self.driver.answers.remake = lambda run, effect, arguments: self.remade(effect, arguments, run=run)
+        self.driver.answers.patience = self._wait
+        self.driver.recovery.keep_open = _checked_wait(keep_open, "keep_open")
         if observe is not None:
-            told = self.driver.observer = Told(observe)
+            told = self.driver.kernel.telling.observer = Told(observe)
             self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
         if encrypt is not None:
             keep_from_logs(self)
@@ -237,7 +238,7 @@ class Settlement(Operators):
         if not self.ledger.immediate:
             self._tender = Tender(self.driver, every=lease / 3)
             self.ledger.watch_aborts(self._tender.tell)
-            self.driver.wake_tender = self._tender.tell
+            self.driver.kernel.wake_tender = self._tender.tell
             self._tender.start()
             weakref.finalize(self, here.guarded(self._tender.tell))
         self._clock = clock
@@ -245,12 +246,12 @@ class Settlement(Operators):
         if self._keeper is not None:
             self._keeper.start()
             weakref.finalize(self, here.guarded(self._keeper.tell))
-        self.driver.retries = self._retries
+        self.driver.kernel.retries = self._retries
         self._asker = Asker(self.driver)
-        self.driver.on_doubt = self._asker.tell
+        self.driver.probing.on_doubt = self._asker.tell
         weakref.finalize(self, here.guarded(self._asker.wake))
         self._watch = Watch(self.driver)
-        self.driver.on_age = self._watch.tell
+        self.driver.ages.on_age = self._watch.tell
         weakref.finalize(self, here.guarded(self._watch.wake))
 
     @property
@@ -400,9 +401,9 @@ class Settlement(Operators):
         )  # fmt: skip
         is_async = inspect.iscoroutinefunction(function)
         face = AsyncTransaction if is_async else Transaction
-        program = self.driver.run(
-            self.driver.enter(**options, independent=independent),
-            lambda part: partial(in_body(self.driver, part.attempt.name, function), face(self, part)),
+        program = self.driver.runs.run(
+            self.driver.entrance.enter(**options, independent=independent),
+            lambda part: partial(in_body(self.driver.kernel, part.attempt.name, function), face(self, part)),
             tries=tries,
         )
         return run_async(program) if is_async else run_sync(program)
@@ -455,7 +456,7 @@ class Settlement(Operators):
 
         def body(branch: Callable[[Any], Any]) -> Callable[[Part], Callable[[], Any]]:
             face = AsyncTransaction if inspect.iscoroutinefunction(branch) else Transaction
-            within = in_body(self.driver, options["name"], branch)
+            within = in_body(self.driver.kernel, options["name"], branch)
             return lambda part: partial(within, face(self, part))
 
         bodies = [body(branch) for branch in branches]
@@ -465,7 +466,7 @@ class Settlement(Operators):
 
     def parked(self) -> list[Parked]:
         """Return what `tx.park()` has put aside and nobody has answered yet, oldest first."""
-        return self.driver.parked()
+        return self.driver.parking.parked()
 
     def answer(
         self,
@@ -526,8 +527,8 @@ class Settlement(Operators):
 
     def _answering(
         self, name: str, approve: bool, arguments: Mapping[str, Any] | None, because: str | None, wait: float | None
-    ) -> Program:
-        return self.driver.answer(
+    ) -> Program[list[Any]]:
+        return self.driver.parking.answer(
             _checked_text(name, _PARKED, DERIVED), approve=approve, arguments=arguments, because=because,
             remake=partial(self.remade, run=name.split("/", 1)[0]),
             wait=self._wait if wait is None else _checked_wait(wait), retries=self._retries,
@@ -605,7 +606,7 @@ class Settlement(Operators):
         Raises:
             UsageError: `run` is empty, or names a transaction; the message names its run.
         """
-        run_sync(self.driver.cancel(_checked_text(run, _RUN)))
+        run_sync(self.driver.fences.cancel(_checked_text(run, _RUN)))
 
     def remember_loop(self) -> None:
         """Have handlers that nobody calls run in the event loop of the caller."""
@@ -615,7 +616,7 @@ class Settlement(Operators):
 
     def acancel(self, run: str) -> Awaitable[None]:
         """Do as `cancel`, for an event loop."""
-        return run_async(self.driver.cancel(_checked_text(run, _RUN)))
+        return run_async(self.driver.fences.cancel(_checked_text(run, _RUN)))
 
     def begin(
         self,
@@ -625,7 +626,7 @@ class Settlement(Operators):
         position: Position | None = None,
         may_touch: str | Scope | Iterable[str | Scope] = (),
         comes_back: bool = False,
-    ) -> Program:
+    ) -> Program[Part]:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
         Its answer is a `Part`: where the caller is inside another's call, a part of that. `comes_back` says that a
@@ -633,7 +634,7 @@ class Settlement(Operators):
         attempt did and could not undo is not done again, but answered from the record.
         """
         options = self._options(name, run, may_touch, (), None, None, position=position) | {"whole": False}
-        return self.driver.enter(**options, independent=False, comes_back=comes_back)
+        return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
         """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""
@@ -656,18 +657,18 @@ class Settlement(Operators):
         True
         """
         wanted = Scope.parse(scope)
-        with self.driver.local as protocol:
+        with self.driver.kernel.local as protocol:
             return protocol.frontier(wanted)
 
-    def epoch_for(self, superstep: str) -> Program:
+    def epoch_for(self, superstep: str) -> Program[int]:
         """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
-        with self.driver.local:
+        with self.driver.kernel.local:
             epoch = self._supersteps.get(superstep)
             if epoch is not None:
                 self._supersteps.move_to_end(superstep)
                 return epoch
         fresh: int = yield from self.driver.leap()
-        with self.driver.local:
+        with self.driver.kernel.local:
             epoch = self._supersteps.setdefault(superstep, fresh)
             if len(self._supersteps) > SUPERSTEPS:
                 self._supersteps.popitem(last=False)
@@ -863,7 +864,7 @@ class Settlement(Operators):
 
     def waiting(self) -> list[tuple[str, str, str]]:
         """Return who waits now: (transaction, its holder, the scope)."""
-        return [(name, holder, scope.text) for name, holder, scope in list(self.driver.waiting.values())]
+        return [(name, holder, scope.text) for name, holder, scope in list(self.driver.kernel.waiting.values())]
 
     def show(
         self,
@@ -938,7 +939,7 @@ class Settlement(Operators):
         except BaseException:
             self.ledger.close()
             raise
-        with self.driver.local as protocol:
+        with self.driver.kernel.local as protocol:
             protocol.chronicle = historian.chronicle
         return historian
 

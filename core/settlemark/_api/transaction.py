@@ -15,13 +15,12 @@ from settlemark._acts.current import Staged
 from settlemark._acts.effect import Effect, Frozen
 from settlemark._acts.failure import Skipped
 from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt, Part
+from settlemark._attempt.turn import Seat, Turn
 from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import StateError, UsageError
 from settlemark._edges.shield import closed, forgo_lowering, lower_shield, raise_shield, strike
 from settlemark._edges.wording import in_words
-from settlemark._engine.attempt import Attempt, Part
-from settlemark._engine.turn import Seat, Turn
-from settlemark._lifecycle.driver import Driver
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
@@ -30,7 +29,9 @@ from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
 from settlemark._protocol.states import Reason, State, Tag
-from settlemark._runtime.runners import run_apart, run_async, run_from_anywhere, run_sync
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.sync import run_apart, run_from_anywhere, run_sync
 
 _T = TypeVar("_T")
 
@@ -121,7 +122,7 @@ class _Face:
         # The collector: all that could call through it, or leave its block, is gone. It may run between any two
         # instructions, so nothing is done here.
         if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
-            run_from_anywhere(self._host.driver.end_dropped, self._attempt)
+            run_from_anywhere(self._host.driver.ages.end_dropped, self._attempt)
 
     @property
     def name(self) -> str:
@@ -174,17 +175,17 @@ class _Face:
             )
         self._attempt.park = checked_park(how or self._park)
 
-    def _committing(self) -> Program:
+    def _committing(self) -> Program[None]:
         if not self.joined:
-            yield from self._host.driver.conclude(self._attempt)
+            yield from self._host.driver.runs.conclude(self._attempt)
 
-    def _aborting(self, reason: str) -> Program:
+    def _aborting(self, reason: str) -> Program[None]:
         if self.joined:
             # The call it was begun in still runs: what it did is undone when that returns.
-            yield from self._host.driver.doom(self._attempt, Reason.FAILED, cause=reason)
+            yield from self._host.driver.undoing.doom(self._attempt, Reason.FAILED, cause=reason)
             return
         # One that is releasing is waited for: it may still be undone by whoever releases it.
-        yield from self._host.driver.abort(self._attempt, Reason.FAILED, cause=reason)
+        yield from self._host.driver.undoing.abort(self._attempt, Reason.FAILED, cause=reason)
         if self.state is State.COMMITTED:
             raise StateError(
                 f"{self.name} is committed: it can no longer be undone", transaction=self.name, state=self.state
@@ -223,7 +224,7 @@ class _Face:
         effect = self._host.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
         # Not of this face: what is on record of its transaction must not keep it, see `__del__`.
         effect.remake = partial(self._host.remade, run=self.run)
-        with self._host.driver.local:
+        with self._host.driver.kernel.local:
             self._attempt.place(effect, self._part.numbering)
         return effect
 
@@ -284,7 +285,7 @@ class Transaction(_Face):
             if function is not None:
                 _refuse_async(function)
         effect = self._read_effect(scope, fetch, live, valid_for)
-        result: _T | None = _answer(run_sync(self._host.driver.call(self._attempt, effect)))
+        result: _T | None = _answer(run_sync(self._host.driver.calls.call(self._attempt, effect)))
         return result
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -296,7 +297,7 @@ class Transaction(_Face):
             InDoubt: nobody can tell whether it happened. Else what the tool raises.
         """
         _refuse_async(function)
-        return _answer(run_sync(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
+        return _answer(run_sync(self._host.driver.calls.call(self._attempt, self._effect(function, args, kwargs))))
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
         """Return a group of calls that act in the order in which they are planned.
@@ -344,11 +345,13 @@ class AsyncTransaction(_Face):
     ) -> Any:
         """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
         effect = self._read_effect(scope, fetch, live, valid_for)
-        return _answer(await run_async(self._host.driver.call(self._attempt, effect)))
+        return _answer(await run_async(self._host.driver.calls.call(self._attempt, effect)))
 
     async def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool, async or not (then in a thread). See `Transaction.call`."""
-        return _answer(await run_async(self._host.driver.call(self._attempt, self._effect(function, args, kwargs))))
+        return _answer(
+            await run_async(self._host.driver.calls.call(self._attempt, self._effect(function, args, kwargs)))
+        )
 
     def turn(self, *, order: Order = "turn", because: str | None = None) -> TurnFace:
         """Return a group of calls that act in the order in which they are planned. See `Transaction.turn`."""
@@ -397,7 +400,7 @@ class TurnFace:
     def seat(self, effect: Effect) -> PlannedCall:
         """Give an effect the next place in the turn; integrations build theirs with `effect_of`."""
         effect.rationale = effect.rationale or self._because
-        with self._driver.local:
+        with self._driver.kernel.local:
             seat = self._turn.take(effect.declaration, *effect.scopes)
         return PlannedCall(self, effect, seat)
 
@@ -417,9 +420,9 @@ class PlannedCall:
         self.effect = effect
         self.seat = seat
 
-    def _program(self, let_through: tuple[type[BaseException], ...]) -> Program:
+    def _program(self, let_through: tuple[type[BaseException], ...]) -> Program[Any]:
         turn = self._of
-        return turn._driver.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the same module's pair
+        return turn._driver.calls.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the same module's pair
 
     def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""
@@ -457,7 +460,7 @@ class Opening:
         try:
             run_sync(self._enter(begun))
             self._face = Transaction(self._host, begun[0], self._park)
-            enter_body(self._host.driver, begun[0].attempt.name)
+            enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
             strike()  # from here on its end is sure to come
             self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
@@ -478,7 +481,7 @@ class Opening:
     ) -> None:
         assert isinstance(self._face, Transaction)
         self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             run_sync(self._leaving(self._face, error))
         finally:
@@ -494,7 +497,7 @@ class Opening:
         try:
             await run_async(self._enter(begun), behind=partial(self._giving_up, begun))
             self._face = AsyncTransaction(self._host, begun[0], self._park)
-            enter_body(self._host.driver, begun[0].attempt.name)
+            enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
             strike()
             self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
@@ -514,14 +517,14 @@ class Opening:
         else:
             return self._face
 
-    def _giving_up(self, begun: list[Part]) -> Program:
+    def _giving_up(self, begun: list[Part]) -> Program[None]:
         """End what has begun, and will never be entered."""
         for part in begun:
             if not part.joined:
-                yield from self._host.driver.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
+                yield from self._host.driver.undoing.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
 
-    def _enter(self, begun: list[Part]) -> Program:
-        part: Part = yield from self._host.driver.enter(**self._options)
+    def _enter(self, begun: list[Part]) -> Program[None]:
+        part: Part = yield from self._host.driver.entrance.enter(**self._options)
         if not part.joined:
             part.attempt.parks = self._park
         begun.append(part)
@@ -532,7 +535,7 @@ class Opening:
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
         self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._host.driver, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
         try:
             if kind is GeneratorExit:
                 run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
@@ -543,12 +546,12 @@ class Opening:
                 self._shielded = False
                 lower_shield()
 
-    def _leaving(self, face: _Face, error: BaseException | None) -> Program:
+    def _leaving(self, face: _Face, error: BaseException | None) -> Program[None]:
         driver, attempt = self._host.driver, face._attempt  # noqa: SLF001 - the same module's pair
         if face.joined:
             return  # what its caller makes of an error decides, as of any failed call
         if error is not None:
-            yield from driver.abort(attempt, Reason.FAILED, cause=in_words(error))
+            yield from driver.undoing.abort(attempt, Reason.FAILED, cause=in_words(error))
             for effect in attempt.in_order():
                 if effect.tag not in (None, Tag.CLEAN):
                     left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.disposed}"

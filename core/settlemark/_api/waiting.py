@@ -2,7 +2,6 @@
 
 Any process can see this, without joining the others: the protocol's state is in the store.
 """
-# ruff: noqa: SLF001 - it asks the protocol what it would answer, and moves nothing
 
 from __future__ import annotations
 
@@ -14,7 +13,6 @@ from typing import Any, Literal
 from settlemark._edges.errors import Entangled
 from settlemark._edges.plain import joined
 from settlemark._lifecycle.approval import Question, questions
-from settlemark._protocol.entangled import siblings
 from settlemark._protocol.holdings import Blocked, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import State
@@ -215,20 +213,10 @@ def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
     if ahead is not None:
         waits.append((ahead, txn.since))
     if txn.state is State.SEALED:
-        blocked = _before_commit(protocol, txn)
-        if blocked is not None:
-            waits.append((blocked, txn.moved))
-    return waits
-
-
-def _before_commit(protocol: Protocol, txn: Txn) -> Blocked | None:
-    for sibling in siblings(protocol.by_id, txn):
-        for hold in (*sibling.holds.values(), *txn.holds.values()):
-            return Blocked(sibling, hold.scope)
-    if txn.wrote:
         with suppress(Entangled):  # it would be undone, and waits for nobody
-            return protocol._waits_at_commit(txn)
-    return None
+            if (blocked := protocol.waits_for(txn)) is not None:
+                waits.append((blocked, txn.moved))
+    return waits
 
 
 # ---- sentences

@@ -23,6 +23,7 @@ from settlemark._cli.commands.prune import prune
 from settlemark._cli.commands.recover import recover
 from settlemark._cli.commands.show import residue, show
 from settlemark._cli.commands.waiting import waiting
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import PlainGroup, say
 
 GROUP = "settlemark.commands"
@@ -71,10 +72,10 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
         except ImportError as error:
             advice = "" if "pip install" in str(error) else f'; pip install "settlemark[{entry.name}]"'
             say(f"settlemark {entry.name}: {error}{advice}", err=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(Exit.FAILED) from None
         # Whatever is wrong with its arguments is told here, by a group that shows it as it is.
         code = command(args=list(context.args), prog_name=f"settlemark {entry.name}", standalone_mode=False)
-        raise typer.Exit(code if isinstance(code, int) else 0)
+        raise typer.Exit(code if isinstance(code, int) else Exit.DONE)
 
     # Its own options, --help among them, are for the command itself to read.
     app.command(

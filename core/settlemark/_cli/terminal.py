@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from settlemark._cli.exits import Exit
 from settlemark._edges.plain import plain, plain_json, plain_lines, plain_traceback
 from settlemark._edges.wording import at_terminal
 
@@ -58,7 +59,7 @@ def say_table(table: RenderableType) -> None:
     shown.print(table)
 
 
-def fail(text: object, *, code: int = 2) -> NoReturn:
+def fail(text: object, *, code: Exit = Exit.FAILED) -> NoReturn:
     """Say what is wrong, and exit."""
     say(f"settlemark: {text if isinstance(text, str) else plain(text)}", err=True)
     raise typer.Exit(code)
@@ -110,7 +111,7 @@ class PlainGroup(TyperGroup):
             with suppress(OSError):  # it may be that nothing can be written
                 typer.echo(told, err=True)
             _drop_unwritten()
-            sys.exit(2)
+            sys.exit(Exit.FAILED)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Read the arguments."""

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import _GeneratorContextManagerBase  # pyright: ignore[reportPrivateUsage] - what @contextmanager makes
 from functools import partial
 from io import IOBase
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
 from settlemark._edges.shield import hanging
@@ -97,6 +97,10 @@ def _name_of(function: object) -> str:
 
 class Unfinished(SettlemarkError):
     """What a function answered is work that nobody has done yet: it may have acted before that, or not."""
+
+    remedy: ClassVar[str] = (
+        "Let the function do its work before it returns: await the coroutine, or iterate over the generator."
+    )
 
 
 _PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple})

@@ -33,7 +33,7 @@ SettlemarkError
 ```
 
 A tool's own exception is never wrapped: it reaches the caller as the tool raised it.
-Every error carries its data as attributes, and survives `pickle`.
+Every error carries its data as attributes, and survives `pickle`. Each class has its `remedy`: what to do next.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class SettlemarkError(Exception):
 
     Attributes:
         always: those that an error of this class has, whoever raises it: None where there is nothing to say.
+        remedy: what to do about an error of this class; its own message is nearer to the case.
     """
+
+    remedy: ClassVar[str] = "Read the message: it names the effect, the scope, who holds it, and what to do."
 
     always: ClassVar[tuple[str, ...]] = ()
 
@@ -75,17 +78,29 @@ class SettlemarkError(Exception):
 class UsageError(SettlemarkError):
     """The caller's mistake: nothing was done and nothing moved."""
 
+    remedy: ClassVar[str] = "Change the call as the message says and make it again: nothing was done."
+
 
 class ScopeError(UsageError, ValueError):
     """A scope's text or template is malformed. Attribute `text`: what was given."""
+
+    remedy: ClassVar[str] = (
+        "Correct the scope: a kind, a colon, and a path that begins with a slash, as in `room:/{hotel}`."
+    )
 
 
 class DeclarationError(UsageError):
     """An effect is declared badly, or not at all. Attribute `tool`: its name."""
 
+    remedy: ClassVar[str] = (
+        "Correct the declaration that the message names; it is checked where it is made, before anything runs."
+    )
+
 
 class PayloadError(UsageError, TypeError):
     """Arguments or a result cannot be stored as JSON. Attribute `path`: where in the value."""
+
+    remedy: ClassVar[str] = "Pass or return JSON values: convert the value at `path`, or return an id in its place."
 
 
 class KeyConflict(UsageError):
@@ -94,9 +109,16 @@ class KeyConflict(UsageError):
     Attributes: `key`, `recorded` and `given` (the two argument mappings).
     """
 
+    remedy: ClassVar[str] = (
+        "Give another decision another transaction name; where the decision is the same, pass the arguments "
+        "that are on record."
+    )
+
 
 class StateError(UsageError):
     """The transaction is not in a state that allows this. Attributes: `transaction`, `state`."""
+
+    remedy: ClassVar[str] = "Look at `state`: enter the transaction's name again, or begin a new one."
 
 
 class LateAppend(UsageError):
@@ -105,9 +127,13 @@ class LateAppend(UsageError):
     Attributes: `transaction`, `scope`.
     """
 
+    remedy: ClassVar[str] = "Make every call before the block ends: await the tasks that you start in it."
+
 
 class OutsideDeclared(UsageError):
     """A call touched what its transaction had not declared. Attributes: `scope`, `declared`."""
+
+    remedy: ClassVar[str] = "Widen `may_touch=` to cover the scope, or correct the tool's `scope=`."
 
 
 class ContractViolation(UsageError):
@@ -116,9 +142,13 @@ class ContractViolation(UsageError):
     Attributes: `scope`, `epoch`, `holder` (a transaction's name, or None), `frontier` (the first epoch that may move).
     """
 
+    remedy: ClassVar[str] = "Raise the frontier only behind work that has ended; end or abort `holder` first."
+
 
 class Revoked(UsageError):
     """A tool was revoked (`settlement.revoke`): it was not run. Attribute `tool`."""
+
+    remedy: ClassVar[str] = "Plan again without the tool, or let an operator call `settlement.reinstate`."
 
 
 class Entangled(UsageError):
@@ -127,9 +157,15 @@ class Entangled(UsageError):
     Attributes: `transaction`, `holder` (a transaction's name), `scope`.
     """
 
+    remedy: ClassVar[str] = (
+        "Make the call in its caller's own transaction: drop `independent=True`, or let the caller end first."
+    )
+
 
 class WouldBlock(UsageError):
     """A synchronous call would have to wait inside an event loop. Attributes: `holder`, `scope`."""
+
+    remedy: ClassVar[str] = "Use `async with` and `await` inside an event loop, or move the call to a thread."
 
 
 class Refused(SettlemarkError):
@@ -138,35 +174,54 @@ class Refused(SettlemarkError):
     Attributes: `transaction`, `epoch`, and what the subclass adds.
     """
 
+    remedy: ClassVar[str] = "Look at why: enter the name again after a lost race, plan again after anything else."
+
     always: ClassVar[tuple[str, ...]] = ("transaction", "epoch")
 
 
 class Stale(Refused):
     """What the plan was read from has changed. Attribute `scope`: what changed."""
 
+    remedy: ClassVar[str] = "Read again, plan again, and enter the name again; `settlement.run` does so by itself."
+
 
 class Cascaded(Stale):
     """What it had read early was undone (`reads="early"`). Attributes: `scope`, `holder` (whose work that was)."""
+
+    remedy: ClassVar[str] = 'Enter the name again; use `reads="settled"` where this is too frequent.'
 
 
 class Wounded(Refused):
     """An older transaction needed a resource this one had claimed. Attributes: `scope`, `holder`."""
 
+    remedy: ClassVar[str] = "Enter the name again; `settlement.run` does so, behind those who were before it."
+
 
 class Vetoed(Refused):
     """A pre-commit hook said no. Attributes: `hook`, `verdict` (its reason)."""
+
+    remedy: ClassVar[str] = "Act on the hook's reason (`verdict`), then enter the name again."
 
 
 class Rejected(Refused):
     """A person was asked whether a call may run, and said no. Attributes: `tool`, `key`, `because` (or None)."""
 
+    remedy: ClassVar[str] = "Plan without this call; `because` has what the person said."
+
 
 class Cancelled(Refused):
     """The run was cancelled: a fence stands, and nothing of this run acts any more."""
 
+    remedy: ClassVar[str] = "Begin the work anew under another run id: the fence of this one stays."
+
 
 class LeaseLost(Refused):
     """This process hung for longer than its lease: another worker ends its transaction, and nothing acts here."""
+
+    remedy: ClassVar[str] = (
+        "Stop acting, and enter the name again: it answers with what became of the work. Raise `lease=` "
+        "where processes pause for long."
+    )
 
 
 class Rewound(Refused):
@@ -175,6 +230,8 @@ class Rewound(Refused):
     Attribute `by`: who, when and why.
     """
 
+    remedy: ClassVar[str] = "Begin the work anew under another name."
+
 
 class Overdue(Refused):
     """It was open for longer than it may be: it was undone, though whoever ran it still lives.
@@ -182,12 +239,18 @@ class Overdue(Refused):
     Attribute `max_age`: seconds.
     """
 
+    remedy: ClassVar[str] = "Enter the name again, with less in one transaction or with a higher `max_age=`."
+
 
 class WaitTimeout(Refused):
     """The deadline passed while another held the resource; nothing was run.
 
     Attributes: `holder` (a transaction's name), `scope`, `waited` (seconds).
     """
+
+    remedy: ClassVar[str] = (
+        "See `settlemark waiting` for who holds the scope; try again when they have ended, or raise `wait=`."
+    )
 
     always: ClassVar[tuple[str, ...]] = (*Refused.always, "holder", "scope", "waited")
 
@@ -198,6 +261,11 @@ class InDoubt(SettlemarkError):
     Attributes: `key`, `tool`, `scope`.
     """
 
+    remedy: ClassVar[str] = (
+        "Ask the counterparty by the key, then tell the answer: `settlemark resolve KEY confirmed` or "
+        "`absent`. Do not repeat the call."
+    )
+
 
 class PartialCommit(SettlemarkError):
     """Some irreversible effects left and a later one failed for good.
@@ -205,9 +273,17 @@ class PartialCommit(SettlemarkError):
     Attributes: `transaction`, `released` and `failed` (lists of keys).
     """
 
+    remedy: ClassVar[str] = (
+        "See `settlemark residue`, mend by hand what failed, and record it with `settlemark resolve KEY dealt-with`."
+    )
+
 
 class LedgerError(SettlemarkError):
     """The durable record could not be read or written. Attribute `url`."""
+
+    remedy: ClassVar[str] = (
+        "Mend what the message says of the store, then try again; `settlemark doctor` looks for the cause."
+    )
 
 
 class Forgotten(LedgerError):
@@ -216,6 +292,12 @@ class Forgotten(LedgerError):
     Attributes: `key`, `tool`, `outcome`.
     """
 
+    remedy: ClassVar[str] = (
+        "Decide the call anew under another name if it must act again; keep payloads for longer with `retention=`."
+    )
+
 
 class InternalError(SettlemarkError):
     """Our own bug: please report it with the message."""
+
+    remedy: ClassVar[str] = "Report it with its message, and with `settlemark export` of the transaction."

@@ -8,39 +8,46 @@ are made just before the step they guard, outside of its lock: they narrow the g
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
-from settlemark._engine.attempt import Attempt, LiveRead
-from settlemark._engine.kernel import Programs
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.live_read import LiveRead
+from settlemark._engine.kernel import Kernel
+from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Txn
 from settlemark._protocol.states import Reason, State
 
 PLANS = 10_000  # runs whose last turn only read
 
 
-class Freshening(Programs):
-    """The part of a driver that looks at live reads again."""
+class Freshness:
+    """Looks at live reads again."""
 
-    def _look(self, attempt: Attempt, effect: Effect) -> Program:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.live_plans: OrderedDict[str, list[LiveRead]] = OrderedDict()
+
+    def look(self, attempt: Attempt, effect: Effect) -> Program[LiveRead | None]:
         """Return what a read is compared with later, as it is before the read; None when it is a snapshot."""
         declaration = effect.declaration
         if declaration.live is None and declaration.valid_for is None:
             return None
-        expires = None if declaration.valid_for is None else self._monotonic() + declaration.valid_for
+        expires = None if declaration.valid_for is None else self._kernel.monotonic() + declaration.valid_for
         if declaration.live is None:
             return LiveRead(declaration.tool, effect.scopes, None, None, expires, declaration.valid_for)
         function = declaration.live.function
         named = declaration.live.bind(effect.for_handlers(), result=None, key="")
         fetch = partial(function, **named)
-        seen = yield self.asking(attempt.name, fetch)
+        seen = yield self._kernel.asking(attempt.name, fetch)
         return LiveRead((function, repr(named)), effect.scopes, fetch, seen, expires, declaration.valid_for)
 
-    def _live_reads(self, attempt: Attempt) -> list[LiveRead]:
+    def live_reads(self, attempt: Attempt) -> list[LiveRead]:
         """Return what has to hold for a transaction to commit: its own reads, and those its run has not acted on."""
-        plan = self._live_plans.get(attempt.run)
+        plan = self.live_plans.get(attempt.run)
         if not plan or not attempt.live.wrote:
             return list(attempt.live_reads.values())
         return [*attempt.live_reads.values(), *self._not_read_anew(plan, attempt)]
@@ -50,38 +57,38 @@ class Freshening(Programs):
         anew = attempt.live.reads
         return [read for read in plan if not all(scope in anew for scope in read.scopes)]
 
-    def _verify(self, attempt: Attempt, reads: Iterable[LiveRead]) -> Program:
+    def verify(self, attempt: Attempt, reads: Iterable[LiveRead]) -> Program[dict[str, Scope | str] | None]:
         """Return why the first of these reads holds no longer, as the detail of an abort; None when all of them do."""
         for read in reads:
-            if read.expires is not None and self._monotonic() >= read.expires:
+            if read.expires is not None and self._kernel.monotonic() >= read.expires:
                 return {"scope": read.scopes[0], "how": f"was read more than {read.valid_for:g} s ago"}
             if read.fetch is None or read.overwritten:
                 continue
-            if (yield self.asking(attempt.name, read.fetch)) != read.seen:
+            if (yield self._kernel.asking(attempt.name, read.fetch)) != read.seen:
                 return {"scope": read.scopes[0], "how": "changed, from outside, after it was read"}
         return None
 
-    def _before_writing(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+    def before_writing(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         """Look at what an effect is about to change itself: afterwards nobody could tell whose change it was.
 
         Raises:
             Stale: it has changed; nothing was run.
         """
         touched = [read for read in attempt.live_reads.values() if read.about(effect.scopes)]
-        wrong = (yield from self._verify(attempt, touched)) if touched else None
+        wrong = (yield from self.verify(attempt, touched)) if touched else None
         if wrong is not None:
-            yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
-            with self.local as protocol:
+            yield from self._kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
+            with self._kernel.local as protocol:
                 raise protocol.refusal(txn)
 
     @staticmethod
-    def _after_writing(attempt: Attempt, effect: Effect) -> None:
+    def after_writing(attempt: Attempt, effect: Effect) -> None:
         for read in attempt.live_reads.values():
             read.overwritten = read.overwritten or read.about(effect.scopes)
 
-    def _keep_plan(self, attempt: Attempt, txn: Txn) -> None:
+    def keep_plan(self, attempt: Attempt, txn: Txn) -> None:
         """Let what a finished transaction has read count for its run's next writing one, as its versions do."""
-        plans, run = self._live_plans, attempt.run
+        plans, run = self.live_plans, attempt.run
         if txn.reason in (Reason.STALE, Reason.CASCADED) or (txn.state is State.COMMITTED and txn.wrote):
             plans.pop(run, None)
         elif attempt.live_reads and txn.reason is not Reason.WOUNDED:
@@ -91,4 +98,4 @@ class Freshening(Programs):
                 plans.popitem(last=False)
 
 
-__all__ = ["Freshening"]
+__all__ = ["Freshness"]

@@ -1,41 +1,40 @@
-"""What every program of the driver shares: the step, the wait, and the way to the ledger."""
+"""What every service of a driver shares: the step, the wait, and the way to the ledger."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from settlemark._acts.bodies import asked_for, names_asked_for
 from settlemark._acts.current import current_call
 from settlemark._acts.effect import Effect
 from settlemark._acts.failure import until_answered
-from settlemark._acts.perform import Program
+from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Act, Recorded, Wait
-from settlemark._edges.door import through
+from settlemark._attempt.attempt import Attempt, Inside
+from settlemark._attempt.telling import Telling
 from settlemark._edges.errors import LedgerError, WaitTimeout
 from settlemark._edges.shield import closed, locked, unlocked
-from settlemark._edges.text import CAUSE, prose
 from settlemark._edges.wording import by_reader
-from settlemark._engine.attempt import Attempt, Inside
-from settlemark._engine.telling import Telling
 from settlemark._model import identity
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import declared_as
 from settlemark._model.scope import Scope, escape
-from settlemark._observe.logs import Quote, about_txn, log_failure
-from settlemark._protocol.entangled import callers, refuse_to_wait
+from settlemark._observe.logs import about_txn
 from settlemark._protocol.holdings import DETACHED, Blocked, Ticket, Txn, fire
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State, Tag
+from settlemark._protocol.states import State
+from settlemark._protocol.ties import callers, refuse_to_wait
 from settlemark.ledger._contract import Book, Change, Ledger, Step
 from settlemark.ledger._lease import haunted
 from settlemark.ledger._workers import process
+
+T = TypeVar("T")
 
 log = logging.getLogger("settlemark")
 
@@ -91,8 +90,8 @@ class Deadline:
         self.at = -inf
 
 
-class Programs(Telling):
-    """The parts of a driver: a ledger whose protocol decides and which remembers, and who waits for whom.
+class Kernel:
+    """What every service of a driver stands on: the ledger and its protocol, the clocks, who is at what, who waits.
 
     Args:
         ledger: takes the steps.
@@ -100,13 +99,14 @@ class Programs(Telling):
         monotonic: returns seconds, for deadlines.
         declaration: finds what was declared of a tool by its name and version.
         namespace: of the ledger whose users share its scopes, names and keys.
-        on_residue: told of every transaction that left something, once.
 
     Attributes:
+        attempts: what this process is at, by transaction.
+        waiting: who waits here for whom, on which scope, by ticket.
         wake_tender: called when there is something to tend.
+        retries: of an undo that nobody waits for.
+        warns: whether what stays of a transaction is logged.
     """
-
-    wake_tender: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -116,55 +116,46 @@ class Programs(Telling):
         monotonic: Callable[[], float],
         declaration: Callable[[str, str | None], Declaration | None] = declared_as,
         namespace: str = "default",
-        on_residue: Callable[[str], None] | None = None,
     ) -> None:
         self.ledger = ledger
         self.local = _Local(ledger)
-        self._clock = clock
-        self._monotonic = ledger.protocol.index.clock = monotonic
-        self._prefix = identity.prefix_of(ledger.id, namespace)
-        self._namespace = namespace
-        self._declaration = declaration
-        self._on_residue = on_residue
+        self.clock = clock
+        self.monotonic = ledger.protocol.board.index.clock = monotonic
+        self.prefix = identity.prefix_of(ledger.id, namespace)
+        self.namespace = namespace
+        self.declaration = declaration
+        self.telling = Telling(self, monotonic)
+        self.wake_tender: Callable[[], None] | None = None
+        self.retries = Retries()
         self.warns = True  # an explorer, which aborts by the thousand, does not want to hear of each
         self.waiting: dict[Ticket, tuple[str, str, Scope]] = {}
-        self._attempts: dict[Txn, Attempt] = {}
-        self._given: set[Txn] = set()  # aborted ones whose conclusion was given to a thread that has yet to begin it
-        self._ending: dict[Attempt, list[Ticket]] = {}  # what a program here has taken up, and who waits for that
-        self._live_plans: OrderedDict[str, list[Any]] = OrderedDict()
-        self._first_seen: dict[int, float] = {}
-        self._stuck_since: dict[str, float | None] = {}
-        self._asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
-        self._answered_false: set[str] = set()  # tools of whose probe that was told
-        self._looked = -inf
-        self._turn = Ticket()  # of those that were left sealed: fires when one of them may go on
-        self._turn.fired = True
+        self.attempts: dict[Txn, Attempt] = {}
 
     @property
-    def _protocol(self) -> Protocol:
+    def protocol(self) -> Protocol:
         return self.ledger.protocol
 
     # ---- who is at what
 
-    def _seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
+    def seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
         """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
-        self._attempts[txn] = attempt
-        attempt.since, attempt.age_told = self._monotonic(), False
+        self.attempts[txn] = attempt
+        attempt.since, attempt.age_told = self.monotonic(), False
         attempt.worker = self.ledger.worker
-        book.otherwise(lambda: self._attempts.pop(txn, None))
+        book.otherwise(lambda: self.attempts.pop(txn, None))
 
-    def _call_tender(self) -> None:
+    def call_tender(self) -> None:
         if self.wake_tender is not None:
             self.wake_tender()
 
     @staticmethod
-    def _come_to(book: Book, attempt: Attempt) -> None:
+    def come_to(book: Book, attempt: Attempt) -> None:
         """Have it, within a step, that what was put aside is gone on with; not so if the step fails."""
         attempt.suspended = False
         book.otherwise(partial(setattr, attempt, "suspended", True))
 
     @contextmanager
-    def _acting(self, attempt: Attempt) -> Generator[None]:
+    def acting(self, attempt: Attempt) -> Generator[None]:
         """Have it that an act of an attempt is out, from before the last look at its lease until it is told of."""
         worker = self.ledger.worker
         if attempt.txn is not None and attempt.txn.id != DETACHED:
@@ -174,7 +165,7 @@ class Programs(Telling):
 
     # ---- steps
 
-    def _step(self, step: Step[Any], *, durable: bool = False, wait: float | None = None) -> Program:
+    def step(self, step: Step[T], *, durable: bool = False, wait: float | None = None) -> Program[T]:
         """Take a step and return its answer, when it (with `durable` on disk) is taken.
 
         Args:
@@ -191,38 +182,39 @@ class Programs(Telling):
         pending = ledger.submit(step, durable=durable)
         if wait is not None:
             pending.within(wait)
-        return (yield Recorded(pending))
+        answer: T = yield Recorded(pending)
+        return answer
 
-    def look(self, step: Step[Any]) -> Program:
+    def look(self, step: Step[T]) -> Program[T]:
         """Return what a step finds that changes nothing."""
-        return self._step(step)
+        return self.step(step)
 
-    def flush(self) -> Program:
+    def flush(self) -> Program[None]:
         """Have all on disk that was given before."""
-        yield from self._step(lambda _protocol, _book: None, durable=True)
+        yield from self.step(lambda _protocol, _book: None, durable=True)
 
-    def _intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
+    def intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
         """Return the changes that record an effect of this worker before it acts."""
-        return attempt.intent(effect, owner=self.ledger.worker, at=self._clock(), sent=self.ledger.time())
+        return attempt.intent(effect, owner=self.ledger.worker, at=self.clock(), sent=self.ledger.time())
 
-    def _note(self, attempt: Attempt, changes: list[Change]) -> None:
+    def note(self, attempt: Attempt, changes: list[Change]) -> None:
         """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""
         self.ledger.later(lambda _protocol, book: attempt.put(book, changes))
 
-    def _still_ours(self, txn: Txn) -> Program:
+    def still_ours(self, txn: Txn) -> Program[None]:
         """Return when this worker may act for a transaction: it surely has its lease, and nobody has taken it over.
 
         Raises:
             LeaseLost: another worker has it. LedgerError: this is a forked child.
         """
         if self.ledger.is_elsewhere or not self.ledger.is_fresh():
-            yield from self._step(lambda _protocol, _book: None)
+            yield from self.step(lambda _protocol, _book: None)
         if txn.id == DETACHED:
-            raise self._protocol.refusal(txn)
+            raise self.protocol.refusal(txn)
 
     # ---- waiting
 
-    def _await(
+    def wait_for(
         self,
         attempt: Attempt,
         ticket: Ticket,
@@ -231,33 +223,33 @@ class Programs(Telling):
         holder: str,
         whom: Hashable = None,
         limit: float | None = None,
-    ) -> Program:
+    ) -> Program[None]:
         """Wait until the ticket fires; `whom` says whom for, where that is not told by the scope.
 
         Raises:
             WaitTimeout: the deadline passed, and whom it waits for had not changed all the while.
         """
-        since = 0.0 if self.observer is None else self._monotonic()
+        since = 0.0 if self.telling.observer is None else self.monotonic()
         rival, scope = blocked.holder.name, blocked.scope.text
         if blocked.holder is not attempt.txn:  # else it is one of its own calls
             attempt.waits_for(rival, scope, self.ledger.time())
         attempt.told_waiting = attempt.told_waiting or attempt.written
         self.waiting[ticket] = (attempt.name, holder, blocked.scope)
         if attempt.written:
-            self._tell_waiting(attempt, (holder, scope))
+            self.tell_waiting(attempt, (holder, scope))
         woken = False
         try:
             first, _ = self._moved(attempt, blocked, deadline, whom, again=False)
             moves = True
             while moves and not woken:
-                seconds = deadline.at - self._monotonic()
-                woken = yield from self._listen(Wait(ticket, seconds, holder, blocked.scope.text))
+                seconds = deadline.at - self.monotonic()
+                woken = yield from self.listen(Wait(ticket, seconds, holder, blocked.scope.text))
                 if not woken:
                     first, moves = self._moved(attempt, blocked, deadline, whom, again=True)
         finally:
             self.waiting.pop(ticket, None)
             attempt.waits_no_more(rival, scope, self.ledger.time())
-            self._tell_waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
+            self.telling.waited(attempt, holder, blocked.scope.text, since, gave_up=not woken)
             if not woken:
                 with self.local as protocol:
                     protocol.unwatch(ticket, blocked.holder, attempt.live)
@@ -265,7 +257,7 @@ class Programs(Telling):
             deadline.pass_by()
             waited = attempt.wait if limit is None else limit
             behind = "" if first in (holder, attempt.name) else f", behind {first}"
-            behind += yield from self._silence(blocked.holder)
+            behind += yield from self.silence(blocked.holder)
             raise WaitTimeout(
                 f"{attempt.name} gave up after {waited:g} s waiting for {holder}, which holds {blocked.scope}{behind}:"
                 f" nothing was run; {by_reader('try again later, or raise wait=', 'give the command again later')}",
@@ -273,7 +265,7 @@ class Programs(Telling):
                 waited=waited,
             )  # fmt: skip
 
-    def _silence(self, txn: Txn) -> Program:
+    def silence(self, txn: Txn) -> Program[str]:
         """Return in words who fell silent at a call of a transaction that waits for it; nothing where nobody did."""
         if txn.state not in (State.ABORTING, State.RELEASING):
             return ""
@@ -289,7 +281,7 @@ class Programs(Telling):
             return f" until nothing more can come of it ({'; '.join(told)}: see settlemark waiting)" if told else ""
 
         try:
-            return (yield from self._step(look))
+            return (yield from self.step(look))
         except LedgerError:
             return ""
 
@@ -300,43 +292,44 @@ class Programs(Telling):
 
         Looked at `again`, they may have changed some time ago: only those before the nearest one wake nobody.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         if whom is not None:
             return attempt.name, deadline.moves(now, whom, now)
         with self.local as protocol:
             first, left = protocol.first(attempt.live, blocked)
         return first, deadline.moves(now, (blocked.holder.name, first), left if again else now)
 
-    def _listen(self, wait: Wait) -> Program:
+    def listen(self, wait: Wait) -> Program[bool]:
         """Wait, while the ledger looks for what other processes do."""
         self.ledger.listen(1)
         try:
-            return (yield wait)
+            woken: bool = yield wait
         finally:
             self.ledger.listen(-1)
+        return woken
 
-    def _tell_waiting(self, attempt: Attempt, told: tuple[str, str] | None) -> None:
+    def tell_waiting(self, attempt: Attempt, told: tuple[str, str] | None) -> None:
         """Have it on record for whom a transaction waits, and on what, or with None that it waits no more."""
 
         def tell(_protocol: Protocol, book: Book) -> None:
             # Not behind the end of a transaction that was aborted just now.
             if attempt.live.state in (State.OPEN, State.SEALED):
-                attempt.put(book, [attempt.state_change(self._clock(), waiting=told)])
+                attempt.put(book, [attempt.state_change(self.clock(), waiting=told)])
 
         self.ledger.later(tell)
 
     def inside(self) -> int:
         """Return the number of the transaction in whose call the caller runs, or 0."""
-        inside = self._outer()
+        inside = self.outer()
         return 0 if inside is None else inside.attempt.live.id
 
-    def _outer(self) -> Inside | None:
+    def outer(self) -> Inside | None:
         """Return where in the call of an unfinished transaction of this driver the caller runs, or None."""
         call = current_call()
         inside = None if call is None else call._inside  # noqa: SLF001 - kept there for this
         if not isinstance(inside, Inside) or inside.over or inside.attempt.txn is None:
             return None
-        return inside if self._attempts.get(inside.attempt.txn) is inside.attempt else None
+        return inside if self.attempts.get(inside.attempt.txn) is inside.attempt else None
 
     def asking(self, name: str, function: Callable[..., Any], /, *given: Any) -> Act:
         """Return the request to ask a function of the user's for a transaction of this name: it is no call of a tool.
@@ -349,12 +342,12 @@ class Programs(Telling):
         self,
         attempt: Attempt,
         effect: Effect,
-        once: Callable[[], Program],
-        ours: Callable[[], Program],
+        once: Callable[[], Program[T]],
+        ours: Callable[[], Program[None]],
         *,
         held: bool,
         let_through: tuple[type[BaseException], ...] = (),
-    ) -> Program:
+    ) -> Program[T]:
         """Perform an effect, and ask what each failure is to mean for its transaction, where somebody is to be asked.
 
         Raises:
@@ -378,11 +371,11 @@ class Programs(Telling):
                 return True  # it ends when it is chosen, or not
             return any(caller is txn for number in (inside, *asked) for caller in callers(protocol.by_id, number))
 
-    def _time_for(self, txn: Txn, seconds: float) -> float:
+    def time_for(self, txn: Txn, seconds: float) -> float:
         """Return for how long the caller may wait for the end of a transaction: within it, not at all."""
         return 0.0 if self.is_within(txn) else seconds
 
-    def _refuse_wait_within(self, attempt: Attempt, blocked: Blocked) -> None:
+    def refuse_wait_within(self, attempt: Attempt, blocked: Blocked) -> None:
         """Return when whom an attempt is to wait for can end while the caller waits, as far as he runs in it.
 
         Raises:
@@ -392,13 +385,13 @@ class Programs(Telling):
         if holder is not attempt.txn and self.is_within(holder):
             refuse_to_wait(attempt.name, blocked)
 
-    def _until_finished(self, attempt: Attempt, txn: Txn) -> Program:
-        deadline = self._monotonic() + self._time_for(txn, attempt.wait)
+    def until_finished(self, attempt: Attempt, txn: Txn) -> Program[None]:
+        deadline = self.monotonic() + self.time_for(txn, attempt.wait)
         while not (txn.finished or attempt.adrift):
             with self.local as protocol:
                 ticket = protocol.watch(txn)
-            seconds, final = deadline - self._monotonic(), not txn.running
-            woken = yield from self._listen(Wait(ticket, seconds, "a call that has not returned", "its own", final))
+            seconds, final = deadline - self.monotonic(), not txn.running
+            woken = yield from self.listen(Wait(ticket, seconds, "a call that has not returned", "its own", final))
             if not woken:
                 log.warning(
                     "%s is %s, but a call of it has not returned yet: it ends when that does",
@@ -407,42 +400,52 @@ class Programs(Telling):
                     extra=about_txn(txn, state=txn.state.value),
                 )
                 return
-        yield from self._until_concluded(attempt, txn)
+        yield from self.until_concluded(attempt, txn)
 
-    def _until_concluded(self, attempt: Attempt, txn: Txn) -> Program:
+    def until_concluded(self, attempt: Attempt, txn: Txn) -> Program[None]:
         """Wait until whoever concludes an abort has done so: its end may come before its record."""
         if txn.id == DETACHED:
-            self._tell_ended(attempt)
+            self.telling.ended(attempt)
         with self.local:
             if txn.id == DETACHED:
-                self._attempts.pop(txn, None)  # another worker concludes it, or there is nothing to conclude
-            mine = txn in self._attempts and txn.owner == self.ledger.worker
+                self.attempts.pop(txn, None)  # another worker concludes it, or there is nothing to conclude
+            mine = txn in self.attempts and txn.owner == self.ledger.worker
             if txn.state is not State.ABORTED or not mine:
                 return
             ticket = Ticket()
             attempt.waiters.append(ticket)
         yield Wait(ticket, attempt.wait, txn.name, "its own", final=True)
 
-    def _tell_residue(self, attempt: Attempt) -> None:
-        left = [e for e in attempt.effects.values() if e.tag not in (None, Tag.CLEAN)]
-        if not left:
-            return
-        for effect in left if self.warns else ():
-            note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)
-            log.warning(
-                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
-                extra=attempt.about(effect, tag=effect.tag and effect.tag.value),
-            )  # fmt: skip
-        self._tell_listener(attempt.name)
-
-    def _tell_listener(self, name: str) -> None:
-        """Tell who listens that a transaction left something to mend."""
-        if self._on_residue is None:
-            return
+    def surely(self, step: Step[Any], *, durable: bool = False) -> Program[bool]:
+        """Queue a step that must not be lost, and return whether the store has taken it by now: else it will."""
+        if self.ledger.is_elsewhere:
+            yield from self.step(step)  # which tells a forked child so
+        self.ledger.later(step)
+        if self.ledger.immediate:
+            return True
+        if self.ledger.stalled:
+            return False  # whoever comes from there has waited once
         try:
-            through(self._on_residue, name)
-        except BaseException as error:  # a listener's own fault must not reach whoever settled
-            log_failure(log, f"on_residue failed for {name}", error, transaction=name)
+            yield from self.step(lambda _protocol, _book: None, durable=durable)
+        except LedgerError:
+            return False
+        return True
+
+    def quiesce(self, attempt: Attempt, txn: Txn) -> Program[None]:
+        """Wait for the calls still in flight: a seal promises that nothing is added after it."""
+        if not attempt.in_flight():
+            return
+        deadline = Deadline(attempt.wait)
+        while True:
+            with self.local as protocol:
+                ticket = protocol.watch(txn)
+                if not attempt.in_flight():
+                    protocol.unwatch(ticket, txn)
+                    return
+                blocked = Blocked(txn, next((hold.scope for hold in txn.holds.values()), scope_of(attempt.run)))
+                out = frozenset(attempt.entering), txn.running, txn.reading
+            holder = "a call of its own that has not returned,"
+            yield from self.wait_for(attempt, ticket, blocked, deadline, holder, whom=out)
 
 
 def scope_of(run: str) -> Scope:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, in_doubt
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.calls import give_back, returned
-from settlemark._engine.probe import told_of
-from settlemark._engine.undo import Aborting
+from settlemark._attempt.attempt import Attempt
+from settlemark._engine.admission import give_back, returned
+from settlemark._engine.doubt import told_of
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.undo import Undoing
 from settlemark._model.disposition import Disposed, Disposition, words
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path
@@ -23,14 +24,14 @@ from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._contract import Book, OutcomeChange
 
 
-class Orphaning(Aborting):
-    """The part of a driver that takes back what nobody asks for any more."""
+class Orphans:
+    """Takes back what nobody asks for any more."""
 
-    def _quiesce(self, attempt: Attempt, txn: Txn) -> Program:
-        """Wait for the calls still in flight: see `Settling`."""
-        raise NotImplementedError
+    def __init__(self, kernel: Kernel, undoing: Undoing) -> None:
+        self._kernel = kernel
+        self._undoing = undoing
 
-    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
+    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program[None]:
         """Undo what was expected to be decided again (below `base`) and was not; what is held is dropped.
 
         That they are taken back is on disk before the first is undone: whoever comes after a crash builds on none.
@@ -43,7 +44,7 @@ class Orphaning(Aborting):
             return
         txn = attempt.live
         if not base:  # else the calls below it are over, and others are none of its
-            yield from self._quiesce(attempt, txn)
+            yield from self._kernel.quiesce(attempt, txn)
         if txn.state is not State.OPEN:
             return
         found = attempt.orphans(base)
@@ -54,7 +55,7 @@ class Orphaning(Aborting):
                 yield from self._undo_orphan(attempt, txn, effect)
             attempt.expected.discard(effect.path)
 
-    def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+    def _refuse_built_upon(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
         """Return when effects can be taken back by themselves, without what read them, or acted behind them.
 
         Raises:
@@ -65,9 +66,9 @@ class Orphaning(Aborting):
             return
         orphan, what = why
         how = f"is as {orphan.declaration.tool} left it, which was {words(Disposition.ORPHANED)}, and {what}"
-        yield from self.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
+        yield from self._undoing.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
 
-    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program:
+    def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
         """Have it on disk that effects are taken back, before any is undone; what is held is dropped by it."""
         told: list[OutcomeChange] = []
         for effect in orphans:
@@ -76,7 +77,7 @@ class Orphaning(Aborting):
             if not effect.executed:
                 effect.tag = Tag.CLEAN
             effect.disposed = Disposed(Disposition.ORPHANED)
-            told.append(attempt.outcome(effect, self._clock()))
+            told.append(attempt.outcome(effect, self._kernel.clock()))
 
         def strike_out(protocol: Protocol, book: Book) -> None:
             if txn.state is State.OPEN:
@@ -85,10 +86,10 @@ class Orphaning(Aborting):
                         give_back(protocol, effect)
             attempt.put(book, [_as_known(book, change) for change in told])
 
-        yield from self._step(strike_out, durable=True)
-        yield from self._tidy()
+        yield from self._kernel.step(strike_out, durable=True)
+        yield from self._undoing.tidy()
 
-    def _undo_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+    def _undo_orphan(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         calls = [call for call in effect.calls if call.hold is not None]
 
         def begin(protocol: Protocol, _book: Book) -> None:
@@ -97,19 +98,19 @@ class Orphaning(Aborting):
             # As long as it runs, nobody concludes an abort: it would be undone twice.
             protocol.resumed([call for call in calls if call.returned])
 
-        yield from self._step(begin)
-        known = yield from self._undo_one(
+        yield from self._kernel.step(begin)
+        known = yield from self._undoing.undo_one(
             attempt,
             effect,
             lambda protocol, clean: returned(protocol, calls, happened=not clean),
             because=Disposition.ORPHANED,
         )
         if known is False and txn.id == DETACHED:
-            raise self._protocol.refusal(txn)
+            raise self._kernel.protocol.refusal(txn)
         if known is False:  # it may still come: what would commit now could be read before that
-            yield from self._step(lambda protocol, _book: returned(protocol, calls, happened=True))
+            yield from self._kernel.step(lambda protocol, _book: returned(protocol, calls, happened=True))
             raise in_doubt(effect)
-        yield from self._tidy()
+        yield from self._undoing.tidy()
 
 
 def _built_upon(attempt: Attempt, txn: Txn, orphan: Effect, orphans: list[Effect]) -> tuple[Effect, str] | None:
@@ -138,4 +139,4 @@ def _is_built_upon(orphan: Effect, effect: Effect) -> bool:
     return any(ours.overlaps(theirs) for ours in effect.scopes for theirs in orphan.scopes)
 
 
-__all__ = ["Orphaning"]
+__all__ = ["Orphans"]

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
-from settlemark._engine.attempt import Attempt, LiveRead, Splinter
-from settlemark._engine.calls import give_back
-from settlemark._engine.freshness import Freshening
+from settlemark._attempt.attempt import Attempt, Splinter
+from settlemark._attempt.live_read import LiveRead
+from settlemark._engine.admission import give_back
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.kernel import Kernel
 from settlemark._model.disposition import ELSEWHERE, Disposed, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._model.identity import Path
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Blocked, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
@@ -24,18 +25,14 @@ from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 
 
-class Splitting(Freshening):
-    """The part of a driver that splits."""
+class Splitting:
+    """Splits transactions at their gates."""
 
-    def commit(self, attempt: Attempt) -> Program:
-        """Settle a transaction: see `Settling`."""
-        raise NotImplementedError
+    def __init__(self, kernel: Kernel, freshness: Freshness) -> None:
+        self._kernel = kernel
+        self._freshness = freshness
 
-    def take_back_orphans(self, attempt: Attempt, base: Path = ()) -> Program:
-        """Take back what nobody asks for any more: see `Orphaning`."""
-        raise NotImplementedError
-
-    def _splinters(self, attempt: Attempt) -> list[Splinter]:
+    def splinters(self, attempt: Attempt) -> list[Splinter]:
         """Return what a transaction is split into, with each gate whatever was to leave after it."""
         groups: list[list[Effect]] = []
         for effect in attempt.in_order():
@@ -57,22 +54,9 @@ class Splitting(Freshening):
             moved.append(copy)
         return Splinter(part, effects, moved)
 
-    def split_at(self, attempt: Attempt, gate: Effect, behind: list[Effect]) -> Program:
-        """Commit, but for an effect that waits for an answer, and those behind it, which are dropped.
-
-        Raises: as `commit`; nothing was split off then.
-        """
-        yield from self.take_back_orphans(attempt)
-        part = attempt.part(f"{attempt.name}!{'.'.join(map(str, gate.path))}")
-        moved = replace(gate, key=part.key(gate.path, gate.call_id), calls=[])
-        part.prepare(moved)
-        yield from self._step(lambda protocol, _book: give_back(protocol, gate))  # while it is open
-        gate.calls = []
-        attempt.splinters = [Splinter(part, [gate], [moved], behind)]
-        yield from self.commit(attempt)
-
-    def _decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
+    def decide_split(self, attempt: Attempt, txn: Txn, protocol: Protocol, book: Book) -> Blocked | None:
         """Decide about what stays, and begin what was split off, or return whom to wait for with nothing moved."""
+        protocol.refuse_stale(txn)
         blocked = protocol.waits_for(txn)
         if blocked is not None:
             return blocked
@@ -81,21 +65,21 @@ class Splitting(Freshening):
                 give_back(protocol, effect)
         reads = list(txn.reads)
         protocol.decide(txn, lasting=attempt.written)
-        at = self._clock()
+        at = self._kernel.clock()
         for splinter in attempt.splinters:
             part = splinter.attempt
             part.txn, part.written = _begun(protocol, part, reads, txn, splinter), False
             attempt.put(book, [attempt.outcome(_gone(effect, part.name), at) for effect in splinter.effects])
             attempt.put(book, [attempt.outcome(_gone(e, part.name, Disposition.BEHIND), at) for e in splinter.behind])
             for effect in splinter.moved:
-                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self.ledger.time()))
+                part.put(book, part.intent(effect, owner=NOBODY, at=at, sent=self._kernel.ledger.time()))
                 part.written = True
         return None
 
-    def _adopt_splinters(self, attempt: Attempt) -> None:
+    def adopt_splinters(self, attempt: Attempt) -> None:
         """Let what was acknowledged to an agent be what was split off: its acknowledgement still tells of it."""
         reads = self._read_before(attempt)
-        with self.local:
+        with self._kernel.local:
             for splinter in attempt.splinters:
                 part = splinter.attempt
                 part.live_reads = {read.what: replace(read) for read in reads}
@@ -111,15 +95,18 @@ class Splitting(Freshening):
                     effect.outcome = Outcome.DROPPED
                 if part.live.owner == NOBODY and part.live.state is State.OPEN:
                     part.suspended = True
-                    self._attempts.setdefault(part.live, part)
+                    self._kernel.attempts.setdefault(part.live, part)
 
     def _read_before(self, attempt: Attempt) -> list[LiveRead]:
         """Return what was read live by one that is split, as it is to be compared once its own effects have left."""
         waits = {e for splinter in attempt.splinters for e in (*splinter.effects, *splinter.behind)}
         left = [s for effect in attempt.in_order() if effect.held and effect not in waits for s in effect.scopes]
-        return [replace(read, overwritten=read.overwritten or read.about(left)) for read in self._live_reads(attempt)]
+        return [
+            replace(read, overwritten=read.overwritten or read.about(left))
+            for read in self._freshness.live_reads(attempt)
+        ]
 
-    def _withdraw_splinters(self, attempt: Attempt) -> Program:
+    def withdraw_splinters(self, attempt: Attempt) -> Program[None]:
         """Drop what was split off from a transaction that was undone after all."""
         disposed = [effect.disposed for effect in attempt.in_order()]
         names = {each.link or "" for each in disposed if each.disposition is Disposition.SPLIT_OFF}
@@ -131,7 +118,7 @@ class Splitting(Freshening):
                     protocol.abort(part, Reason.FAILED, cause=f"{attempt.name}, which it was split from, was undone")
 
         if names:
-            yield from self._step(withdraw)
+            yield from self._kernel.step(withdraw)
 
 
 def _begun(protocol: Protocol, part: Attempt, reads: list[Scope], whole: Txn, splinter: Splinter) -> Txn:

@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program, Retries
+from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import DeclarationError, Refused, UsageError
 from settlemark._edges.plain import joined
 from settlemark._edges.text import prose
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.kernel import log
+from settlemark._engine.kernel import Kernel, log
 from settlemark._lifecycle.parking import Parking, Unfit, gated_in, is_parked
+from settlemark._lifecycle.resolution import Resolution
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome
@@ -33,7 +34,6 @@ from settlemark._report.sentences import said_values, short
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 
 if TYPE_CHECKING:
-    from settlemark._engine.undo import Beside
     from settlemark.ledger._contract import Ledger
     from settlemark.ledger._replica.looking import Look
 
@@ -170,8 +170,8 @@ def asked_account(asked: Sequence[Question]) -> str:
 Remake = Callable[[str, Effect, Mapping[str, Any]], Effect]
 
 
-class Approving(Parking):
-    """The part of a driver that takes the answers of people who are elsewhere.
+class Answers:
+    """Takes the answers of people who are elsewhere.
 
     Attributes:
         remake: returns an effect of a run with other arguments.
@@ -179,16 +179,20 @@ class Approving(Parking):
     """
 
     remake: Remake
-    patience: float = 30.0
-    retries: Retries = Retries()
+
+    def __init__(self, kernel: Kernel, resolution: Resolution, parking: Parking) -> None:
+        self._kernel = kernel
+        self._resolution = resolution
+        self._parking = parking
+        self.patience = 30.0
 
     def asked(self) -> list[Question]:
         """Return what waits for a person's yes, oldest first. Blocks."""
-        return self.ledger.now(questions)
+        return self._kernel.ledger.now(questions)
 
     def say(
         self, which: str, decision: Answer, *, arguments: Mapping[str, Any] | None, because: str | None, by: str
-    ) -> Program:
+    ) -> Program[Answered]:
         """Put an answer on record, have what was put aside settle with it, and return what came of it.
 
         `which` is a key, or the name of a transaction: then it is about all calls of it that wait.
@@ -222,12 +226,12 @@ class Approving(Parking):
                         _refuse_other(one.key, "edit, with other arguments,", one.answered_by, decision)
                     continue
                 self._refuse_unrecordable(one, arguments)
-                news.append(Said(one.key, text, prose(by, 255), self._clock(), dealt=False, tool=one.tool))
+                news.append(Said(one.key, text, prose(by, 255), self._kernel.clock(), dealt=False, tool=one.tool))
             book.write([*news])
             return mine, bool(news), False
 
         mine: list[Question]
-        mine, news, over = yield from self._step(record, durable=True)
+        mine, news, over = yield from self._kernel.step(record, durable=True)
         keys = tuple(one.key for one in mine) or (which,)
         if not mine:
             return Answered(keys, decision, news=False, settled=over)
@@ -238,66 +242,62 @@ class Approving(Parking):
             settled, waits = False, "somebody else has begun to settle it, and has not come to its end yet"
         return Answered(keys, decision, news, settled, waits)
 
-    def _is_over(self, name: str) -> Program:
+    def _is_over(self, name: str) -> Program[bool]:
         """Return whether what was answered has come to its end; another thread of this process is waited for."""
-        with self.local as protocol:
+        with self._kernel.local as protocol:
             txn = protocol.named.get(name)
-            attempt = None if txn is None else self._attempts.get(txn)
+            attempt = None if txn is None else self._kernel.attempts.get(txn)
         if txn is None or attempt is None:
             return txn is None
-        yield from self._until_finished(attempt, txn)
+        yield from self._kernel.until_finished(attempt, txn)
         return txn.finished
 
-    def tend(self, beside: Beside | None = None) -> Program:
-        """Do as `Parking.tend`; and go on with what was put aside, and is answered by now."""
-        yield from super().tend(beside)
-        yield from self._take_all_said()
-
-    def recover(self, *, keep_open: float | None = None) -> Program:
+    def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
         """Do as every driver does; and go on with what was put aside, and is answered by now."""
-        report: Recovered = yield from super().recover(keep_open=keep_open)
-        yield from self._take_all_said()
-        with self.local as protocol:
+        report: Recovered = yield from self._resolution.recover(keep_open=keep_open)
+        yield from self.take_all_said()
+        with self._kernel.local as protocol:
             # Also those that another thread of this process was quicker with.
             over = [name for name in report.kept if name not in protocol.named]
         if over:
             found: list[RecordedTransaction | None]
-            found = yield from self._step(lambda _protocol, book: [book.load(name) for name in over])
+            found = yield from self._kernel.step(lambda _protocol, book: [book.load(name) for name in over])
             for name, recorded in zip(over, found, strict=True):
                 _tell_end(report, name, recorded)
         return report
 
-    def keep(self, attempt: Attempt) -> Program:
+    def keep(self, attempt: Attempt) -> Program[None]:
         """Do as `Parking.keep`; one that was entered again, and is answered by now, settles instead.
 
         Raises:
             Refused: it was undone meanwhile, or somebody had said no; else as `answer`.
         """
-        yield from super().keep(attempt)
+        yield from self._parking.keep(attempt)
         if attempt.again:
             with suppress(Unfit):
                 yield from self._take_said(attempt.name)
             if attempt.live.state in (State.ABORTING, State.ABORTED):
-                with self.local as protocol:
+                with self._kernel.local as protocol:
                     raise protocol.refusal(attempt.live)
 
-    def _take_all_said(self) -> Program:
-        with self.local as protocol:
+    def take_all_said(self) -> Program[None]:
+        """Settle all that was put aside and is answered by now."""
+        with self._kernel.local as protocol:
             if not any(is_parked(txn) for txn in protocol.live.values()):
                 return
-        asked: list[Question] = yield from self._step(questions)
+        asked: list[Question] = yield from self._kernel.step(questions)
         for name in dict.fromkeys(one.transaction for one in asked if one.parked and one.answer is not None):
             try:
                 yield from self._take_said(name)
             except (Refused, Unfit) as error:
                 log.info("%s is approved and did not settle: %s", name, error, extra=about(transaction=name))
 
-    def _take_said(self, name: str) -> Program:
+    def _take_said(self, name: str) -> Program[tuple[bool, str]]:
         """Settle what was put aside if all of its calls are answered; return whether it has, and else why not.
 
         Raises: as `answer`.
         """
-        asked: list[Question] = yield from self._step(questions)
+        asked: list[Question] = yield from self._kernel.step(questions)
         mine = [one for one in asked if one.parked and one.transaction == name]
         if not mine:
             return True, ""  # somebody was quicker
@@ -307,16 +307,16 @@ class Approving(Parking):
             rest = [one.key for one in mine if one.answer is None]
             return False, f"{len(rest)} more of it to be approved: {', '.join(rest)}"
         edits = {key: answer["arguments"] for key, answer in said if answer.get("arguments") is not None}
-        with self.local as protocol:
+        with self._kernel.local as protocol:
             txn = protocol.named.get(name)
-            if no is None and txn is not None and self._lacks_hooks(txn, edited=bool(edits)):
+            if no is None and txn is not None and self._parking.lacks_hooks(txn, edited=bool(edits)):
                 return False, "its before_commit= hooks are not known in this process: enter its name with them"
         try:
-            yield from self.answer(
+            yield from self._parking.answer(
                 name, approve=no is None, arguments=None, edits=edits,
                 because=None if no is None else no.get("because"),
                 remake=lambda effect, arguments: self.remake(name.split("/", 1)[0], effect, arguments),
-                wait=self.patience, retries=self.retries,
+                wait=self.patience, retries=self._kernel.retries,
             )  # fmt: skip
         except DeclarationError as error:
             return False, f"{error.tool} is not declared in this process"
@@ -324,21 +324,21 @@ class Approving(Parking):
             yield from self._take_back_said(name, error)
             raise
         except UsageError:
-            still: list[Question] = yield from self._step(questions)
+            still: list[Question] = yield from self._kernel.step(questions)
             if any(one.transaction == name for one in still):
                 raise
         return True, ""
 
-    def _take_back_said(self, name: str, unfit: Unfit) -> Program:
+    def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
         """Have it that a call is not answered whose answer has arguments that it cannot run with."""
 
         def take_back(protocol: Protocol, book: Book) -> Question | None:
             still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
             for one in still:
-                book.write([Said(one.key, "{}", "settlemark", self._clock(), dealt=False, tool=one.tool)])
+                book.write([Said(one.key, "{}", "settlemark", self._kernel.clock(), dealt=False, tool=one.tool)])
             return next((one for one in still if one.answer is not None), None)
 
-        found: Question | None = yield from self._step(take_back, durable=True)
+        found: Question | None = yield from self._kernel.step(take_back, durable=True)
         if found is not None:
             log.warning(
                 "%s still waits for an answer: what %s said is taken back, since %s",
@@ -350,7 +350,7 @@ class Approving(Parking):
         if arguments is None:
             return
         text = json_text.encode(dict(arguments))
-        if self.ledger.payloads.redact(text, tool=one.tool) != text:
+        if self._kernel.ledger.payloads.redact(text, tool=one.tool) != text:
             raise UsageError(
                 f"the arguments of {one.tool} have fields that are never recorded, so they cannot be given to another"
                 " process: answer in its own, or without other arguments; nothing was recorded",
@@ -419,4 +419,4 @@ def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
     )  # fmt: skip
 
 
-__all__ = ["Answered", "Approving", "Question", "asked_account", "asked_in", "questions"]
+__all__ = ["Answered", "Answers", "Question", "asked_account", "asked_in", "questions"]

@@ -11,18 +11,21 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.gate import Approval, Approver, Gate, approval_of, is_asked, rejection, would
 from settlemark._acts.hearing import either
 from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.recall import resume
 from settlemark._edges.errors import UsageError
 from settlemark._edges.wording import in_words
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.calls import Calling, give_back, returned
-from settlemark._engine.kernel import log
-from settlemark._engine.probe import effect_of_key
+from settlemark._engine.admission import Admission, checked_as_given, give_back, returned
+from settlemark._engine.doubt import effect_of_key
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo import Undoing
 from settlemark._model import json_text
 from settlemark._model.declaration import Handler
 from settlemark._model.disposition import NOTHING, Disposed, Disposition
@@ -50,12 +53,18 @@ class Said:
     by: str | None
 
 
-class Gating(Calling):
-    """The part of a driver that asks."""
+class Gates:
+    """Asks a person before a gated call acts."""
 
-    def _gate(
+    def __init__(self, kernel: Kernel, freshness: Freshness, undoing: Undoing, admission: Admission) -> None:
+        self._kernel = kernel
+        self._freshness = freshness
+        self._undoing = undoing
+        self._admission = admission
+
+    def gate(
         self, attempt: Attempt, txn: Txn, effect: Effect, earlier: Effect | None, let_through: Control
-    ) -> Program:
+    ) -> Program[Effect | None]:
         """Return the recorded effect that may act now, or None: it is not on record, and needs nobody's yes.
 
         Raises:
@@ -91,12 +100,10 @@ class Gating(Calling):
             yield from self._put(attempt, txn, asking, _ASKED)
         return (yield from self._answered(attempt, txn, asking, ask, let_through))
 
-    def _answered(self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control) -> Program:
+    def _answered(
+        self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control
+    ) -> Program[Effect]:
         """Ask about an effect, and return what may act now."""
-        approval: Approval
-        likeness: Effect | None
-        said: Said | None
-        first: Said | None
         approval, likeness, said = yield from self._ask_person(attempt, effect, ask, let_through)
         while True:
             if approval.decision == "reject":
@@ -105,24 +112,26 @@ class Gating(Calling):
             yield from self._look_again(attempt, txn)
             if likeness is None:
                 effect.disposed = _APPROVED
-                break
+                return (yield from self._held_back(attempt, txn, effect))
             # In this order a crash leaves the question, never an approval without what it is for.
             yield from self._put(attempt, txn, likeness, Disposed(Disposition.APPROVED, link=effect.key))
             edited = Disposed(Disposition.EDITED, link=likeness.key)
             first = yield from self._withdraw_question(attempt, effect, edited, answer=said)
             if first is None:
-                effect = likeness
-                break
+                return (yield from self._held_back(attempt, txn, likeness))
             # Somebody elsewhere was quicker, and was told that it is done: that holds.
             yield from self._withdraw_question(attempt, likeness, NOTHING)
             late, approval, said = approval, approval_of(first.answer), first
             _tell_late(effect, first, late)
-            likeness = cast("Effect | None", (yield from self._likeness(attempt, effect, approval.arguments)))
+            likeness = yield from self._likeness(attempt, effect, approval.arguments)
+
+    def _held_back(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[Effect]:
+        """Queue an approved effect that waits for the commit, and return it."""
         if effect.held:
             yield from self._queue(attempt, txn, effect)
         return effect
 
-    def _needs_a_yes(self, attempt: Attempt, effect: Effect) -> Program:
+    def _needs_a_yes(self, attempt: Attempt, effect: Effect) -> Program[bool]:
         """Whether its declaration says that somebody has to approve it.
 
         Raises:
@@ -134,7 +143,7 @@ class Gating(Calling):
         tool = effect.declaration.tool
         bound = approve.bind(effect.for_handlers(), result=None, key="")
         try:
-            said = yield self.asking(attempt.name, partial(approve.function, **bound))
+            said = yield self._kernel.asking(attempt.name, partial(approve.function, **bound))
         except Exception as error:
             raise UsageError(
                 f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not run;"
@@ -173,19 +182,21 @@ class Gating(Calling):
 
     # ---- the question
 
-    def _put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program:
+    def _put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program[None]:
         """Have it on disk that an effect has not acted yet, and why, with the scopes it is to act on held."""
         recorded = effect.path in attempt.effects
         effect.outcome, effect.tag, effect.disposed = Outcome.SUSPENDED, None, disposed
         if not any(call.hold is not None for call in effect.calls):
-            effect.calls = yield from self._admit(attempt, txn, effect, _mode(effect), intends=not recorded)
+            effect.calls = yield from self._admission.admit(attempt, txn, effect, _mode(effect), intends=not recorded)
         if recorded:
             yield from self._record_outcome(attempt, effect)
         if not effect.held:
             calls = effect.calls
-            self.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
+            self._kernel.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
 
-    def _ask_person(self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control) -> Program:
+    def _ask_person(
+        self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control
+    ) -> Program[tuple[Approval, Effect | None, Said | None]]:
         """Return what was answered, the likeness of the effect with other arguments, and what was said elsewhere.
 
         There is a likeness where arguments were given. What was said elsewhere is None where the answer is from here.
@@ -200,7 +211,7 @@ class Gating(Calling):
         for tries in range(TRIES, 0, -1):
             try:
                 asking = ask if effect.ask is not None else self._listening(ask, effect.key)
-                answer = yield self.asking(attempt.name, asking, gate)
+                answer = yield self._kernel.asking(attempt.name, asking, gate)
                 said = yield from self._said(effect.key)
                 approval = approval_of(answer if said is None else said.answer)
                 likeness = yield from self._likeness(attempt, effect, approval.arguments)
@@ -229,12 +240,12 @@ class Gating(Calling):
                 return approval, likeness, said
         raise AssertionError
 
-    def _said(self, key: str) -> Program:
+    def _said(self, key: str) -> Program[Said | None]:
         """Return what somebody elsewhere has answered about an effect, or None."""
-        said: Said | None = yield from self._step(lambda _protocol, book: _said_in(book, key))
+        said: Said | None = yield from self._kernel.step(lambda _protocol, book: _said_in(book, key))
         return said
 
-    def _hear_late(self, attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program:
+    def _hear_late(self, attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program[None]:
         """Have a framework hand over the answer that it comes back with: it belongs to this question, and to no other.
 
         It counts for nothing, since another was first; whoever gave it is told so.
@@ -244,19 +255,19 @@ class Gating(Calling):
         gate = _gate_of(attempt, effect)
         gate.answered = True
         try:
-            late = yield self.asking(attempt.name, effect.ask, gate)
+            late = yield self._kernel.asking(attempt.name, effect.ask, gate)
         except let_through:
             return
         if late is not None:
             _tell_late(effect, said, late)
 
-    def _tell_of_no(self, attempt: Attempt, effect: Effect) -> Program:
+    def _tell_of_no(self, attempt: Attempt, effect: Effect) -> Program[None]:
         """Log that a person said no to this call when its transaction was entered before: it is asked about anew.
 
         That attempt is over, undone, and its answer is on record with it; this one acts on an answer of its own.
         """
         before = key_of(attempt.prefix, attempt.name, attempt.number - 1, effect.path, effect.call_id)
-        no: str | None = yield from self._step(lambda _protocol, book: _no_in(book, before))
+        no: str | None = yield from self._kernel.step(lambda _protocol, book: _no_in(book, before))
         if no is not None:
             log.warning(
                 "%s was %s, and %s is entered again: it is asked about anew, as %s", before, Quote(no), attempt.name,
@@ -264,13 +275,13 @@ class Gating(Calling):
                 extra=about(transaction=attempt.name, tool=effect.declaration.tool),
             )  # fmt: skip
 
-    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program:
+    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[Said | None]:
         """Have an answer on disk, in the step that sees that it is the first; else return what was answered before.
 
         From here on whoever answers elsewhere is told that this was.
         """
         before, effect.disposed = effect.disposed, _APPROVED if approval.decision == "approve" else _no(approval)
-        told = attempt.outcome(effect, self._clock())
+        told = attempt.outcome(effect, self._kernel.clock())
         effect.disposed = before
 
         def take(_protocol: Protocol, book: Book) -> Said | None:
@@ -279,26 +290,26 @@ class Gating(Calling):
                 attempt.put(book, [told])
             return said
 
-        return (yield from self._step(take, durable=True))
+        return (yield from self._kernel.step(take, durable=True))
 
     def _listening(self, ask: Approver, key: str) -> Approver:
         """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
-        if self.ledger.immediate:
+        if self._kernel.ledger.immediate:
             return ask  # there is no elsewhere
 
         def heard() -> Mapping[str, Any] | None:
-            said = self.ledger.read(lambda book: _said_in(book, key))
+            said = self._kernel.ledger.read(lambda book: _said_in(book, key))
             return None if said is None else said.answer
 
         return either(ask, heard)
 
-    def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program:
-        told = attempt.outcome(effect, self._clock())
-        yield from self._step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
+    def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program[None]:
+        told = attempt.outcome(effect, self._kernel.clock())
+        yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
     def _withdraw_question(
         self, attempt: Attempt, effect: Effect, disposed: Disposed, *, answer: Said | Literal[False] | None = False
-    ) -> Program:
+    ) -> Program[Said | None]:
         """Have it on disk that what was asked about never runs, and why; what it held is free.
 
         With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
@@ -306,7 +317,7 @@ class Gating(Calling):
         """
         calls, before = effect.calls, (effect.outcome, effect.tag, effect.disposed)
         effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
-        told = attempt.outcome(effect, self._clock())
+        told = attempt.outcome(effect, self._kernel.clock())
 
         def withdraw(protocol: Protocol, book: Book) -> Said | None:
             first = None if answer is False else _said_in(book, effect.key)
@@ -317,17 +328,17 @@ class Gating(Calling):
             attempt.put(book, [told])
             return None
 
-        first: Said | None = yield from self._step(withdraw, durable=True)
+        first: Said | None = yield from self._kernel.step(withdraw, durable=True)
         if first is not None:
             effect.outcome, effect.tag, effect.disposed = before
             return first
         effect.calls = [call for call in calls if call.hold is not None]
-        yield from self._tidy()
+        yield from self._undoing.tidy()
         return None
 
     # ---- the answer
 
-    def _look_again(self, attempt: Attempt, txn: Txn) -> Program:
+    def _look_again(self, attempt: Attempt, txn: Txn) -> Program[None]:
         """Return when what the transaction has read still holds: a person may have taken days.
 
         Raises:
@@ -339,24 +350,26 @@ class Gating(Calling):
                 raise protocol.refusal(txn)
             protocol.refuse_changed(txn, planned=True)
 
-        yield from self._step(look)
-        wrong = yield from self._verify(attempt, self._live_reads(attempt))
+        yield from self._kernel.step(look)
+        wrong = yield from self._freshness.verify(attempt, self._freshness.live_reads(attempt))
         if wrong is None:
             return
-        yield from self._step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
-        with self.local as protocol:
+        yield from self._kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.STALE, **wrong))
+        with self._kernel.local as protocol:
             raise protocol.refusal(txn)
 
-    def _queue(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program:
+    def _queue(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
         """Have it on disk that an approved effect leaves when its transaction settles."""
         if not any(call.hold is not None for call in effect.calls):
-            effect.calls = yield from self._admit(attempt, txn, effect, Mode.HELD)
+            effect.calls = yield from self._admission.admit(attempt, txn, effect, Mode.HELD)
         effect.outcome = Outcome.QUEUED
         yield from self._record_outcome(attempt, effect)
 
     # ---- other arguments
 
-    def _likeness(self, attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None) -> Program:
+    def _likeness(
+        self, attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None
+    ) -> Program[Effect | None]:
         """Return an effect's likeness with other arguments; None when there are none, or they are the same.
 
         Raises:
@@ -377,7 +390,7 @@ class Gating(Calling):
         made.pack, made.unpack = effect.pack, effect.unpack
         made.path, made.position = (*effect.path, parts), attempt.placed
         made.key = attempt.key(made.path, made.call_id)
-        yield from self._checked_as_given(attempt, made)
+        yield from checked_as_given(attempt, made)
         return made
 
     @staticmethod
@@ -389,7 +402,7 @@ class Gating(Calling):
             made = effect.remake(effect, likeness.shown())
             made.payload, made.path, made.call_id = json_text.encode(made.arguments), likeness.path, effect.call_id
             made.pack, made.unpack = effect.pack, effect.unpack
-            attempt.resume(made)
+            resume(attempt, made)
         return likeness
 
 
@@ -453,4 +466,4 @@ def _gate_of(attempt: Attempt, effect: Effect) -> Gate:
     )  # fmt: skip
 
 
-__all__ = ["Gating"]
+__all__ = ["Gates"]

@@ -12,15 +12,20 @@ from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, Retries
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.revival import named
 from settlemark._edges.errors import DeclarationError, UsageError
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.revival import named
-from settlemark._engine.undo import Beside
-from settlemark._lifecycle.recovery import Recovering
+from settlemark._engine.admission import Admission, checked_as_given
+from settlemark._engine.calls import Calls
+from settlemark._engine.commit import Settling
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.orphans import Orphans
+from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import EffectClass, Outcome
-from settlemark._protocol.entangled import refuse_own_end
 from settlemark._protocol.holdings import DETACHED, Mode, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import Reason, State, Tag
@@ -48,60 +53,64 @@ class Unfit(UsageError):
     """Arguments that a person gave do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
 
 
-class Parking(Recovering):
+class Parking:
     """The part of a driver that puts transactions aside and goes on with them."""
 
-    def conclude(self, attempt: Attempt) -> Program:
-        """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
+    def __init__(
+        self,
+        kernel: Kernel,
+        splitting: Splitting,
+        undoing: Undoing,
+        orphans: Orphans,
+        admission: Admission,
+        calls: Calls,
+        settling: Settling,
+        recovery: Recovery,
+    ) -> None:
+        self._kernel = kernel
+        self._splitting = splitting
+        self._undoing = undoing
+        self._orphans = orphans
+        self._admission = admission
+        self._calls = calls
+        self._settling = settling
+        self._recovery = recovery
 
-        Raises:
-            Entangled: that is asked for where it would wait for its own end; nothing moved. Else as `commit`.
-        """
-        if attempt.txn is not None and attempt.txn.state is State.OPEN and self.is_within(attempt.txn):
-            refuse_own_end(attempt.name)
-        if attempt.replay is not None or attempt.park is None:
-            yield from self.commit(attempt)
-        elif attempt.park == "keep":
-            yield from self.keep(attempt)
-        else:
-            yield from self.split(attempt)
-
-    def keep(self, attempt: Attempt) -> Program:
+    def keep(self, attempt: Attempt) -> Program[None]:
         """Put a transaction aside as it is, when its calls have returned: it stays open, and holds what it holds.
 
         Raises:
             Refused: it was undone meanwhile.
         """
-        yield from self.take_back_orphans(attempt)
-        yield from self._quiesce(attempt, attempt.live)
+        yield from self._orphans.take_back_orphans(attempt)
+        yield from self._kernel.quiesce(attempt, attempt.live)
         if attempt.live.state is not State.OPEN:
-            with self.local as protocol:
+            with self._kernel.local as protocol:
                 raise protocol.refusal(attempt.live)
-        yield from self.suspend(attempt)
+        yield from self._undoing.suspend(attempt)
 
-    def tend(self, beside: Beside | None = None) -> Program:
-        """Do as `Recovering.tend`, and let go of what others have come back to, or have taken over."""
-        yield from super().tend(beside)
-        with self.local:
-            gone = [(txn, attempt) for txn, attempt in self._attempts.items() if self._is_others(txn, attempt)]
+    def let_go_of_others(self) -> None:
+        """Forget what was put aside here, and which another process has come back to."""
+        with self._kernel.local:
+            gone = [(txn, attempt) for txn, attempt in self._kernel.attempts.items() if self._is_others(txn, attempt)]
             for txn, _ in gone:
-                del self._attempts[txn]
+                del self._kernel.attempts[txn]
         for _, attempt in gone:
-            self._tell_ended(attempt)
+            self._kernel.telling.ended(attempt)
 
     def _is_others(self, txn: Txn, attempt: Attempt) -> bool:
         if txn.id == DETACHED:
             return True
-        return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self.ledger.worker))
+        return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self._kernel.ledger.worker))
 
-    def split(self, attempt: Attempt) -> Program:
+    def split(self, attempt: Attempt) -> Program[None]:
         """Commit, but for what is gated: that is parked, each gate in a transaction of its own.
 
         Raises: as `commit`; nothing was split off then.
         """
-        yield from self.take_back_orphans(attempt)
-        attempt.splinters = self._splinters(attempt)
-        yield from self.commit(attempt)
+        yield from self._orphans.take_back_orphans(attempt)
+        attempt.splinters = self._splitting.splinters(attempt)
+        yield from self._settling.commit(attempt)
 
     def parked(self) -> list[Parked]:
         """Return what waits for an answer, oldest first. Blocks."""
@@ -110,7 +119,7 @@ class Parking(Recovering):
             found = sorted((txn for txn in protocol.live.values() if is_parked(txn)), key=lambda txn: txn.id)
             return [Parked(txn.name, txn.run, _gates(book.load(txn.name), txn)) for txn in found]
 
-        return self.ledger.now(look)
+        return self._kernel.ledger.now(look)
 
     def answer(
         self,
@@ -123,7 +132,7 @@ class Parking(Recovering):
         remake: Callable[[Effect, Mapping[str, Any]], Effect],
         wait: float,
         retries: Retries,
-    ) -> Program:
+    ) -> Program[list[Any]]:
         """Commit what is parked under this name, or undo it; return the results of what left, in order.
 
         `remake` returns an effect with other arguments; `edits` has them by the keys of those that get some.
@@ -139,19 +148,20 @@ class Parking(Recovering):
             if txn is None or not is_parked(txn):
                 raise UsageError(f"{name} waits for no answer: nothing moved; settlement.parked() lists what does")
             edited = arguments is not None or bool(edits)
-            if approve and self._lacks_hooks(txn, edited=edited):
+            if approve and self.lacks_hooks(txn, edited=edited):
                 raise UsageError(
                     f"{name} has before_commit= hooks, and this process does not know them: answer in the process that"
                     " put it aside, or enter its name with them; nothing moved",
                     transaction=name,
                 )
-            attempt = self._attempts.get(txn)
+            attempt = self._kernel.attempts.get(txn)
             recorded = None
             if attempt is None:
                 recorded = book.load(name)
                 self._refuse_unknown(name, recorded)
                 attempt = Attempt(
-                    txn, name, txn.run, txn.attempt, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait,
+                    txn, name, txn.run, txn.attempt, prefix=self._kernel.prefix,
+                payloads=self._kernel.ledger.payloads, wait=wait,
                     hooks=(), on_failure="abort", retries=retries,
                 )  # fmt: skip
             effects = recorded.effects if recorded is not None else attempt.in_order()
@@ -167,19 +177,19 @@ class Parking(Recovering):
                     ' without, or split it (park="split") so that each has an answer of its own; nothing moved'
                 )
             if recorded is not None:
-                self._revived(protocol, book, txn, attempt, recorded)
+                self._recovery.revived(protocol, book, txn, attempt, recorded)
             else:
-                protocol.own(txn, self.ledger.worker)
-                self._come_to(book, attempt)
+                protocol.own(txn, self._kernel.ledger.worker)
+                self._kernel.come_to(book, attempt)
             attempt.expected.clear()  # the answer is about what was parked, all of it
             attempt.judged = txn.judged and not edited
             protocol.park(txn, parked=False)
             return attempt
 
-        attempt: Attempt = yield from self._step(take)
+        attempt: Attempt = yield from self._kernel.step(take)
         if not approve:
             verdict = because or "no"
-            yield from self.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
+            yield from self._undoing.abort(attempt, Reason.VETOED, hook="whoever was asked", verdict=verdict)
             return []
         try:
             held: list[Effect] = yield from self._as_approved(attempt, arguments, edits or {}, remake)
@@ -187,9 +197,9 @@ class Parking(Recovering):
             raise
         except BaseException:
             if attempt.live.state is State.OPEN:
-                yield from self.suspend(attempt)  # as it was: it still waits for an answer
+                yield from self._undoing.suspend(attempt)  # as it was: it still waits for an answer
             raise
-        yield from self.commit(attempt)
+        yield from self._settling.commit(attempt)
         return [effect.result for effect in held]
 
     def _as_approved(
@@ -198,7 +208,7 @@ class Parking(Recovering):
         arguments: Mapping[str, Any] | None,
         edits: Mapping[str, Mapping[str, Any]],
         remake: Callable[[Effect, Mapping[str, Any]], Effect],
-    ) -> Program:
+    ) -> Program[list[Effect]]:
         """Return what is to leave: with the arguments that were given, and with its scopes held.
 
         Raises:
@@ -222,15 +232,15 @@ class Parking(Recovering):
                 held[position] = yield from self._edit(attempt, gate, likenesses[gate.key])
         for effect in held:
             if not any(call.hold is not None for call in effect.calls):
-                effect.calls = yield from self._admit(attempt, attempt.live, effect, Mode.HELD)
+                effect.calls = yield from self._admission.admit(attempt, attempt.live, effect, Mode.HELD)
         return held
 
-    def _lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
+    def lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
         """Whether hooks are to be asked about what was put aside, and this process does not know them."""
-        attempt = self._attempts.get(txn)
+        attempt = self._kernel.attempts.get(txn)
         return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
 
-    def _alike(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+    def _alike(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program[Effect]:
         """Return an effect that can be held in the place of another.
 
         Raises:
@@ -241,22 +251,22 @@ class Parking(Recovering):
         edited.call_id, edited.rationale, edited.held = gate.call_id, gate.rationale, True
         edited.path, edited.position = (*gate.path, 0), attempt.placed
         edited.key = attempt.key(edited.path, edited.call_id)
-        yield from self._checked_as_given(attempt, edited)
+        yield from checked_as_given(attempt, edited)
         return edited
 
-    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program:
+    def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program[Effect]:
         """Hold an effect in the place of another, of which it is known that it never leaves."""
-        yield from self._hold(attempt, attempt.live, edited)
+        yield from self._calls.hold(attempt, attempt.live, edited)
         gate.outcome, gate.tag = Outcome.DROPPED, Tag.CLEAN
         gate.disposed = Disposed(Disposition.EDITED, link=edited.key)
-        told = attempt.outcome(gate, self._clock())
+        told = attempt.outcome(gate, self._kernel.clock())
 
         def replaced(protocol: Protocol, book: Book) -> None:
             for call in gate.calls:
                 protocol.unhold(call)
             attempt.put(book, [told])
 
-        yield from self._step(replaced, durable=True)
+        yield from self._kernel.step(replaced, durable=True)
         return edited
 
     def _refuse_unknown(self, name: str, recorded: RecordedTransaction | None) -> None:
@@ -267,7 +277,7 @@ class Parking(Recovering):
         """
         missing: set[str] = set()
         for effect in recorded.effects if recorded is not None else ():
-            declared = self._declaration(effect.row.tool, effect.row.version)
+            declared = self._kernel.declaration(effect.row.tool, effect.row.version)
             leaves = effect.row.held and effect.outcome is Outcome.QUEUED
             if (leaves and (declared is None or declared.function is None)) or (
                 effect.row.handled and declared is None

@@ -9,35 +9,32 @@ Source: the loop that resolves the third outcome, in the orchestrator's six prim
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from math import inf
 from typing import Any
 
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import CUT_OFF, Program, Retries, undo
+from settlemark._acts.perform import CUT_OFF, Program
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.revival import afresh, named, revive
 from settlemark._edges.errors import Refused, UsageError, WouldBlock
-from settlemark._edges.text import CAUSE, prose
 from settlemark._edges.wording import by_reader
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.calls import returned
-from settlemark._engine.kernel import log
-from settlemark._engine.probe import effect_of_key
-from settlemark._engine.revival import afresh, named, revive
-from settlemark._engine.undo import Beside
-from settlemark._lifecycle.recovery import Recovering
+from settlemark._engine.admission import Admission, returned
+from settlemark._engine.doubt import Probing
+from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.mend import tell_change
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.recovery import Recovery
 from settlemark._model.declaration import Declaration
-from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._observe.events import Recovered
-from settlemark._observe.logs import Quote, about
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State, Tag
+from settlemark._protocol.states import Reason, State
 from settlemark._report import verdicts
-from settlemark._report.verdicts import Verdict, Word, is_in_doubt, is_to_rewind, is_to_undo
+from settlemark._report.verdicts import Verdict, Word, is_in_doubt, is_to_undo
 from settlemark.ledger._contract import Book, OutcomeChange, RecordedEffect, RecordedTransaction, Said
 from settlemark.ledger._payloads.recoverable import Role, cannot_run
 
@@ -71,24 +68,31 @@ class Doubt:
     remedy: str
 
 
-class Resolving(Recovering):
-    """The part of a driver that resolves what is in doubt.
+class Resolution:
+    """Resolves what is in doubt."""
 
-    Attributes:
-        retries: of a late undo.
-    """
-
-    retries = Retries()
+    def __init__(
+        self, kernel: Kernel, probing: Probing, undoing: Undoing, admission: Admission, recovery: Recovery
+    ) -> None:
+        self._kernel = kernel
+        self._probing = probing
+        self._undoing = undoing
+        self._admission = admission
+        self._recovery = recovery
+        self.asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
+        self._looked = -inf
 
     # ---- what somebody says
 
-    def confirm(self, key: str, outcome: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS) -> Program:
+    def confirm(
+        self, key: str, outcome: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
+    ) -> Program[Outcome]:
         """Record what became of an effect, undo it when it came too late, and return what it is by then.
 
         Raises:
             UsageError: there is no such effect, or nothing of it was sent yet; nothing was recorded.
         """
-        word = Word(outcome, by, self._clock(), note)
+        word = Word(outcome, by, self._kernel.clock(), note)
 
         def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
             recorded, effect = self._recorded_as(book, key)
@@ -100,13 +104,13 @@ class Resolving(Recovering):
 
     def resolve(
         self, key: str, verdict: Verdict, found: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
-    ) -> Program:
+    ) -> Program[tuple[Outcome, bool]]:
         """Record an operator's verdict on an effect, and return what it is by then, and whether that was news.
 
         Raises:
             UsageError: as `confirm`.
         """
-        word = Word(found, by, self._clock(), note)
+        word = Word(found, by, self._kernel.clock(), note)
         news: list[Said] = []
 
         def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
@@ -123,7 +127,7 @@ class Resolving(Recovering):
 
     def _learn(
         self, key: str, judged: Callable[[Protocol, Book], OutcomeChange | None], wait: float, *, written: bool = False
-    ) -> Program:
+    ) -> Program[Outcome]:
         def learn(protocol: Protocol, book: Book) -> OutcomeChange | None:
             change = judged(protocol, book)
             if change is not None and not written:
@@ -131,55 +135,47 @@ class Resolving(Recovering):
             if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
                 book.may_come([key], None)  # it has come: who was sending it does nothing more
             if change is not None and self._recorded_as(book, key)[0].state is State.ABORTING:
-                self._call_tender()  # an abort may have waited for this
+                self._kernel.call_tender()  # an abort may have waited for this
             return change
 
-        change: OutcomeChange | None = yield from self._step(learn, durable=True)
+        change: OutcomeChange | None = yield from self._kernel.step(learn, durable=True)
         if change is not None:
-            self._tell(change)
+            tell_change(change)
         yield from self._mend(key, wait)
-        found: RecordedEffect = yield from self._step(lambda _protocol, book: self._recorded_as(book, key)[1])
+        found: RecordedEffect = yield from self._kernel.step(lambda _protocol, book: self._recorded_as(book, key)[1])
         return found.outcome
-
-    @staticmethod
-    def _tell(change: OutcomeChange) -> None:
-        level = logging.INFO if change.tag in (None, Tag.CLEAN) else logging.WARNING
-        data = about(key=change.key, outcome=change.outcome.value, tag=change.tag and change.tag.value)
-        told = prose(str(change.disposed), CAUSE)
-        log.log(level, "%s is %s: %s", change.key, change.outcome, Quote(told), extra=data)
 
     def _recorded_as(self, book: Book, key: str) -> Found:
         recorded = book.find(key)
         if recorded is None:
             raise UsageError(
-                f"no effect with the key {key!r} is on record in {self._where()}: nothing was recorded;"
+                f"no effect with the key {key!r} is on record in {self.where()}: nothing was recorded;"
                 " keys are what current_call().key was, and are looked for in this settlement's namespace only",
                 key=key,
             )
         return recorded, next(effect for effect in recorded.effects if effect.row.key == key)
 
-    def _where(self) -> str:
-        return f"the namespace {self._namespace!r}"
+    def where(self) -> str:
+        return f"the namespace {self._kernel.namespace!r}"
 
     def _is_undoable(self, effect: RecordedEffect) -> bool:
-        declared = self._declaration(effect.row.tool, effect.row.version)
+        declared = self._kernel.declaration(effect.row.tool, effect.row.version)
         return effect.row.undoable or (declared is not None and declared.undo is not None)
 
     # ---- asking again
 
-    def tend(self, beside: Beside | None = None) -> Program:
-        """Do as every driver does; and now and then look for what is in doubt and nobody here was told of."""
-        yield from super().tend(beside)
-        if self._monotonic() - self._looked >= LONGEST_PAUSE:
-            self._looked = self._monotonic()
-            found: list[Found] = yield from self._step(self._open_questions)
+    def look_now_and_then(self) -> Program[None]:
+        """Look, every five minutes, whether this process can deal with what is in doubt, and have it done."""
+        if self._kernel.monotonic() - self._looked >= LONGEST_PAUSE:
+            self._looked = self._kernel.monotonic()
+            found: list[Found] = yield from self._kernel.step(self._open_questions)
             if any(self._can_deal_with(recorded, effect) for recorded, effect in found):
-                self._doubt()
+                self._probing.doubt()
 
-    def recover(self, *, keep_open: float | None = None) -> Program:
+    def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
         """Do as every driver does; then ask once about what is in doubt, and undo what had happened too late."""
-        report: Recovered = yield from super().recover(keep_open=keep_open)
-        found: list[Found] = yield from self._step(self._open_questions)
+        report: Recovered = yield from self._recovery.recover(keep_open=keep_open)
+        found: list[Found] = yield from self._kernel.step(self._open_questions)
         known = False
         for recorded, effect in found:
             if self._can_deal_with(recorded, effect):
@@ -188,49 +184,49 @@ class Resolving(Recovering):
                 if outcome is Outcome.UNDONE:
                     report.undone.append(_mend_of(effect))
         if known:  # an abort may have waited for that
-            again: Recovered = yield from super().recover(keep_open=keep_open)
+            again: Recovered = yield from self._recovery.recover(keep_open=keep_open)
             report.waiting = [name for name in report.waiting if name not in again.undone]
             report.undone += again.undone
             report.left += again.left
         return report
 
-    def ask_again(self) -> Program:
+    def ask_again(self) -> Program[None]:
         """Ask about every effect in doubt whose time has come, and undo what turned out to have happened too late.
 
         The pauses between two looks at one effect grow, from a second to five minutes.
         """
-        found: list[Found] = yield from self._step(self._open_questions)
-        now = self._monotonic()
+        found: list[Found] = yield from self._kernel.step(self._open_questions)
+        now = self._kernel.monotonic()
         current = {effect.row.key for _, effect in found}
-        for key in self._asked.keys() - current:
-            self._asked.pop(key, None)
+        for key in self.asked.keys() - current:
+            self.asked.pop(key, None)
         for recorded, effect in found:
             if not self._can_deal_with(recorded, effect):
                 continue
             key = effect.row.key
             at_once = is_to_undo(recorded, effect)
-            due, pause = self._asked.setdefault(key, (now if at_once else now + FIRST_PAUSE, FIRST_PAUSE))
+            due, pause = self.asked.setdefault(key, (now if at_once else now + FIRST_PAUSE, FIRST_PAUSE))
             if due > now:
                 continue
-            self._asked[key] = (now + pause, min(pause * 2, LONGEST_PAUSE))
+            self.asked[key] = (now + pause, min(pause * 2, LONGEST_PAUSE))
             yield from self._deal_with(recorded, effect, wait=WAIT_SECONDS)
 
     def until_due(self) -> float | None:
         """Return the seconds until something is to be asked about, or None when nothing is."""
-        dues = [due for due, _ in list(self._asked.values())]
-        return max(0.0, min(dues) - self._monotonic()) if dues else None
+        dues = [due for due, _ in list(self.asked.values())]
+        return max(0.0, min(dues) - self._kernel.monotonic()) if dues else None
 
-    def _deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect, *, wait: float) -> Program:
+    def _deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect, *, wait: float) -> Program[Outcome]:
         """Undo what happened too late, ask about what is in doubt, and return what it is by then."""
         row = effect.row
         if is_to_undo(recorded, effect):
             return (yield from self._learn(row.key, _nothing_new, wait))
-        late = revive(effect, self._declaration(row.tool, row.version))
+        late = revive(effect, self._kernel.declaration(row.tool, row.version))
         current = CurrentCall(row.key, row.name, recorded.epoch, row.attempt)
-        found = yield from self.ask(late, current, None, final=True)
+        found = yield from self._probing.ask(late, current, None, final=True)
         if found is UNKNOWN:
             return Outcome.UNKNOWN
-        word = Word(found, "its counterparty, asked again", self._clock())
+        word = Word(found, "its counterparty, asked again", self._kernel.clock())
 
         def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
             again, now = self._recorded_as(book, row.key)
@@ -240,15 +236,6 @@ class Resolving(Recovering):
             return verdicts.judge(again, now, word, undoable=self._is_undoable(now))
 
         return (yield from self._learn(row.key, learn, wait))
-
-    def _is_kept(self, txn: Txn, grace: float) -> bool:
-        # No framework comes back to a mend, and others wait for its scope.
-        return not txn.mends and super()._is_kept(txn, grace)
-
-    def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
-        # What a mend has on record is its undo: one that may be under way is not begun again.
-        undoing = recorded is not None and any(effect.sender in ghosts for effect in recorded.effects)
-        return (undoing and txn.mends) or super()._awaits_sender(txn, recorded, ghosts)
 
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
         """Return what is in doubt or to be undone, and was not given up, oldest first."""
@@ -265,14 +252,14 @@ class Resolving(Recovering):
     def _handler(self, effect: RecordedEffect, role: Role) -> Declaration | None:
         """Return the declaration that can play this role for a recorded effect, or None."""
         row = effect.row
-        declared = self._declaration(row.tool, row.version)
+        declared = self._kernel.declaration(row.tool, row.version)
         if declared is None or getattr(declared, role) is None:
             return None
         return None if cannot_run(role, declared, row.arguments, effect.result) else declared
 
     # ---- undoing what came too late
 
-    def _mend(self, key: str, wait: float) -> Program:
+    def _mend(self, key: str, wait: float) -> Program[None]:
         """Undo an effect that happened after its transaction was undone, unless somebody does, or it cannot be now."""
 
         def enter(protocol: Protocol, book: Book) -> tuple[Attempt, Effect] | None:
@@ -283,75 +270,37 @@ class Resolving(Recovering):
                 return None
             before = book.load(name)
             number = 1 if before is None else before.row.attempt + 1
-            txn = protocol.begin(name, name, attempt=number, owner=self.ledger.worker, mends=True)
+            txn = protocol.begin(name, name, attempt=number, owner=self._kernel.ledger.worker, mends=True)
             attempt = Attempt(
-                txn, name, name, number, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
-                on_failure="abort", retries=self.retries,
+                txn, name, name, number, prefix=self._kernel.prefix,
+                payloads=self._kernel.ledger.payloads, wait=wait, hooks=(),
+                on_failure="abort", retries=self._kernel.retries,
             )  # fmt: skip
-            self._seat(book, txn, attempt)
+            self._kernel.seat(book, txn, attempt)
             mirror = revive(afresh(late), declared)
             mirror.call_id, mirror.sender = key, None
             attempt.place(mirror)
             mirror.key = attempt.key(mirror.path, None)
             return attempt, mirror
 
-        entered: tuple[Attempt, Effect] | None = yield from self._step(enter)
+        entered: tuple[Attempt, Effect] | None = yield from self._kernel.step(enter)
         if entered is None:
             return
         attempt, mirror = entered
-        self._tell_began(attempt)
+        self._kernel.telling.began(attempt)
         try:
-            yield from self._admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
-            self.ledger.later(lambda protocol, _book: returned(protocol, mirror.calls, happened=True))
+            yield from self._admission.admit(attempt, attempt.live, mirror, Mode.EAGER, intends=True)
+            self._kernel.ledger.later(lambda protocol, _book: returned(protocol, mirror.calls, happened=True))
         except (Refused, WouldBlock) as error:
             log.info("%s is not undone yet: %s", key, error, extra=attempt.about(mirror))
-            self._asked.setdefault(key, (self._monotonic() + FIRST_PAUSE, FIRST_PAUSE))
-            self._doubt()
+            self.asked.setdefault(key, (self._kernel.monotonic() + FIRST_PAUSE, FIRST_PAUSE))
+            self._probing.doubt()
         except GeneratorExit:
             raise
         except BaseException:
-            yield from self.abort(attempt, Reason.LATE)
+            yield from self._undoing.abort(attempt, Reason.LATE)
             raise
-        yield from self.abort(attempt, Reason.LATE)
-
-    def _take_back(self, attempt: Attempt, effect: Effect) -> Program:
-        """Undo the effect that a mend holds under its own key: what came of that is the late effect's."""
-        if effect.call_id is None or not attempt.live.mends:
-            return (yield from super()._take_back(attempt, effect))
-        key = effect.call_id
-        found: Found | None = yield from self._step(lambda _protocol, book: _to_undo(book, key))
-        effect.tag, effect.disposed = Tag.CLEAN, Disposed(note=f"see {key}")
-        if found is None:
-            return False  # somebody has done so
-        before = found[1]
-        row = before.row
-        late = revive(afresh(before), effect.declaration)
-        current = CurrentCall(key, row.name, attempt.live.epoch, row.attempt)
-        undoing = undo(late, current, attempt.retries, self, partial(self._still_ours, attempt.live))
-        if self.observer is not None:
-            undoing = self._observed(attempt, late, "undo", current, undoing)
-        yield from undoing
-        effect.outcome = late.outcome
-        gone = late.outcome is not Outcome.UNDONE
-        done = "undone on request" if is_to_rewind(*found) else "undone after its transaction was"
-        became = late.disposed.told or ("gone when it was to be undone" if gone else done)
-        disposed = Disposed(note=f"{became} {before.note}" if before.note else became)  # with who had told of it
-        told = OutcomeChange.of(
-            key, late.outcome, before.result, before.error, late.tag, disposed, self._clock(), row.tool
-        )
-
-        def tell(_protocol: Protocol, book: Book) -> None:
-            book.write([told])
-
-        yield from self._surely(tell, durable=True)
-        self._tell(told)
-        return False  # a write, whoever read meanwhile must not go by it
-
-    def _tell_residue(self, attempt: Attempt) -> None:
-        super()._tell_residue(attempt)
-        effects = attempt.effects.values()
-        if any(e.outcome is Outcome.UNKNOWN or e.disposition is Disposition.TO_UNDO for e in effects):
-            self._doubt()
+        yield from self._undoing.abort(attempt, Reason.LATE)
 
     # ---- what an operator sees
 
@@ -365,9 +314,9 @@ class Resolving(Recovering):
         unfinished = {(r.row.name, r.row.attempt): r for r in book.unfinished()}
         for txn in protocol.live.values():
             recorded = unfinished.get((txn.name, txn.attempt))
-            if recorded is None or not self._is_nobodys(txn):
+            if recorded is None or not self._recovery.is_nobodys(txn):
                 continue
-            beyond = {effect.row.key for effect in self._beyond(txn, recorded)}
+            beyond = {effect.row.key for effect in self._recovery.beyond(txn, recorded)}
             found.extend(
                 self._as_doubt(
                     effect, f"{txn.name} was left unfinished",
@@ -380,7 +329,7 @@ class Resolving(Recovering):
         return sorted((doubt for doubt in found if doubt is not None), key=lambda doubt: doubt.since)
 
     def _doubted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> Doubt | None:
-        declared = self._declaration(effect.row.tool, effect.row.version)
+        declared = self._kernel.declaration(effect.row.tool, effect.row.version)
         late = is_to_undo(recorded, effect)
         role: Role = "undo" if late else "probe"
         if declared is None and effect.row.handled:
@@ -431,12 +380,4 @@ def _saying(effect: RecordedEffect) -> str:
     )
 
 
-def _to_undo(book: Book, key: str) -> Found | None:
-    recorded = book.find(key)
-    effect = effect_of_key(book, key)
-    if recorded is None or effect is None:
-        return None
-    return (recorded, effect) if is_to_undo(recorded, effect) or is_to_rewind(recorded, effect) else None
-
-
-__all__ = ["REWIND", "Doubt", "Resolving"]
+__all__ = ["REWIND", "Doubt", "Resolution"]

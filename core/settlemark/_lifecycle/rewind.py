@@ -16,14 +16,17 @@ from typing import Literal
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.revival import afresh, named, revive
 from settlemark._edges.errors import DeclarationError, UsageError, WaitTimeout, Wounded
 from settlemark._edges.wording import in_words
-from settlemark._engine.attempt import Attempt
-from settlemark._engine.calls import returned
-from settlemark._engine.kernel import Deadline, log
-from settlemark._engine.revival import afresh, named, revive
+from settlemark._engine.admission import returned
+from settlemark._engine.doubt import Residue
+from settlemark._engine.kernel import Deadline, Kernel, log
 from settlemark._engine.splitting import parts_of
-from settlemark._lifecycle.resolution import REWIND, Resolving
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.recovery import Recovery
+from settlemark._lifecycle.resolution import REWIND, Resolution
 from settlemark._lifecycle.rewind_plan import Affected, Rewind, Sorted, Touched, happened, sort
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import Outcome
@@ -96,10 +99,19 @@ class _Look:
         return tuple(sorted(places, key=lambda name: places[name], reverse=True))
 
 
-class Rewinding(Resolving):
+class Rewinds:
     """The part of a driver that goes back over transactions, on request."""
 
-    def rewind(self, request: Request, *, dry_run: bool, wait: float) -> Program:
+    def __init__(
+        self, kernel: Kernel, residue: Residue, undoing: Undoing, recovery: Recovery, resolution: Resolution
+    ) -> None:
+        self._kernel = kernel
+        self._residue = residue
+        self._undoing = undoing
+        self._recovery = recovery
+        self._resolution = resolution
+
+    def rewind(self, request: Request, *, dry_run: bool, wait: float) -> Program[Rewind]:
         """Undo what transactions have done, newest first, and return a `Rewind`; with `dry_run` what it would do.
 
         What has not ended is aborted first. From then on their names are refused.
@@ -109,7 +121,7 @@ class Rewinding(Resolving):
             DeclarationError: the undo of an effect is not known here; nothing moved.
             WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing that had committed moved.
         """
-        look: _Look = yield from self._step(partial(self._look_over, request))
+        look: _Look = yield from self._kernel.step(partial(self._look_over, request))
         self._refuse_foreign(request, look)
         if dry_run:
             return look.rewind(request, done=False)
@@ -141,15 +153,15 @@ class Rewinding(Resolving):
 
     def word(self, by: str, note: str) -> Word:
         """Return what somebody says of transactions, now."""
-        return Word(True, by, self._clock(), note)
+        return Word(True, by, self._kernel.clock(), note)
 
-    def of_run(self, run: str) -> Program:
+    def of_run(self, run: str) -> Program[tuple[list[RecordedTransaction], list[str]]]:
         """Return what is on record of a run, and the names of those of it that are unfinished."""
 
         def look(protocol: Protocol, book: Book) -> tuple[list[RecordedTransaction], list[str]]:
             return book.of_run(run), [txn.name for txn in protocol.live.values() if txn.run == run]
 
-        return (yield from self._step(look))
+        return (yield from self._kernel.step(look))
 
     # ---- looking
 
@@ -166,7 +178,9 @@ class Rewinding(Resolving):
             if unfinished is not None:
                 live[name] = unfinished
             elif last is None and name not in request.barred:
-                raise UsageError(f"no transaction {name!r} is on record in {self._where()}: nothing was undone")
+                raise UsageError(
+                    f"no transaction {name!r} is on record in {self._resolution.where()}: nothing was undone"
+                )
             if last is None:
                 continue
             run = last.row.run
@@ -191,12 +205,12 @@ class Rewinding(Resolving):
 
     def _is_undeclared(self, effect: RecordedEffect) -> bool:
         row = effect.row
-        return row.undoable and self._declaration(row.tool, row.version) is None
+        return row.undoable and self._kernel.declaration(row.tool, row.version) is None
 
     def _objection(self, effect: RecordedEffect) -> str | None:
         """Return why an effect cannot be undone here, or None."""
         row = effect.row
-        declared = self._declaration(row.tool, row.version)
+        declared = self._kernel.declaration(row.tool, row.version)
         if self._is_undeclared(effect):
             return f"its undo is not known here: declare {named(row)}"
         if declared is None or declared.undo is None:
@@ -209,7 +223,7 @@ class Rewinding(Resolving):
         """Return what there is to know of an effect's undo, or nothing."""
         if effect.outcome is not Outcome.CONFIRMED:
             return "its counterparty is asked first whether it happened"
-        declared = self._declaration(effect.row.tool, effect.row.version)
+        declared = self._kernel.declaration(effect.row.tool, effect.row.version)
         cost = None if declared is None else declared.cost
         return "" if cost is None else f"a cost stays: {cost}"
 
@@ -226,9 +240,9 @@ class Rewinding(Resolving):
 
     # ---- what is unfinished
 
-    def _end_unfinished(self, request: Request, wait: float) -> Program:
+    def _end_unfinished(self, request: Request, wait: float) -> Program[None]:
         """Abort what has not ended, and return when all of it is undone, or has committed after all."""
-        deadline = self._monotonic() + wait
+        deadline = self._kernel.monotonic() + wait
 
         def doom(protocol: Protocol, book: Book) -> list[Txn]:
             found = self._look_over(request, protocol, book).live
@@ -238,11 +252,11 @@ class Rewinding(Resolving):
             return found
 
         for _ in range(TRIES):
-            found: list[Txn] = yield from self._step(doom, durable=True)
+            found: list[Txn] = yield from self._kernel.step(doom, durable=True)
             if not found:
                 return
-            yield from self._tidy()
-            report: Recovered = yield from self.take_up()
+            yield from self._undoing.tidy()
+            report: Recovered = yield from self._recovery.take_up()
             stuck = next((txn.name for txn in found if txn.name in report.stuck), None)
             if stuck is not None:
                 missing = report.stuck[stuck]
@@ -254,13 +268,13 @@ class Rewinding(Resolving):
             for txn in found:
                 yield from self._until_ended(txn, deadline, wait)
 
-    def _until_ended(self, txn: Txn, deadline: float, wait: float) -> Program:
-        deadline = min(deadline, self._monotonic() + self._time_for(txn, wait))
+    def _until_ended(self, txn: Txn, deadline: float, wait: float) -> Program[None]:
+        deadline = min(deadline, self._kernel.monotonic() + self._kernel.time_for(txn, wait))
         while not txn.finished:
-            with self.local as protocol:
+            with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
-            seconds = deadline - self._monotonic()
-            if not (yield from self._listen(Wait(ticket, seconds, txn.name, "its own"))):
+            seconds = deadline - self._kernel.monotonic()
+            if not (yield from self._kernel.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 raise WaitTimeout(
                     f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
                     " undone; go back again when it has, or raise wait=",
@@ -269,20 +283,20 @@ class Rewinding(Resolving):
 
     # ---- what has committed
 
-    def _undo_all(self, request: Request, wait: float) -> Program:
+    def _undo_all(self, request: Request, wait: float) -> Program[_Look | None]:
         """Undo what has committed, and return what was decided; None when others have entered it again."""
-        look: _Look = yield from self._step(partial(self._look_over, request))
+        look: _Look = yield from self._kernel.step(partial(self._look_over, request))
         if look.live:
             return None
         if not look.sorted.undo:
-            return (yield from self._step(partial(self._bar, request), durable=True))
-        attempt: Attempt = yield from self._step(partial(self._enter, look, wait))
+            return (yield from self._kernel.step(partial(self._bar, request), durable=True))
+        attempt: Attempt = yield from self._kernel.step(partial(self._enter, look, wait))
         mirrors = {touched.key: self._mirror(attempt, touched) for touched in reversed(look.sorted.undo)}
         calls = {
             key: [Call(attempt.live, scope, Mode.EAGER, mirror.position) for scope in mirror.scopes]
             for key, mirror in mirrors.items()
         }
-        self._tell_began(attempt)
+        self._kernel.telling.began(attempt)
         try:
             decided: _Look | None = yield from self._claim_and_decide(request, attempt, mirrors, calls)
         except GeneratorExit:
@@ -293,25 +307,25 @@ class Rewinding(Resolving):
         if decided is None:
             yield from self._give_up(attempt, calls, "what is to be undone has changed")
             return None
-        yield from self._tidy()
-        yield from self._until_finished(attempt, attempt.live)
+        yield from self._undoing.tidy()
+        yield from self._kernel.until_finished(attempt, attempt.live)
         return decided
 
     def _enter(self, look: _Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
         oldest = look.sorted.undo[-1].recorded.row
         name = f"{oldest.run}{REWIND}{protocol.next_epoch}"
-        txn = protocol.begin(name, name, owner=self.ledger.worker, mends=True)
+        txn = protocol.begin(name, name, owner=self._kernel.ledger.worker, mends=True)
         attempt = Attempt(
-            txn, name, name, 1, prefix=self._prefix, payloads=self.ledger.payloads, wait=wait, hooks=(),
-            on_failure="abort", retries=self.retries,
+            txn, name, name, 1, prefix=self._kernel.prefix, payloads=self._kernel.ledger.payloads, wait=wait, hooks=(),
+            on_failure="abort", retries=self._kernel.retries,
         )  # fmt: skip
-        self._seat(book, txn, attempt)
+        self._kernel.seat(book, txn, attempt)
         return attempt
 
     def _mirror(self, attempt: Attempt, touched: Touched) -> Effect:
         """Return the effect as a transaction holds it that is to undo it: as if it had acted there, at once."""
         effect = touched.effect
-        mirror = revive(afresh(effect), self._declaration(effect.row.tool, effect.row.version))
+        mirror = revive(afresh(effect), self._kernel.declaration(effect.row.tool, effect.row.version))
         mirror.held = False
         mirror.call_id = effect.row.key
         attempt.place(mirror)
@@ -321,7 +335,7 @@ class Rewinding(Resolving):
 
     def _claim_and_decide(
         self, request: Request, attempt: Attempt, mirrors: dict[str, Effect], calls: dict[str, list[Call]]
-    ) -> Program:
+    ) -> Program[_Look | None]:
         """Claim every scope and, in the step that claims the last, decide; None when there is other work to undo."""
         txn = attempt.live
         deadline = Deadline(attempt.wait)
@@ -347,24 +361,24 @@ class Rewinding(Resolving):
             for key, mirror in mirrors.items():
                 if key in chosen:
                     attempt.add(mirror)
-                    attempt.put(book, self._intent(attempt, mirror))
+                    attempt.put(book, self._kernel.intent(attempt, mirror))
                     attempt.written = True
             protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
             if attempt.written:
-                attempt.put(book, [attempt.state_change(self._clock())])
+                attempt.put(book, [attempt.state_change(self._kernel.clock())])
             return look
 
         while True:
-            found = yield from self._step(decide, durable=True)
-            yield from self._tidy()
+            found = yield from self._kernel.step(decide, durable=True)
+            yield from self._undoing.tidy()
             if found == "other":
                 return None
             if isinstance(found, _Look):
                 return found
             blocked, ticket = found
-            yield from self._await(attempt, ticket, blocked, deadline, blocked.holder.name)
+            yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
 
-    def _give_up(self, attempt: Attempt, calls: dict[str, list[Call]], cause: str) -> Program:
+    def _give_up(self, attempt: Attempt, calls: dict[str, list[Call]], cause: str) -> Program[None]:
         """End a transaction that was to undo and is not to, with nothing undone."""
 
         def give_up(protocol: Protocol, _book: Book) -> None:
@@ -374,8 +388,8 @@ class Rewinding(Resolving):
                 else:
                     protocol.withdraw(call)
 
-        self.ledger.later(give_up)
-        yield from self.abort(attempt, Reason.FAILED, cause=cause)
+        self._kernel.ledger.later(give_up)
+        yield from self._undoing.abort(attempt, Reason.FAILED, cause=cause)
 
     # ---- the record
 
@@ -388,7 +402,7 @@ class Rewinding(Resolving):
 
     def _record(self, request: Request, look: _Look, protocol: Protocol, book: Book) -> None:
         """Write what is to be undone and what stays, and have every name refused from here on."""
-        at = self._clock()
+        at = self._kernel.clock()
         todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
         changes: list[Change] = [_outcome(touched, Tag.UNRESOLVED, todo, at) for touched in look.sorted.undo]
         for touched in (*look.sorted.residue, *look.sorted.conflicts):
@@ -411,7 +425,7 @@ class Rewinding(Resolving):
         for name, run in barred.items():
             if protocol.named.get(name) is None and book.load(name) is None:
                 epoch = protocol.next_epoch - 1
-                changes.append(TransactionRow(name, 1, run, State.ABORTED, epoch, "", self.ledger.worker, at))
+                changes.append(TransactionRow(name, 1, run, State.ABORTED, epoch, "", self._kernel.ledger.worker, at))
                 changes.append(StateChange(name, 1, State.ABORTED, epoch, Reason.REWOUND, at, cause=cause))
         book.write(changes)
 
@@ -423,9 +437,9 @@ class Rewinding(Resolving):
             told = about(transaction=row.name, attempt=row.attempt, tool=row.tool, scope=row.scope, key=row.key)
             log.warning("%s was undone on request, and %s on %s stays", row.name, row.tool, row.scope, extra=told)
         for name in names:
-            self._tell_listener(name)
+            self._residue.tell_listener(name)
 
-    def _report(self, request: Request, before: _Look, decided: _Look) -> Program:
+    def _report(self, request: Request, before: _Look, decided: _Look) -> Program[Rewind]:
         """Return what has happened, by the record."""
         aborted = [touched for touched in before.sorted.undo if not touched.finished]
         later = {touched.key for touched in decided.sorted.undo}
@@ -434,7 +448,7 @@ class Rewinding(Resolving):
         def look(_protocol: Protocol, book: Book) -> list[Touched]:
             return [touched.now(_as_recorded(book, touched)) for touched in planned]
 
-        found: list[Touched] = yield from self._step(look)
+        found: list[Touched] = yield from self._kernel.step(look)
         self._tell_what_stays((*decided.sorted.residue, *decided.sorted.conflicts))
         done = Sorted(
             [touched for touched in found if touched.effect.outcome not in (Outcome.CONFIRMED, Outcome.UNKNOWN)],
@@ -469,4 +483,4 @@ def _told(found: Iterable[Touched]) -> tuple[Affected, ...]:
     return tuple(touched.told() for touched in found)
 
 
-__all__ = ["Request", "Rewinding"]
+__all__ = ["Request", "Rewinds"]

@@ -23,6 +23,8 @@ class Mode(Enum):
 
 DETACHED = 0
 """The id of a transaction that is none any more in this process: another has it, or it was never recorded."""
+NOBODY = ""
+"""The owner of a transaction whose worker is gone."""
 AT_ONCE = (Mode.EAGER, Mode.FINAL)
 
 
@@ -212,7 +214,7 @@ class Txn:
         self.mends = mends  # it is there to undo what others have done
         self.begins_again = False  # it stands in line before it does anything
         self.writes = False  # it has asked to write
-        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `early_reads`
+        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `ties`
         self.dependents: set[int] = set()
         self.acts = 0  # how many of its effects have executed
         self.tools: dict[str, Binding] = {}  # what it has planned to call, as it was then

@@ -14,11 +14,26 @@ nothing irreversible has happened and its claims, kept until it finishes, make i
 
 Only this file names transitions. Source: Atomix §2.2 (lifecycle), with the two unfinished states
 named apart.
+
+Beside the state a transaction carries flags, each a small machine of its own that another part of the protocol moves:
+
+* `writes`, then `wrote` (admission): it has asked to write; an effect of it was admitted. Neither goes back.
+* `released` (calls): something held has left, so that there is no way back. It never goes back either.
+* `parked`, `hooked`, `judged` (ownership, decision): it was put aside; it has hooks to ask before it may commit; they
+  had said yes to it as it is. Who comes back to it puts all three out, and its seal tells anew whether it has hooks.
+  A part that hooks have judged may settle as it is, still put aside.
+* `begins_again` (abort, line): it lost a race and waits in line before it asks for anything. Its first request, its
+  seal and the end of its worker put that out.
+* `retry` (begin, `unretry`): somebody will run it again when it loses a race.
+
+`FLAGS` has the combinations that are legal; no step leaves a transaction in another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class State(StrEnum):
@@ -51,6 +66,49 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 }
 
 FINISHED = frozenset({State.COMMITTED, State.ABORTED})
+UNSETTLED = (State.OPEN, State.SEALED)
+"""Where a transaction may still be aborted by others, and wait for them."""
+
+
+class Flag(NamedTuple):
+    """In which states a flag may be on, what else is on then (more of it while it is open), and what is not."""
+
+    states: frozenset[State]
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    while_open: tuple[str, ...] = ()
+
+
+FLAGS: dict[str, Flag] = {
+    "writes": Flag(frozenset(State)),
+    "wrote": Flag(frozenset(State), needs=("writes",)),
+    "released": Flag(frozenset({State.RELEASING, State.COMMITTED}), needs=("wrote",)),
+    "parked": Flag(frozenset(State)),
+    "hooked": Flag(frozenset(State), while_open=("parked",)),
+    "judged": Flag(frozenset(State), needs=("parked",)),
+    "begins_again": Flag(frozenset({State.OPEN, State.ABORTED}), excludes=("writes",)),
+    "retry": Flag(frozenset(State)),
+}
+
+
+def illegal(state: State, on: Mapping[str, bool]) -> list[str]:
+    """Return what is wrong with these flags of a transaction in this state: nothing, ever.
+
+    >>> illegal(State.OPEN, {"writes": True, "wrote": True, "released": True})
+    ['released while open']
+    >>> illegal(State.RELEASING, {"writes": True, "released": True})
+    ['released without wrote']
+    """
+    wrong: list[str] = []
+    for name, flag in FLAGS.items():
+        if not on.get(name):
+            continue
+        if state not in flag.states:
+            wrong.append(f"{name} while {state}")
+        needs = flag.needs + (flag.while_open if state is State.OPEN else ())
+        wrong += [f"{name} without {other}" for other in needs if not on.get(other)]
+        wrong += [f"{name} with {other}" for other in flag.excludes if on.get(other)]
+    return wrong
 
 
 class Reason(StrEnum):

@@ -17,16 +17,18 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from settlemark._acts.perform import Program
 from settlemark._edges.wording import kind_of
 from settlemark._lifecycle.resolution import LONGEST_PAUSE
 from settlemark._observe.logs import about, quote_of
-from settlemark._runtime.runners import run_async, run_sync, running_loop
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.sync import run_sync
+from settlemark._runtime.within import running_loop
 
 if TYPE_CHECKING:
-    from settlemark._lifecycle.driver import Driver
+    from settlemark._runtime.driver import Driver
 
 _log = logging.getLogger("settlemark")
 
@@ -38,14 +40,14 @@ _MOST_THREADS = 8
 class _Crew:
     """Runs programs beside each other, in a few threads that are there while there is something to run."""
 
-    def __init__(self, run: Callable[[Program], None]) -> None:
+    def __init__(self, run: Callable[[Program[None]], None]) -> None:
         self._run = run
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Program, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[Program[None], Callable[[], None]]] = deque()
         self._threads: set[threading.Thread] = set()
         self._stopped = False
 
-    def take(self, program: Program, dropped: Callable[[], None]) -> None:
+    def take(self, program: Program[Any], dropped: Callable[[], None]) -> None:
         """Run a program as soon as a thread is free; once it is stopped none is begun any more, and that is told."""
         with self._lock:
             taken = not self._stopped
@@ -137,14 +139,14 @@ class Tender:
                 self._stopped.wait(_GRACE_SECONDS)  # whoever's step it was concludes it, if anybody is there
             self._wake.clear()
 
-    def _work(self, driver: Driver) -> Program:
+    def _work(self, driver: Driver) -> Program[None]:
         return driver.tend(self._crew.take)
 
     def _pause(self, driver: Driver) -> float:
         del driver
         return self._every
 
-    def _try(self, program: Program) -> None:
+    def _try(self, program: Program[Any]) -> None:
         try:
             self._run(program)
         except BaseException as error:  # a handler may raise anything; the next look tries again
@@ -154,7 +156,7 @@ class Tender:
                     extra=about(error=kind_of(error)),
                 )  # fmt: skip
 
-    def _run(self, program: Program) -> None:
+    def _run(self, program: Program[Any]) -> None:
         loop = None if self.loop is None else self.loop()
         if loop is None or loop.is_closed() or not loop.is_running():
             run_sync(program)
@@ -175,7 +177,7 @@ class Tender:
                     running.cancel()
                     return None
 
-    async def _in_loop(self, program: Program) -> None:
+    async def _in_loop(self, program: Program[Any]) -> None:
         try:
             await run_async(program)
         except Exception:
@@ -210,11 +212,11 @@ class Asker(Tender):
         """Have it look whether there is anything to do."""
         self._wake.set()
 
-    def _work(self, driver: Driver) -> Program:
-        return driver.ask_again()
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.resolution.ask_again()
 
     def _pause(self, driver: Driver) -> float:
-        due = driver.until_due()
+        due = driver.resolution.until_due()
         return self._every if due is None else min(self._every, due)
 
 
@@ -226,11 +228,11 @@ class Watch(Asker):
 
     name = "settlemark-watch"
 
-    def _work(self, driver: Driver) -> Program:
-        return driver.look_at_ages(self._crew.take)
+    def _work(self, driver: Driver) -> Program[None]:
+        return driver.ages.look_at_ages(self._crew.take)
 
     def _pause(self, driver: Driver) -> float:
-        due = driver.until_aged()
+        due = driver.ages.until_aged()
         return self._every if due is None else min(self._every, due)
 
 

@@ -12,6 +12,15 @@ says these things to settlemark as they happen, and runs the tools through it:
 - *the model is asked again*: `work.corrections()` are answers that are not true any more;
 - *the agent, the job, is done*: `work.end()`, `job.end()`.
 
+A framework that knows each of its turns again by a name of its own (a checkpoint's task, a durable step) has nothing to
+recall, and may run the parts of a call apart (LangGraph's wrappers run a tool again, or answer in its place). Its shim
+opens the turn itself, under that name:
+
+- *a model has issued calls*: `turn = open_turn(settlement, name, run=…)`, `places = turn.place_all([Call(…), …])`;
+- *a tool is to run*: `turn.perform(place, tool, arguments)`; *the framework is done with it*: `turn.leave(place)`;
+- *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`;
+- *answers are collected*: `turn.last_word(place, answer)`; later, from the record: `since_answered(settlement, keys)`.
+
 >>> from settlemark import Settlement, effect
 >>> from settlemark.agents import run_sync
 >>> rooms = []
@@ -29,18 +38,24 @@ says these things to settlemark as they happen, and runs the tools through it:
 
 from __future__ import annotations
 
-from settlemark._runtime.runners import run_async, run_sync
-from settlemark.agents._call import Call
+from settlemark._runtime.aio import run_async
+from settlemark._runtime.sync import run_sync
+from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._names import Names
+from settlemark.agents._open_turn import OpenTurn
+from settlemark.agents._opening import open_turn
+from settlemark.agents._recalled import undo_left
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
-from settlemark.agents._turn import AgentTurn
-from settlemark.agents._words import TOLD, DoneBefore, Undone, words
+from settlemark.agents._since import Since, since_answered
+from settlemark.agents._turn import TRIES, AgentTurn
+from settlemark.agents._words import TOLD, DoneBefore, Undone, too_late, words
 from settlemark.agents._work import Work
 
 __all__ = [
     "MISSING",
     "TOLD",
+    "TRIES",
     "AgentRun",
     "AgentTurn",
     "Call",
@@ -49,12 +64,19 @@ __all__ = [
     "DoneBefore",
     "Missing",
     "Names",
+    "OpenTurn",
+    "PlacedCall",
     "Settles",
+    "Since",
     "Undone",
     "Work",
     "declared_at",
+    "open_turn",
     "refuse_bad_options",
     "run_async",
     "run_sync",
+    "since_answered",
+    "too_late",
+    "undo_left",
     "words",
 ]

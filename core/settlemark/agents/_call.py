@@ -1,11 +1,13 @@
-"""One call that a model issued."""
+"""One call of a turn: what the model issued, and its place once the turn is open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from settlemark._acts.effect import Effect
+from settlemark._attempt.turn import Seat
 from settlemark._model.declaration import Declaration
 from settlemark._model.effect_class import EffectClass
 
@@ -38,4 +40,46 @@ class Call:
         return self.declaration.kind is not EffectClass.READ
 
 
-__all__ = ["Call"]
+@dataclass(slots=True, eq=False)
+class PlacedCall:
+    """One call of an open turn: its place, and what came of it.
+
+    Attributes:
+        declaration, arguments, call_id: as in `Call`.
+        seat: its place in the turn's order.
+        placed: holds its place among the transaction's effects.
+        effects: what it asked for; more than one where a wrapper made it again with other arguments.
+        failed: why it failed, in words.
+        skipped: the turn goes on without it, although it failed.
+        over: the framework is done with it.
+        stopped: the failure of another stopped it, when the turn was settled: it is no failure of its own.
+    """
+
+    declaration: Declaration
+    arguments: Mapping[str, Any]
+    call_id: str | None
+    seat: Seat
+    placed: Effect
+    effects: list[Effect] = field(default_factory=list[Effect])
+    failed: str | None = None
+    skipped: bool = False
+    over: bool = False
+    stopped: bool = False
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.declaration.tool
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held until its turn settles."""
+        return self.seat.held
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed itself, and its turn does not go on without it."""
+        return self.failed is not None and not (self.skipped or self.stopped)
+
+
+__all__ = ["Call", "PlacedCall"]

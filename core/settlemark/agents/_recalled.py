@@ -17,8 +17,8 @@ from settlemark._acts.gate import rejection
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._api.settlement import Settlement
 from settlemark._api.transaction import Queued
+from settlemark._attempt.attempt import Part
 from settlemark._edges.errors import InDoubt, Refused, SettlemarkError
-from settlemark._engine.attempt import Part
 from settlemark._engine.splitting import rest_of
 from settlemark._lifecycle.parking import follow
 from settlemark._model import json_text
@@ -183,7 +183,7 @@ class Recalled:
 
 def recall(
     settlement: Settlement, run: str, belongs: Callable[[str], bool], *, answered: Collection[str], wait: float
-) -> Program:
+) -> Program[Recalled]:
     """Return what is on record of the transactions of a run whose names belong; one that is on its end is waited for.
 
     `answered` are ids of calls that the model knows the answers of: they are nobody's to repeat.
@@ -198,12 +198,12 @@ def recall(
         found = [recorded for recorded in book.of_run(run) if belongs(recorded.row.name)]
         return [(follow(book, recorded), _last_of(book, recorded)) for recorded in found], live
 
-    found, live = yield from driver.look(look)
+    found, live = yield from driver.kernel.look(look)
     ending = [name for name, txn in live.items() if txn.state is not State.OPEN and belongs(name)]
     if ending:
         for name in ending:
-            yield from driver.ended(name, wait=wait)
-        found, live = yield from driver.look(look)
+            yield from driver.entrance.ended(name, wait=wait)
+        found, live = yield from driver.kernel.look(look)
     recalled = Recalled()
     for recorded, last in found:
         name = recorded.row.name
@@ -234,12 +234,12 @@ def _live(txn: Txn) -> _Live:
 
 def undo_left(
     settlement: Settlement, run: str, name: str, cause: str = "its job was begun again, and went on otherwise"
-) -> Program:
+) -> Program[None]:
     """Undo a transaction that was left open, whoever has left it: this process, or one that has ended."""
-    begin: Program = settlement.begin(name, run=run)
+    begin = settlement.begin(name, run=run)
     part: Part = yield from begin
     if part.attempt.replay is None and not part.joined:
-        yield from settlement.driver.abort(part.attempt, Reason.ABANDONED, cause=cause)
+        yield from settlement.driver.undoing.abort(part.attempt, Reason.ABANDONED, cause=cause)
 
 
 def _last_of(book: Book, recorded: RecordedTransaction) -> str:

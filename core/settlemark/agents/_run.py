@@ -19,9 +19,10 @@ from settlemark._model.effect_class import Outcome
 from settlemark._model.guards import Order, checked_order
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State
-from settlemark.agents._batch import Control, open_batch
 from settlemark.agents._names import Names, is_of_job
+from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
+from settlemark.agents._settling import Control
 from settlemark.agents._shared import Shared
 from settlemark.agents._work import Settles, Work
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -55,7 +56,7 @@ class AgentRun:
         UsageError: an option is none of those; nothing was begun.
 
     >>> from settlemark import Settlement, effect
-    >>> from settlemark._runtime.runners import run_sync
+    >>> from settlemark._runtime.sync import run_sync
     >>> from settlemark.agents import Call
     >>> sent = []
     >>> @effect("irreversible", scope="mail:/{to}")
@@ -97,7 +98,7 @@ class AgentRun:
         self.park: Park = park
         self.may_touch = (may_touch,) if isinstance(may_touch, str) else tuple(may_touch)
         self.let_through = let_through
-        self._earlier = Once(self.name)
+        self._earlier: Once[list[Decision]] = Once(self.name)
         self._begun = 0
         self._works: dict[str, Work] = {}
         self._kept: dict[str, Any] = {}
@@ -117,7 +118,7 @@ class AgentRun:
                 found = self._works[name] = Work(self, name, len(self._works), self._shared)
             return found
 
-    def end(self, error: BaseException | None = None) -> Program:
+    def end(self, error: BaseException | None = None) -> Program[None]:
         """Say that it has come to its end: what of it is open commits, or is undone after an error.
 
         Raises:
@@ -135,7 +136,7 @@ class AgentRun:
         for name, value in kept.items() if error is None else ():
             yield from self._record(name, value)
 
-    def _take_back_left(self) -> Program:
+    def _take_back_left(self) -> Program[None]:
         """Undo what an ended process had left open of it, and nothing of it has come back to: it has gone on without.
 
         What its framework has put aside is kept for whoever answers.
@@ -146,26 +147,26 @@ class AgentRun:
             return [txn.name for txn in live if is_of_job(txn.name, self.name) and not txn.parked]
 
         driver = self.settlement.driver
-        found: list[str] = yield from driver.look(find)
+        found: list[str] = yield from driver.kernel.look(find)
         for name in found:
-            yield from driver.take_up(name, keep_open=0)
+            yield from driver.recovery.take_up(name, keep_open=0)
 
     # ---- what its parts came to
 
-    def recorded(self, name: str) -> Program:
+    def recorded(self, name: str) -> Program[Any]:
         """Return what was kept under this name, here or in an ended process, or `MISSING`."""
         full = self._result_of(name)
 
         def look(_protocol: Protocol, book: Book) -> RecordedTransaction | None:
             return book.load(full)
 
-        found: RecordedTransaction | None = yield from self.settlement.driver.look(look)
+        found: RecordedTransaction | None = yield from self.settlement.driver.kernel.look(look)
         if found is None or found.state is not State.COMMITTED or not found.effects:
             return MISSING
         effect = found.effects[0]
         return json_text.decode(effect.result) if effect.outcome is Outcome.CONFIRMED else MISSING
 
-    def keep(self, name: str, value: Any) -> Program:
+    def keep(self, name: str, value: Any) -> Program[None]:
         """Record what a part of it came to, a JSON value: who begins the job again finds it, and need not run it.
 
         With `settle="run"` that is when the run has settled, for until then the part may be undone.
@@ -179,33 +180,33 @@ class AgentRun:
         else:
             self._kept[name] = value
 
-    def _record(self, name: str, value: Any) -> Program:
+    def _record(self, name: str, value: Any) -> Program[None]:
         result = declare("settlemark.result", "idempotent", scope="result:/{run}/{name}")
         named = {"run": self.name, "name": name or "run"}
-        batch = yield from open_batch(self.settlement, self._result_of(name), run=self.name)
-        seat = batch.seat(result, named)
+        turn = yield from open_turn(self.settlement, self._result_of(name), run=self.name)
+        call = turn.place(result, named)
         try:
-            yield from batch.perform(seat, lambda: value, named)
+            yield from turn.perform(call, lambda: value, named)
         finally:
-            yield from batch.leave(seat)
+            yield from turn.leave(call)
 
     def _result_of(self, name: str) -> str:
         return f"{Names.of(self.name, name).prefix}result"
 
     # ---- what all of it shares
 
-    def _named(self) -> Program:
+    def _named(self) -> Program[str]:
         """Return the name of the next transaction of the whole run."""
         yield from self.earlier()
         with self._lock:
             self._begun += 1
             return self._names.name(self._begun)
 
-    def earlier(self) -> Program:
+    def earlier(self) -> Program[list[Decision]]:
         """Return what stands of the whole run from before it was begun here; what was left open of it is undone."""
         return self._earlier.get(self._recollect)
 
-    def _recollect(self) -> Program:
+    def _recollect(self) -> Program[list[Decision]]:
         if not (self.resumable and self._shared):
             return list[Decision]()
         found: Recalled = yield from self._recall()
@@ -216,7 +217,7 @@ class AgentRun:
         self._begun = max(map(self._names.number, found.names), default=0)
         return found.decisions
 
-    def _recall(self) -> Program:
+    def _recall(self) -> Program[Recalled]:
         return recall(self.settlement, self.name, self._names.has, answered=(), wait=self.patience)
 
 

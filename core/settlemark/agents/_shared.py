@@ -9,8 +9,8 @@ from itertools import count
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement
+from settlemark._attempt.attempt import Part
 from settlemark._edges.wording import in_words
-from settlemark._engine.attempt import Part
 from settlemark._protocol.states import Reason, State
 
 
@@ -25,13 +25,13 @@ class Shared:
     """
 
     def __init__(
-        self, settlement: Settlement, run: str, name: Callable[[], Program], may_touch: tuple[str, ...]
+        self, settlement: Settlement, run: str, name: Callable[[], Program[str]], may_touch: tuple[str, ...]
     ) -> None:
         self._settlement = settlement
         self._run = run
         self._name = name
         self._may_touch = may_touch
-        self._once: Once | None = None
+        self._once: Once[Part] | None = None
         self._turns = count()
         self._lock = threading.Lock()
 
@@ -44,7 +44,7 @@ class Shared:
             return None
         return part
 
-    def enter(self) -> Program:
+    def enter(self) -> Program[Part]:
         """Return the part that the next turn has in it."""
         with self._lock:
             once = self._once
@@ -53,12 +53,12 @@ class Shared:
         part: Part = yield from once.get(self._begin)
         return Part(part.attempt, part.numbering.under(next(self._turns)))
 
-    def _begin(self) -> Program:
+    def _begin(self) -> Program[Part]:
         name: str = yield from self._name()
-        begin: Program = self._settlement.begin(name, run=self._run, may_touch=self._may_touch)
+        begin = self._settlement.begin(name, run=self._run, may_touch=self._may_touch)
         return (yield from begin)
 
-    def end(self, error: BaseException | None) -> Program:
+    def end(self, error: BaseException | None) -> Program[None]:
         """Commit what is open of it, or undo it after an error.
 
         Raises:
@@ -69,10 +69,10 @@ class Shared:
         if part is None or part.joined:
             return
         if error is None:
-            yield from self._settlement.driver.commit(part.attempt)
+            yield from self._settlement.driver.settling.commit(part.attempt)
         else:
             cause = f"its job was stopped by {in_words(error)}"
-            yield from self._settlement.driver.abort(part.attempt, Reason.FAILED, cause=cause)
+            yield from self._settlement.driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
 
 
 __all__ = ["Shared"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from settlemark._edges.errors import InDoubt, KeyConflict, PartialCommit, Refused, UsageError
-from settlemark._edges.wording import in_words, is_a, message_of
+from settlemark._edges.wording import in_words, is_a, kind_of, message_of
+from settlemark._model.effect_class import Outcome
+from settlemark._protocol.states import Tag
+from settlemark.ledger._contract import HAPPENED
 
 TOLD = (Refused, InDoubt, PartialCommit, UsageError)
 """What settlement says of a call, and a model is to be told; all else is its tool's own, or its framework's."""
@@ -37,4 +40,25 @@ def words(error: BaseException) -> str:
     return in_words(error)
 
 
-__all__ = ["TOLD", "DoneBefore", "Undone", "words"]
+def too_late(tool: str, cut: BaseException, transaction: str | None) -> Refused:
+    """Return what is told to a call that comes when its turn was stopped."""
+    return Refused(
+        f"{tool} was called after its turn had been stopped by {kind_of(cut)}: nothing was run, for that turn is over",
+        transaction=transaction,
+    )
+
+
+def became(tool: str, outcome: Outcome, *, because: str, held: bool, tag: Tag | None, note: str | None) -> str | None:
+    """Return in words what became of a call that was answered before its transaction was undone, or None."""
+    if outcome is Outcome.UNDONE and tag is Tag.CLEAN:
+        return f"undone: {tool} had succeeded, and was undone because {because}"
+    if outcome in HAPPENED or tag is Tag.UNRESOLVED:
+        more = f" ({note})" if note else ""
+        return (
+            f"could not be undone: {tool} had succeeded and stays{more}, although {because};"
+            " it is on record: settlement.residue()"
+        )
+    return f"never left: {tool} was held, and dropped because {because}" if held else None
+
+
+__all__ = ["TOLD", "DoneBefore", "Undone", "became", "too_late", "words"]

@@ -8,16 +8,18 @@ from typing import Literal, Protocol
 
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement
+from settlemark._attempt.attempt import Part
+from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
-from settlemark._engine.attempt import Part
-from settlemark._engine.turn import Turn
 from settlemark._lifecycle.parking import Park
 from settlemark._model.guards import Order
 from settlemark._model.scope import Scope
-from settlemark.agents._batch import Batch, BatchCall, Control, open_batch
-from settlemark.agents._call import Call
+from settlemark.agents._call import Call, PlacedCall
 from settlemark.agents._names import Names
+from settlemark.agents._open_turn import OpenTurn
+from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left
+from settlemark.agents._settling import Control
 from settlemark.agents._shared import Shared
 from settlemark.agents._turn import AgentTurn, Opened, Plan
 
@@ -42,7 +44,7 @@ class WorkHost(Protocol):
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
         ...
 
-    def earlier(self) -> Program:
+    def earlier(self) -> Program[list[Decision]]:
         """Return what stands of the whole run from before it was begun here."""
         ...
 
@@ -79,14 +81,9 @@ class Work:
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
         return self.run.patience
 
-    @property
-    def let_through(self) -> Control:
-        """The framework's control flow: exceptions that put a turn aside, to be gone on with."""
-        return self.run.let_through
-
     def now(self) -> float:
         """Return the time in seconds, from any fixed point."""
-        return self.run.settlement.driver.now()
+        return self.run.settlement.driver.kernel.monotonic()
 
     # ---- what a framework says
 
@@ -159,7 +156,7 @@ class Work:
                 self._turns = [turn for turn in self._turns if not turn.settled]
         return found
 
-    def end(self, error: BaseException | None = None) -> Program:
+    def end(self, error: BaseException | None = None) -> Program[None]:
         """Say that the framework has come to its end; what turns of `settle="part"` share commits, or is undone.
 
         What was stopped by no mere `Exception`, a cancellation say, is over: a call that comes still is refused, until
@@ -180,7 +177,7 @@ class Work:
 
     # ---- what its turns ask
 
-    def plan(self, turn: AgentTurn) -> Program:
+    def plan(self, turn: AgentTurn) -> Program[Plan]:
         """Return what is to become of a turn, when what was decided before is recalled."""
         calls = turn.calls
         acting = [place for place, call in enumerate(calls) if call.acts]
@@ -204,27 +201,20 @@ class Work:
                 self._order = self.run.settlement.turn(order=self.run.order, stop_on_failure=False, holds=False)
             return self._order
 
-    def open(self, plan: Plan) -> Program:
-        """Begin a turn, and give its calls their seats."""
+    def open(self, plan: Plan) -> Program[Opened]:
+        """Begin a turn, and give its calls their places."""
         run = self.run
         rest = [place for place in range(len(plan.calls)) if not isinstance(plan.known.get(place), Decision)]
         within: Part | None = None
         if self._shared is not None and any(plan.calls[place].acts for place in rest):
             inner: Part = yield from self._shared.enter()
             within = Part(inner.attempt, inner.numbering.under(self._number))
-        batch: Batch = yield from open_batch(
+        turn: OpenTurn = yield from open_turn(
             run.settlement, plan.name, run=run.name, within=within, turn=plan.order, order=run.order,
             may_touch=run.may_touch, resumable=run.resumable, let_through=run.let_through, park=run.park,
         )  # fmt: skip
-        try:
-            seats: dict[int, BatchCall] = {}
-            for place in rest:
-                call = plan.calls[place]
-                seats[place] = batch.seat(call.declaration, call.arguments, given=call.given, call_id=call.call_id)
-        except Exception as error:
-            yield from batch.abandon(error)
-            raise
-        return Opened(batch, seats)
+        placed: list[PlacedCall] = yield from turn.place_all([plan.calls[place] for place in rest])
+        return Opened(turn, dict(zip(rest, placed, strict=True)))
 
     def _scopes(self, call: Call) -> Sequence[Scope]:
         given = dict(call.arguments if call.given is None else call.given)
@@ -233,7 +223,7 @@ class Work:
         except ScopeError:
             return ()  # it is told so when it runs
 
-    def _named(self) -> Program:
+    def _named(self) -> Program[str]:
         """Return the name of the next transaction."""
         yield from self._recollect()
         with self._lock:
@@ -241,7 +231,7 @@ class Work:
             self._next += 1
         return self._names.name(number)
 
-    def _recollect(self) -> Program:
+    def _recollect(self) -> Program[Recalled]:
         """Return what was decided before this beginning of it."""
         if self._recalled is not None:
             return self._recalled
@@ -268,7 +258,7 @@ class Work:
     def _unknown_to_the_model(self, decisions: Iterable[Decision]) -> Iterable[Decision]:
         return (decision for decision in decisions if decision.call_id not in self._answered)
 
-    def _gone_on_with(self, recalled: Recalled, acting: Sequence[Call]) -> Program:
+    def _gone_on_with(self, recalled: Recalled, acting: Sequence[Call]) -> Program[str | None]:
         """Return the name of a turn that was left open, if these are its calls; what is new has it undone first."""
         with self._lock:
             is_left = self._shared is None and any(recalled.goes_on(turn, acting) for turn in recalled.left)
@@ -283,7 +273,7 @@ class Work:
             yield from self._undo(recalled, turn)
         return None
 
-    def _make_room(self, recalled: Recalled, calls: Sequence[Call]) -> Program:
+    def _make_room(self, recalled: Recalled, calls: Sequence[Call]) -> Program[None]:
         """Undo what was left open and holds what these calls ask for: they would wait for their own job."""
         if not recalled.left:
             return
@@ -294,7 +284,7 @@ class Work:
         for turn in found:
             yield from self._undo(recalled, turn)
 
-    def _undo(self, recalled: Recalled, turn: Left) -> Program:
+    def _undo(self, recalled: Recalled, turn: Left) -> Program[None]:
         """Undo a turn that was left open; what of it stays was decided before."""
         run = self.run
         yield from undo_left(run.settlement, run.name, turn.open)

@@ -34,6 +34,10 @@ class _Retraction(msgspec.Struct):
 class HistoryError(UsageError, ValueError):
     """A line of a history is no record. Attributes: `file`, `line` (from 1), `field` (or None)."""
 
+    remedy: ClassVar[str] = (
+        "Correct or remove the line that the message names; name the format with `settlemark check --format`."
+    )
+
 
 def read(path: str | Path) -> Iterator[OpRecord]:
     """Yield the records of a file in its order; empty lines are passed over.

@@ -22,7 +22,7 @@ from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads.payloads import Payloads
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
 
 UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import sys
@@ -20,8 +19,8 @@ from settlemark._edges.errors import LedgerError, SettlemarkError
 from settlemark._edges.shield import shielded
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import new_ledger_id
-from settlemark._model.json_text import encode_ascii
 from settlemark._observe.logs import about, log_failure
+from settlemark._protocol.commands import Command
 from settlemark._protocol.holdings import fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
@@ -51,7 +50,7 @@ from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Payloads
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._payloads.unreadable import Outdated
 from settlemark.ledger._replica.image import image, load
-from settlemark.ledger._replica.journal import replay, written
+from settlemark.ledger._replica.journal import read, replay, written
 
 _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
@@ -102,8 +101,8 @@ class MemoryLedger:
         self._fences: dict[str, float] = {}
         self._otherwise: list[Callable[[], object]] = []
         self._plainly = False  # the present step has failed as it was
-        self._protocol.closed = []
-        self._image, self._log = image(self._protocol), list[list[Any]]()
+        self._protocol.board.closed = []
+        self._image, self._log = image(self._protocol), list[str]()
         self._stripped: dict[tuple[str, int], float] = {}
 
     @property
@@ -136,12 +135,14 @@ class MemoryLedger:
         if self._origin.is_elsewhere:
             raise self._origin.refusal(self.url)
         self._lock.acquire()
-        journal = protocol.journal = []
+        journal: list[Command] = []
+        protocol.journal, protocol.fault = journal, None
         try:
             value = step(protocol, self)
             self._taken(journal)
         except BaseException as error:
             answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
+            answers = answers and protocol.fault is None
             (self._taken if answers else self._take_back)(journal)
             raise
         else:
@@ -153,19 +154,19 @@ class MemoryLedger:
             if woken:
                 fire(woken)
 
-    def _taken(self, journal: list[Any]) -> None:
+    def _taken(self, journal: list[Command]) -> None:
         """Have what a step has done stay."""
         self._otherwise.clear()
         if len(self._finished) > self._retain:
             self._let_go(self._finished.popitem(last=False)[0])
         if not journal:
             return
-        self._protocol.journal, self._protocol.closed = None, []
-        self._log.append(written(journal))
+        self._protocol.journal, self._protocol.board.closed = None, []
+        self._log.append(f"[{written(journal)}]")
         if len(self._log) > IMAGE_EVERY + 2 * len(self._protocol.live):
             self._image, self._log = image(self._protocol), []
 
-    def _take_back(self, journal: list[Any]) -> None:
+    def _take_back(self, journal: list[Command]) -> None:
         """Undo what a step has done: to the record, in this process, and to the protocol, which begins where it was."""
         while self._otherwise:
             self._otherwise.pop()()
@@ -175,8 +176,8 @@ class MemoryLedger:
         protocol.journal = None
         before = Protocol()
         load(before, self._image)
-        for steps in self._log:
-            replay(before, json.loads(encode_ascii(steps)))
+        for entry, commands in enumerate(self._log, 1):
+            replay(before, read(commands, entry), entry)
         load(protocol, image(before), worker=self.worker, tried=journal)
 
     def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process

@@ -8,86 +8,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
-import itertools
 import types
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
-from langgraph.constants import END
 from langgraph.types import Send
 
 from settlemark_langgraph._susceptibility._function_source import FunctionSource, source_of
+from settlemark_langgraph._susceptibility._routes import NOWHERE, Ends, Route, Routes, fanned, product
 
 _PART = str | Send
 _DEEP = 4
-_WIDE = 8
 _TEXT_METHODS = frozenset({"lower", "upper", "strip", "casefold", "replace", "format", "removeprefix", "removesuffix"})
-
-
-@dataclass(frozen=True)
-class Route:
-    """One way to go on: nodes reached by an edge, nodes sent to once, and nodes sent to several times."""
-
-    to: frozenset[str] = frozenset()
-    sent: frozenset[str] = frozenset()
-    fanned: frozenset[str] = frozenset()
-
-    def beside(self, other: Route) -> Route:
-        """Return both at once."""
-        twice = self.sent & other.sent
-        return Route(self.to | other.to, self.sent | other.sent, self.fanned | other.fanned | twice)
-
-    def without_end(self) -> Route:
-        """Return the nodes it names, less the end of the graph."""
-        return Route(self.to - {END}, self.sent - {END}, self.fanned - {END})
-
-
-Routes = frozenset[Route]
-NOWHERE: Routes = frozenset({Route()})
-
-
-class TooManyRoutes(Exception):
-    """There are more ways to go on than can be told one by one."""
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The ends there are: what a router returns, and the node it means."""
-
-    named: Mapping[Hashable, str]
-    types: Mapping[str, Any]
-    """The channels' types: `state["next"]` is one end when `next` is a text."""
-    beyond: Mapping[Hashable, str] = field(default_factory=dict[Hashable, str])
-    """Ends that are not announced, and are reached when they are named."""
-
-    def one(self) -> Routes:
-        """Return every end, each alone."""
-        return frozenset(Route(frozenset({end})) for end in self.named.values())
-
-    def any(self, *, sends: bool = True, edges: bool = True) -> Routes:
-        """Return every set of ends.
-
-        Raises:
-            TooManyRoutes: there are more than can be told one by one.
-        """
-        ends = sorted(set(self.named.values()) - {END})
-        if len(ends) > _WIDE:
-            raise TooManyRoutes(f"{len(ends)} ends, any of them together")
-        chosen = [frozenset(some) for size in range(len(ends) + 1) for some in itertools.combinations(ends, size)]
-        return _by_sends_alone(
-            Route(some if edges else frozenset(), fanned=some if sends else frozenset()) for some in chosen
-        )
-
-    def as_nodes(self) -> Ends:
-        """Return the ends as a `Send` names them: by their nodes."""
-        return Ends({end: end for end in self.named.values()}, self.types, self.beyond)
-
-    def at(self, value: Hashable) -> Routes:
-        """Return the end of that name; when there is none, the run fails there."""
-        end = self.named.get(value) or self.beyond.get(value)
-        return frozenset() if end is None else frozenset({Route(frozenset({end}))})
 
 
 def destinations(router: object, ends: Ends) -> Routes:
@@ -137,7 +69,7 @@ def _annotated(hint: Any, ends: Ends, source: FunctionSource | None) -> Routes: 
     if isinstance(origin, type) and issubclass(origin, Sequence):
         parts = set(get_args(hint)) - {...}
         if parts == {Send}:
-            return _fanned(_sent_to(source, ends)) if source is not None else ends.any(edges=False)
+            return fanned(_sent_to(source, ends)) if source is not None else ends.any(edges=False)
         if parts == {str} or all(get_origin(part) is Literal for part in parts):
             return ends.any(sends=False)
     return ends.any()
@@ -149,32 +81,6 @@ def _sent_to(source: FunctionSource, ends: Ends) -> Routes:
     calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and source.called(node) is Send]
     found = [reader.read(call) for call in calls]
     return frozenset[Route]().union(*found) if found else frozenset(Route(sent=end.to) for end in ends.one())
-
-
-def _fanned(routes: Routes) -> Routes:
-    """Return what a list of any length makes of its possible parts."""
-    alone: dict[frozenset[str], Route] = {}
-    for route in routes:
-        nodes = route.to | route.sent | route.fanned
-        part = Route(route.to, fanned=route.sent | route.fanned)
-        alone[nodes] = alone.get(nodes, Route()).beside(part)
-    parts = list(alone.values())
-    if len(parts) > _WIDE:
-        raise TooManyRoutes(f"{len(parts)} ends, any of them together")
-    return _by_sends_alone(
-        functools.reduce(Route.beside, some, Route())
-        for size in range(len(parts) + 1)
-        for some in itertools.combinations(parts, size)
-    )
-
-
-def _by_sends_alone(routes: Iterable[Route]) -> Routes:
-    """Return the routes, and each without its edges: deferred nodes wait for edges, and not for sends."""
-    return frozenset(way for route in routes for way in (route, Route(sent=route.sent, fanned=route.fanned)))
-
-
-def _product(parts: Iterable[Routes]) -> Routes:
-    return functools.reduce(lambda some, more: frozenset(a.beside(b) for a in some for b in more), parts, NOWHERE)
 
 
 class _Reader:
@@ -199,11 +105,11 @@ class _Reader:
             case ast.Await(value=value) | ast.NamedExpr(value=value):
                 return self.read(value)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
-                return _product(self._part(part) for part in parts)
+                return product(self._part(part) for part in parts)
             case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part) | ast.SetComp(elt=part):
-                return _fanned(self._part(part))
+                return fanned(self._part(part))
             case ast.BinOp(left=left, op=ast.Add(), right=right) if not self._is_one(node):
-                return _product((self.read(left), self.read(right)))
+                return product((self.read(left), self.read(right)))
             case ast.Call():
                 return self._call(node)
             case ast.Name(id=name) if name in self._source.assigned and name not in self._source.parameters:
@@ -223,7 +129,7 @@ class _Reader:
     def _part(self, node: ast.expr) -> Routes:
         """Return where one part of a list leads, which is no list."""
         if isinstance(node, ast.Starred):
-            return _fanned(self._parts_of(node.value))
+            return fanned(self._parts_of(node.value))
         return self._as(_PART, node)
 
     def _parts_of(self, node: ast.expr) -> Routes:
@@ -262,7 +168,7 @@ class _Reader:
             found |= self._guess(narrow) if given.value is None else self._as(narrow, given.value)
         grown = self._grown(name)
         self._following.discard(name)
-        return found if grown is None else _product((found | NOWHERE, _fanned(grown)))
+        return found if grown is None else product((found | NOWHERE, fanned(grown)))
 
     def _grown(self, name: str) -> Routes | None:
         """Return what is appended to a local list, None when nothing is."""
@@ -296,7 +202,7 @@ class _Reader:
             return self._unknown(node)
         if isinstance(node, ast.Subscript):
             return frozenset[Route]().union(*(self._ends.at(end) for end in ends))
-        return _product(self._ends.at(end) for end in ends)
+        return product(self._ends.at(end) for end in ends)
 
     # ---- what cannot be read
 
@@ -358,4 +264,4 @@ def _compares(node: ast.AST, name: str) -> bool:
             return False
 
 
-__all__ = ["NOWHERE", "Ends", "Route", "Routes", "TooManyRoutes", "destinations", "goes_to"]
+__all__ = ["destinations", "goes_to"]

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from langgraph.constants import START
 
-from settlemark_langgraph._susceptibility._destinations import NOWHERE, Route, Routes
+from settlemark_langgraph._susceptibility._routes import NOWHERE, Route, Routes
 
 Superstep = tuple[str, ...]
 

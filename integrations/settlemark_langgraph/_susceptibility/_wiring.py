@@ -19,15 +19,7 @@ from langgraph.types import Command
 
 from settlemark_langgraph._reducing._signing import _sign
 from settlemark_langgraph._susceptibility._channels import Contract, contract_of
-from settlemark_langgraph._susceptibility._destinations import (
-    NOWHERE,
-    Ends,
-    Route,
-    Routes,
-    TooManyRoutes,
-    destinations,
-    goes_to,
-)
+from settlemark_langgraph._susceptibility._destinations import destinations, goes_to
 from settlemark_langgraph._susceptibility._function_source import FunctionSource, plain_function, source_of
 from settlemark_langgraph._susceptibility._returned import (
     NOTHING,
@@ -39,6 +31,7 @@ from settlemark_langgraph._susceptibility._returned import (
     goings,
     written,
 )
+from settlemark_langgraph._susceptibility._routes import NOWHERE, Ends, Route, Routes, TooManyRoutes
 from settlemark_langgraph._susceptibility._supersteps_reached import Ways
 
 Builder = StateGraph[Any, Any, Any, Any]

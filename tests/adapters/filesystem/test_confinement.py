@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from settlemark import Scope, ScopeError, Settlement
-from settlemark.testing._child import in_child
+from settlemark.testing import in_child
 from settlemark_adapters.filesystem import Filesystem
 
 NFC, NFD = unicodedata.normalize("NFC", "é.txt"), unicodedata.normalize("NFD", "é.txt")

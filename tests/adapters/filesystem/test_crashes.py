@@ -9,8 +9,7 @@ from tests.adapters.filesystem.step import AFTER, FILES, held, stage
 from tests.adapters.filesystem.subject import look, put
 
 from settlemark import Settlement
-from settlemark.testing import KillPoints
-from settlemark.testing._child import die, in_child
+from settlemark.testing import KillPoints, die, in_child
 from settlemark_adapters.filesystem import Filesystem
 
 # Whatever changes a name: between two of these nothing that others see changes.

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.adapters.filesystem.desk import Desk
 from tests.adapters.filesystem.subject import put
 
-from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, Tag, effect
-from settlemark._edges.errors import StateError
-from settlemark.testing._child import in_child
+from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, StateError, Tag, effect
+from settlemark.testing import in_child
 from settlemark_adapters._keyed import Order, digest_of, mark_of
 from settlemark_adapters.filesystem import Filesystem
 from settlemark_adapters.filesystem._plans import Plans

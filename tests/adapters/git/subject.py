@@ -8,7 +8,7 @@ import sys
 from tests.adapters.git import repositories
 from tests.adapters.git.repositories import blobs_at, git, refs
 
-from settlemark._model.scope import escape
+from settlemark.hosting import escape
 from settlemark_adapters.git import Git
 from settlemark_adapters.testing import Example, Subject
 

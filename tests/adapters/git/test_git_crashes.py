@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.git.repositories import BEGINNING, files_at, git, head, refs, repository, world
 
 from settlemark import Settlement
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.git import Git
 from settlemark_adapters.git._repository import Repository
 

@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.git.repositories import BEGINNING, commit_files, files_at, git, head, refs, repository
 
 from settlemark import DeclarationError, ScopeError, Settlement, Stale
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 from settlemark.testing import Fault, FaultInjector
 from settlemark_adapters.git import Git, GitFault
 

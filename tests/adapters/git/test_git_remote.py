@@ -8,8 +8,7 @@ import pytest
 from tests.adapters.git.repositories import commit_files, files_at, git, head, refs, repository
 
 from settlemark import InDoubt, PartialCommit, Rejected, Settlement
-from settlemark.testing import Fault, FaultInjector
-from settlemark.testing._child import die, in_child
+from settlemark.testing import Fault, FaultInjector, die, in_child
 from settlemark_adapters.git import Git, GitFault, PushRefused, RemoteLost
 
 DEPLOY = """

@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.git.repositories import BEGINNING, commit_files, files_at, git, head, refs, repository
 
 from settlemark import Settlement
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.git import Git, GitFault
 from settlemark_adapters.git._repository import Repository
 

@@ -6,7 +6,7 @@ import contextlib
 
 from tests.adapters.http.service import DAY, Api
 
-from settlemark._model.scope import escape
+from settlemark.hosting import escape
 from settlemark_adapters.http import Call, Field, Http, Patience, Request
 from settlemark_adapters.testing import Example, Subject
 

@@ -9,8 +9,8 @@ import pytest
 from tests.adapters.http.subject import CALLS, KEY, shop
 
 from settlemark import DeclarationError, InDoubt, Settlement, Stale, Tag
-from settlemark._model.declare import declaration_of
-from settlemark.testing._child import die, in_child
+from settlemark.hosting import declaration_of
+from settlemark.testing import die, in_child
 from settlemark_adapters.http import Call, Field, Http, HttpRefused, Request
 
 ORDER = {"customer": "ada", "sku": "tea"}

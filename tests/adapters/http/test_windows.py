@@ -7,7 +7,7 @@ from tests.adapters.http.service import DAY
 from tests.adapters.http.subject import KEY, shop
 
 from settlemark import InDoubt, Settlement
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.http import Call, HttpUnanswered, Patience, Request
 
 LETTER = Call("send_letter", "POST", "/letters", body={"to": str}, key_header=KEY, window=DAY)

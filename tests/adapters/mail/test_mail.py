@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from tests.adapters.mail.server import PASSWORD, USER, PostOffice
 from tests.adapters.mail.subject import make
 
-from settlemark import UNKNOWN, InDoubt, Settlement, current_call
-from settlemark._edges.errors import PartialCommit, Refused, ScopeError
-from settlemark.testing import Mailbox
-from settlemark.testing._child import die, in_child
+from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, ScopeError, Settlement, current_call
+from settlemark.testing import Mailbox, die, in_child
 from settlemark_adapters._addresses import one_address, one_line, suppressed_among
 from settlemark_adapters.mail import Mail, MailLost, MailRefused, MailUnreachable, SuppressedRecipient
 

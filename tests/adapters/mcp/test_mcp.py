@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from mcp import StdioServerParameters, types
 from tests.adapters.mcp.subject import asked, look, make, make_quick
 
-from settlemark import DeclarationError, InDoubt, Settlement, Stale, current_call
-from settlemark._edges.errors import Refused, UsageError
-from settlemark._model.declare import declaration_of
-from settlemark.testing._child import die, in_child
+from settlemark import DeclarationError, InDoubt, Refused, Settlement, Stale, UsageError, current_call
+from settlemark.hosting import declaration_of
+from settlemark.testing import die, in_child
 from settlemark_adapters._schemas import Arguments
 from settlemark_adapters.mcp import (
     Mcp,

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.queue.depot import Depot
 
-from settlemark.testing import VirtualClock
-from settlemark.testing._child import die, in_child
+from settlemark.testing import VirtualClock, die, in_child
 from settlemark_adapters.queue import LEASE_SECONDS, Inbox, Outbox
 
 

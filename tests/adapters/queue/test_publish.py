@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from settlemark import PayloadError, Settlement
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.queue import DatabaseUnavailable, MessageConflict, Outbox, message_id
 
 

@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 
 import sqlalchemy as sa
 
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.records import Entity, FileBackend, GitBackend, Invoices, Journal, ObjectBackend, SqlBackend
 
 KINDS = ("files", "sqlite", "postgres", "objects", "memory", "git")

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from tests.adapters.records.places import NOTE, Place, fresh
 
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.records import (
     Backend,
     BadRecord,

@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.records.places import LINES, NOTE, POSTING
 
 from settlemark import KeyConflict, Outcome, ScopeError, Settlement, Stale, Tag, WaitTimeout, effect
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 from settlemark_adapters.records import BadRecord, KeyTaken, RecordError, Records, Tx, record_tool
 
 NOTES = [{"do": "create", "entity": "Note", "id": name, "fields": {"text": name}} for name in ("one", "two")]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters._marks import Marks, StillRunning, Told, _told
 from settlemark_adapters._running import run
 

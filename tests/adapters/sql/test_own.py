@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.sql.shop import on_file
 
 from settlemark import DeclarationError, Retries, Settlement, UsageError
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 from settlemark_adapters.sql import Statement
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.adapters.sql.shop import on_file
 
 from settlemark import KeyConflict, Settlement, Stale, Tag
-from settlemark.testing._child import in_child
+from settlemark.testing import in_child
 from settlemark_adapters.sql import DatabaseRefused, KeyReused, RowChanged
 
 

@@ -9,7 +9,7 @@ from tests.adapters.sql.shop import NAMES, Shop
 from tests.adapters.sql.wire import Wire
 
 from settlemark import Settlement
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_adapters.sql import DatabaseUnavailable, OutcomeLost, Sql
 
 

@@ -14,7 +14,7 @@ from langgraph.store.postgres import PostgresStore
 from tests.adapters.store.subject import opened
 
 from settlemark import UNKNOWN, DeclarationError, PayloadError, ScopeError, Settlement, Stale, effect
-from settlemark._model.declare import declaration_of
+from settlemark.hosting import declaration_of
 from settlemark.testing import Fault, FaultInjector
 from settlemark_adapters.store import Blocks, MemoryFault, Store, StoreLost, VersionMoved
 

@@ -6,8 +6,7 @@ import pytest
 from tests.adapters.store.subject import SUBJECTS, look, opened
 
 from settlemark import Settlement
-from settlemark.testing import kill_points
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child, kill_points
 from settlemark_adapters.store import Store
 
 SUBJECT = SUBJECTS["store"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.adapters.webhook.service import SECRET, Sink
 
-from settlemark._model.scope import escape
+from settlemark.hosting import escape
 from settlemark_adapters.http import Patience
 from settlemark_adapters.testing import Example, Subject
 from settlemark_adapters.webhook import Webhook

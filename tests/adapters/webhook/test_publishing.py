@@ -8,8 +8,8 @@ from tests.adapters.webhook.service import SECRET
 from tests.adapters.webhook.subject import publisher
 
 from settlemark import InDoubt, PartialCommit, PayloadError, Refused, ScopeError, Settlement
-from settlemark._model.declare import declaration_of
-from settlemark.testing._child import die, in_child
+from settlemark.hosting import declaration_of
+from settlemark.testing import die, in_child
 from settlemark_adapters.http import HttpRefused, HttpUnanswered, Patience
 from settlemark_adapters.webhook import Webhook, verify
 

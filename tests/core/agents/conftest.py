@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from settlemark import Settlement
-from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun, Call, Undone, words
+from settlemark.hosting import run_async
 
 
 class Office:

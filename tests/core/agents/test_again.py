@@ -9,8 +9,8 @@ import pytest
 from tests.core.agents.conftest import Office
 
 from settlemark import InDoubt, Settlement
-from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import MISSING, AgentRun, DoneBefore
+from settlemark.hosting import run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 POST, REPHRASED = ("post", {"to": "bank", "text": "hello"}), ("post", {"to": "bank", "text": "good day"})
@@ -182,7 +182,7 @@ async def test_a_turn_that_a_death_cut_off_is_undone_when_the_model_decides_othe
 CHILD = """
 import asyncio, json, os, sys
 from tests.core.agents.conftest import Office
-from settlemark._runtime.runners import run_async
+from settlemark._runtime.aio import run_async
 from settlemark.agents import AgentRun
 
 async def main(url):
@@ -191,7 +191,7 @@ async def main(url):
         work = AgentRun(settlement, "trip-42").work("clerk")
         turn = work.turn(office.calls(settlement, ("book", {"room": "1"}), ("mail", {"to": "ada"})))
         await run_async(turn.perform(0, lambda: office.book("1"), waits=False))
-        await run_async(settlement.driver.flush())
+        await run_async(settlement.driver.kernel.flush())
         print(json.dumps(office.log), flush=True)
         os.kill(os.getpid(), 9)
 

@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from settlemark import DeclarationError, Settlement, effect
-from settlemark.agents import Declarations
-from settlemark.agents._declarations import declared_at
+from settlemark.agents import Declarations, declared_at
 
 
 def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from settlemark import State, effect
-from settlemark._runtime.runners import run_async
 from settlemark.agents import AgentRun
+from settlemark.hosting import run_async
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "1"})
 ELSEWHERE = ("look", {"room": "2"})

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from settlemark import Refused
-from settlemark._runtime.runners import run_async, run_sync
 from settlemark.agents import AgentRun
+from settlemark.hosting import run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 

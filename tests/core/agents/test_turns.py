@@ -8,12 +8,9 @@ import weakref
 
 import pytest
 
-from settlemark import Entangled, Refused, SettlemarkError, UsageError
-from settlemark._model.effect_class import Outcome
-from settlemark._protocol.states import Reason
-from settlemark._runtime.runners import run_async, run_sync
-from settlemark.agents import AgentRun, Call
-from settlemark.agents._turn import TRIES
+from settlemark import Entangled, Outcome, Refused, SettlemarkError, UsageError
+from settlemark.agents import TRIES, AgentRun, Call
+from settlemark.hosting import Reason, run_async, run_sync
 from settlemark.testing import VirtualClock
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "2"})
@@ -29,7 +26,7 @@ def outcomes(settlement):
 async def until_it_waits(turn):
     """Return when a call of this turn waits for another one of it."""
     async with asyncio.timeout(20):
-        while not turn._waiting:  # noqa: ASYNC110 - nobody tells of that
+        while not turn._attendance._waiting:  # noqa: ASYNC110 - nobody tells of that
             await asyncio.sleep(0)
 
 
@@ -146,13 +143,13 @@ async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(offic
         await looked.wait()
         clock.advance(2 * settlement.patience)
         turn._look()  # as a waiting call does
-        assert turn._absent == set()
+        assert turn._attendance.absent == []
         go.set()
         assert await asyncio.wait_for(reading, 20) == "seen"
         assert await run_async(turn.perform(1, lambda: office.book("1"), waits=False)) == "book 1"
         clock.advance(settlement.patience)
         turn._look()
-        assert turn._absent == {2}
+        assert turn._attendance.absent == [2]
 
 
 async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by_what_it_did_then(office, settlement):
@@ -161,7 +158,7 @@ async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by
     async def book():
         tries.append(len(tries))
         if len(tries) == 1:
-            with settlement.driver.local as protocol:  # as an older one does that needs the room
+            with settlement.driver.kernel.local as protocol:  # as an older one does that needs the room
                 protocol.abort(protocol.named["trip/0"], Reason.WOUNDED)
         return office.book("1")
 
@@ -189,7 +186,7 @@ async def test_a_turn_that_was_wounded_is_run_again_when_whoever_did_that_is_don
     turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK))
     performing = asyncio.create_task(run_async(turn.perform(0, book)))
     async with asyncio.timeout(20):
-        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.waiting.values()]:  # noqa: ASYNC110
+        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.kernel.waiting.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert tries == ["open"]
         older.commit()
@@ -360,7 +357,7 @@ async def test_a_single_call_that_never_began_holds_nothing(office, settlement):
 
 def wounded(settlement, name="trip/0"):
     """Have a transaction give way, as an older one does that needs what it has."""
-    with settlement.driver.local as protocol:
+    with settlement.driver.kernel.local as protocol:
         protocol.abort(protocol.named[name], Reason.WOUNDED)
 
 
@@ -574,7 +571,7 @@ async def test_a_call_that_comes_late_gives_those_before_it_their_time(office):
         mailing = asyncio.create_task(office.answer(turn, 1))
         await until_it_waits(turn)
         turn._look()  # as a waiting call does
-        assert turn._absent == set()
+        assert turn._attendance.absent == []
         assert await asyncio.wait_for(asyncio.gather(office.answer(turn, 0), mailing), 20) == ["book 1", "mail ada"]
 
 
@@ -616,7 +613,7 @@ async def test_a_job_begun_again_waits_for_its_own_turn_that_is_on_its_end(offic
     first = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
     mailing = asyncio.create_task(office.answer(first, 0))
     async with asyncio.timeout(20):
-        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.waiting.values()]:  # noqa: ASYNC110
+        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.kernel.waiting.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
         answering = asyncio.create_task(office.answer(again, 0))

@@ -8,7 +8,7 @@ import pytest
 from tests.core.commands.test_waiting import until
 
 from settlemark import Settlement, effect
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import run_sync
 from settlemark.ledger import _workers
 
 DIES = "import os\ntx.call(effect('idempotent', scope='account:/{to}')(lambda to: os._exit(0)), to='Ada')"
@@ -85,7 +85,7 @@ def test_what_a_live_process_works_on_or_a_framework_comes_back_to_is_not_counte
     with Settlement(store) as settlement:
         aside = settlement.transaction("trip-1").__enter__()
         aside.call(reserve, hotel="Ada")
-        run_sync(settlement.driver.suspend(aside._attempt))
+        run_sync(settlement.driver.undoing.suspend(aside._attempt))
         with settlement.transaction("trip-2") as tx:
             tx.call(reserve, hotel="Bo")
             said = run("residue", store)

@@ -6,12 +6,10 @@ import time
 
 import pytest
 
-from settlemark import Settlement, State, WaitTimeout, effect
+from settlemark import Scope, Settlement, State, WaitTimeout, effect
 from settlemark._api.waiting import in_the_way, told
-from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason
+from settlemark.hosting import Protocol, Reason
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
@@ -114,9 +112,9 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
         part = settlement.transaction("trip-1")
         tx = part.__enter__()
         tx.call(reserve, hotel="Ada")
-        from settlemark._runtime.runners import run_sync
+        from settlemark._runtime.sync import run_sync
 
-        run_sync(settlement.driver.suspend(tx._attempt))
+        run_sync(settlement.driver.undoing.suspend(tx._attempt))
         (one,) = run_json("waiting", store)
         said = run("waiting", store).stdout
         part.__exit__(None, None, None)

@@ -1,54 +1,58 @@
-"""Drivers that are wrong about what must be durable before what, and ledgers about whose fault a failure is."""
+"""Services of a driver that are wrong about what is durable before what, and ledgers about whose fault it is."""
 
 from __future__ import annotations
 
-from settlemark._acts.requests import Act
-from settlemark._lifecycle.driver import Driver
+from settlemark._engine.act import Acting
+from settlemark._engine.commit import Settling
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.release import Releases
+from settlemark._lifecycle.recovery import Recovery
 from settlemark._protocol.holdings import Mode
+from settlemark.hosting import Act
 from settlemark.ledger._record import book as _book
 from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._replica import replica
+from settlemark.ledger._replica.journal import written
 
 
-class EffectBeforeIntent(Driver):
+class EffectBeforeIntent(Acting):
     """Acts first, and has the intent on record afterwards."""
 
-    def _act(self, attempt, txn, effect, let_through):
+    def act(self, attempt, txn, effect, let_through):
         result = yield from self._perform(attempt, effect, let_through)
-        yield from self._admit(attempt, txn, effect, Mode.EAGER, intends=True)
+        yield from self._admission.admit(attempt, txn, effect, Mode.EAGER, intends=True)
         yield from self._come_back(attempt, txn, effect, [])
         return result
 
 
-class ReleaseBeforeDecision(Driver):
+class ReleaseBeforeDecision(Settling):
     """Lets what was held leave, and has the decision on record afterwards."""
 
     def _decide(self, attempt, txn, **options):
-        for effect in self._to_leave(attempt):
+        for effect in self._releases.to_leave(attempt):
             effect.confirm((yield Act(effect.run, {}, attempt.current(effect))))
-            self._note(attempt, [attempt.outcome(effect, self._clock())])
+            self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
         yield from super()._decide(attempt, txn, **options)
 
 
-class OutcomesTogether(Driver):
+class OutcomesTogether(Releases):
     """Lets the next leave before the outcome of the last is durable."""
 
     def _release(self, attempt, effect, **given):
         yield from super()._release(attempt, effect, **{**given, "last": True})
-        self._note(attempt, [attempt.outcome(effect, self._clock())])
+        self._kernel.note(attempt, [attempt.outcome(effect, self._kernel.clock())])
 
 
-class UndoneTogether(Driver):
+class UndoneTogether(Kernel):
     """Undoes the next before it is durable that the last is undone."""
 
-    def _surely(self, step, *, durable=False):
+    def surely(self, step, *, durable=False):
         if not durable:
-            return (yield from super()._surely(step))
+            return (yield from super().surely(step))
         self.ledger.later(step)
         return True
 
 
-class ReleasesAgain(Driver):
+class ReleasesAgain(Recovery):
     """Lets leave what it finds queued, and asks nobody whether the first of it had left."""
 
     def _doubt_first(self, attempt):
@@ -77,7 +81,8 @@ def takes_any_failure_for_a_refusal(shared, item, book, steps):
         raise
     except Exception as error:
         value, failure = None, error
-    steps += [replica._in_json([step]) for step in shared._tried[before:]]
+    if len(shared._tried) > before:
+        steps.append(written(shared._tried[before:]))
     return failure, value
 
 

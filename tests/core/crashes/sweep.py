@@ -20,11 +20,9 @@ from tests.core.crashes.tools import leaves_a_trace, may_be_in_doubt, tools
 from tests.core.workers.audit import audit, named
 from tests.core.workers.world import Desk
 
-from settlemark import InDoubt, PartialCommit, Retries, Settlement
-from settlemark._protocol.states import State, Tag
+from settlemark import InDoubt, PartialCommit, Retries, Settlement, State, Tag
 from settlemark._runtime.background import Tender
-from settlemark.testing import KillPoints
-from settlemark.testing._child import in_child
+from settlemark.testing import KillPoints, in_child
 
 OTHER_DATABASES = "sqlite://"
 """No other database is watched: neither the desk's, nor the ledger's tables being looked for."""
@@ -314,7 +312,7 @@ class Ideal:
 
     @classmethod
     def of(cls, settlement, desk) -> Ideal:
-        prefix = settlement.driver._prefix
+        prefix = settlement.driver.kernel.prefix
         return cls(
             _by_decision(prefix, _stays(desk, without=named(settlement))),
             {r.row.name: r.state for r in settlement.transactions()},
@@ -323,7 +321,7 @@ class Ideal:
 
     def missed(self, settlement, desk):
         """Return in what this world differs."""
-        prefix = settlement.driver._prefix
+        prefix = settlement.driver.kernel.prefix
         without = named(settlement)
         found = _by_decision(prefix, _stays(desk, without=without))
         excused = {_decision(prefix, key) for key in without}

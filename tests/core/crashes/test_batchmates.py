@@ -13,9 +13,8 @@ import pytest
 import tests.core.test_text as texts
 from tests.core.crashes import mutants
 
-from settlemark import LedgerError, Outcome, State
-from settlemark._model.effect_class import EffectClass
-from settlemark._protocol.states import Reason
+from settlemark import EffectClass, LedgerError, Outcome, State
+from settlemark.hosting import Reason
 from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, _memory, open_ledger
 from settlemark.ledger._record import book as _book
 from settlemark.ledger._replica import replica

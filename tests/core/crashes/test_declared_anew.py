@@ -12,7 +12,7 @@ from itertools import permutations
 import pytest
 
 from settlemark import InDoubt, Settlement, Stale, State, Tag, current_call, effect
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 
 SIGNED = ("reversible, keyed", "reversible, probed", "irreversible, keyed", "idempotent")
 WAYS = ("reversible", "irreversible", "staged", "opaque", *SIGNED)

@@ -18,9 +18,9 @@ from tests.core.workers.world import Desk
 
 from settlemark import State, Tag, WaitTimeout, effect
 from settlemark._lifecycle.recovery import HANDLER_GRACE
-from settlemark._runtime.runners import run_sync
+from settlemark.hosting import run_sync
 from settlemark.ledger._sql.wire import SqliteWire
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 
 LETTERS = ("a", "b", "c", "d")
 
@@ -435,7 +435,7 @@ def test_what_its_framework_has_put_aside_is_kept_for_as_long_as_it_takes(file, 
     def put_aside(settlement, known):
         tx = settlement.transaction("trip").__enter__()
         tx.call(known["add"], cell="a")
-        run_sync(settlement.driver.suspend(tx._attempt))
+        run_sync(settlement.driver.undoing.suspend(tx._attempt))
         settlement.transactions()
         die()
 

@@ -25,7 +25,7 @@ from tests.core.crashes.tools import tools
 from tests.core.workers.audit import audit
 
 from settlemark import LedgerError, SettlemarkError, Settlement, State, effect
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 
 # ---- torn by a power cut
 
@@ -203,7 +203,7 @@ def test_a_postgresql_that_is_stopped_at_once_again_and_again_loses_and_doubles_
         committed = {name for name, state in ends(settlement).items() if state is State.COMMITTED}
         assert committed == {name for worker in workers for name in worker.done}
         assert desk.cells()["shared"] == len(committed)
-        assert settlement.driver._attempts == {}
+        assert settlement.driver.kernel.attempts == {}
 
 
 # ---- full
@@ -336,7 +336,7 @@ def what_is_decided_stops_leaving_and_goes_on_by_itself_when_there_is_room_again
     (recorded,) = settlement.transactions()
     assert recorded.state is State.COMMITTED
     assert [e.outcome.value for e in recorded.effects] == ["confirmed"] * 4
-    assert (settlement.residue(), settlement.driver._attempts) == ([], {})
+    assert (settlement.residue(), settlement.driver.kernel.attempts) == ([], {})
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,15 @@ from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
 
-from settlemark import LedgerError, Outcome, Refused, State
-from settlemark._model.scope import Scope
-from settlemark._observe.events import Recovered
+from settlemark import LedgerError, Outcome, Refused, Scope, State
+from settlemark._protocol.commands import Acted
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason
-from settlemark._runtime.runners import _do_sync, run_sync
+from settlemark._runtime.sync import _do_sync
+from settlemark.hosting import Protocol, Reason, run_sync
 from settlemark.ledger._replica.image import Own, image, load
 from settlemark.ledger._sql import wire
-from settlemark.testing._child import die, in_child
+from settlemark.observe import Recovered
+from settlemark.testing import die, in_child
 
 A, B = Scope.parse("cell:/a"), Scope.parse("cell:/b")
 
@@ -76,10 +75,10 @@ def test_a_beginning_that_is_refused_leaves_nothing_behind(file, still, store, u
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.transaction("trip").__enter__()
         store.is_down = store.then_is_down = False
-        assert (settlement.driver._attempts, settlement.transactions()) == ({}, [])
+        assert (settlement.driver.kernel.attempts, settlement.transactions()) == ({}, [])
         with settlement.transaction("trip", wait=0) as tx:
             tx.call(tools(desk)["add"], cell="a")
-        assert (tx.attempt, tx.state, settlement.driver._attempts) == (1, State.COMMITTED, {})
+        assert (tx.attempt, tx.state, settlement.driver.kernel.attempts) == (1, State.COMMITTED, {})
 
 
 def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):
@@ -92,10 +91,10 @@ def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):
         store.refuses = 1
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.recover(keep_open=0)
-        assert (settlement.driver._attempts, done(desk)) == ({}, [("write", "a")])
+        assert (settlement.driver.kernel.attempts, done(desk)) == ({}, [("write", "a")])
         assert settlement.recover(keep_open=0).undone == ["trip"]
         assert done(desk) == [("write", "a"), ("undo", "a")]
-        assert (settlement.driver._attempts, judged(settlement, desk)) == ({}, [])
+        assert (settlement.driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
 
 
 def test_coming_back_that_is_refused_leaves_it_put_aside(file, still, store):
@@ -109,11 +108,11 @@ def test_coming_back_that_is_refused_leaves_it_put_aside(file, still, store):
         store.refuses = 1
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.transaction("trip").__enter__()
-        assert (settlement.transactions(), len(settlement.driver._attempts)) == (before, 1)
+        assert (settlement.transactions(), len(settlement.driver.kernel.attempts)) == (before, 1)
         with settlement.transaction("trip", wait=0) as tx:
             assert tx.call(add, cell="a") == 1
         assert (tx.state, done(desk)) == (State.COMMITTED, [("write", "a")])
-        assert settlement.driver._attempts == {}
+        assert settlement.driver.kernel.attempts == {}
 
 
 # ---- what others hold of the replica
@@ -131,7 +130,7 @@ def test_an_undo_goes_on_whichever_of_its_steps_are_refused(file, store, refused
         until(lambda: not settlement.protocol.live)
         assert (tx.state, ends(settlement)) == (State.ABORTED, {"trip": State.ABORTED})
         assert done(desk) == [("write", "a"), ("undo", "a")]
-        assert (settlement.driver._attempts, judged(settlement, desk)) == ({}, [])
+        assert (settlement.driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
 
 
 def test_a_call_that_failed_is_over_although_that_was_refused_at_first(file, store):
@@ -151,7 +150,7 @@ def test_a_call_that_failed_is_over_although_that_was_refused_at_first(file, sto
             until(lambda: not store.refuses)
             settlement.cancel("trip")
         until(lambda: not settlement.protocol.live)
-        assert (tx.state, settlement.driver._attempts, done(desk)) == (State.ABORTED, {}, [])
+        assert (tx.state, settlement.driver.kernel.attempts, done(desk)) == (State.ABORTED, {}, [])
         assert (settlement.protocol.live, settlement.residue()) == ({}, [])
 
 
@@ -195,9 +194,9 @@ def test_a_decision_that_is_refused_is_none_and_all_is_undone(file, store, held,
                 if held:
                     tx.call(known["wire"], cell="b")
         store.is_down = store.then_is_down = False
-        until(lambda: not settlement.protocol.live and not settlement.driver._attempts)
+        until(lambda: not settlement.protocol.live and not settlement.driver.kernel.attempts)
         assert (ends(settlement), done(desk)) == ({"trip": State.ABORTED}, [("write", "a"), ("undo", "a")])
-        assert (tx.state, settlement.driver._attempts, judged(settlement, desk)) == (State.ABORTED, {}, [])
+        assert (tx.state, settlement.driver.kernel.attempts, judged(settlement, desk)) == (State.ABORTED, {}, [])
 
 
 # ---- a release
@@ -231,7 +230,7 @@ def test_a_release_that_the_store_stops_goes_on_and_nobody_has_to_be_asked(file,
         verb = {"send": "plain letter", "put_blind": "write"}.get(tool, "letter")
         assert (tx.state, done(desk)) == (State.COMMITTED, [(verb, cell) for cell in "abcd"])
         assert [e.outcome for r in settlement.transactions() for e in r.effects] == [Outcome.CONFIRMED] * 4
-        assert (settlement.driver._attempts, settlement.residue()) == ({}, [])
+        assert (settlement.driver.kernel.attempts, settlement.residue()) == ({}, [])
 
 
 @pytest.mark.parametrize("entered", [True, False])
@@ -250,7 +249,7 @@ def test_a_release_that_the_store_stops_goes_on_when_recovery_is_asked_for_or_it
             assert settlement.recover().committed == ["trip"]
             assert not settlement.recover()
         assert (ends(settlement), settlement.residue()) == ({"trip": State.COMMITTED}, [])
-        assert settlement.driver._attempts == {}
+        assert settlement.driver.kernel.attempts == {}
         assert done(desk) == [("plain letter", cell) for cell in "abcd"]
 
 
@@ -304,7 +303,7 @@ def test_a_tool_that_fails_for_good_stops_its_release_as_ever_also_with_a_ledger
                 tx.call(known["wire"], cell=cell)
         assert (tx.state, done(desk)) == (State.COMMITTED, [("letter", "a")])
         assert [r.key for r in settlement.residue()] == ["trip#1/1", "trip#1/2"]
-        assert (settlement.driver._attempts, settlement.protocol.live) == ({}, {})
+        assert (settlement.driver.kernel.attempts, settlement.protocol.live) == ({}, {})
 
 
 # ---- what a store loses with its power
@@ -313,7 +312,7 @@ def test_a_tool_that_fails_for_good_stops_its_release_as_ever_also_with_a_ledger
 def a_worker():
     """Return a protocol at work, and one transaction of it with an effect in the world."""
     protocol = Protocol()
-    protocol.closed = []
+    protocol.board.closed = []
     txn = protocol.begin("trip", owner="w")
     call = protocol.request(txn, A, Mode.EAGER)
     protocol.admit(call)
@@ -332,7 +331,7 @@ def test_a_return_that_the_store_has_lost_is_made_good_so_that_its_transaction_c
     protocol, txn, call = a_worker()
     before = image(protocol)
     protocol.acted(call, happened=happened)
-    protocol.closed = []  # committed, and lost
+    protocol.board.closed = []  # committed, and lost
     put_back(protocol, before)
     assert (txn.running, [c.returned for c in txn.calls.values()]) == (0, [True])
     protocol.abort(txn, Reason.FAILED)
@@ -344,7 +343,7 @@ def test_a_return_that_is_told_again_is_not_made_good_twice(happened):
     protocol, txn, call = a_worker()
     before = image(protocol)
     protocol.acted(call, happened=happened)
-    put_back(protocol, before, [("acted", (call,), {"happened": happened})])
+    put_back(protocol, before, [Acted.of(call, happened=happened)])
     assert (txn.running, txn.calls, call.returned) == (1, {1: call}, False)
     protocol.acted(call, happened=happened)
     assert (txn.running, txn.claims) == (0, 1 if happened else 0)
@@ -373,7 +372,7 @@ def test_what_had_ended_in_a_step_that_was_not_taken_is_the_same_object_again():
 
 def test_what_was_retried_in_a_step_that_was_not_taken_has_no_successor():
     protocol = Protocol()
-    protocol.closed = []
+    protocol.board.closed = []
     txn = protocol.begin("trip", owner="w", retry=True)
     before = image(protocol)
     protocol.abort(txn, Reason.WOUNDED, scope=A, holder="other")
@@ -417,7 +416,7 @@ def test_of_two_who_look_at_once_one_ends_what_was_left(file, still):
     assert killed.killed, killed.error or killed.stack
     settlement, desk = file.open(keep_open=PATIENCE)
     with settlement, closing(desk):
-        first = settlement.driver.take_up("younger")
+        first = settlement.driver.recovery.take_up("younger")
         found = first.send(_do_sync(next(first)))
         its_turn_has_not_come = _do_sync(found)
         with settlement.transaction("older"):
@@ -428,13 +427,13 @@ def test_of_two_who_look_at_once_one_ends_what_was_left(file, still):
             if not looks:
                 with pytest.raises(StopIteration) as ended:
                     first.send(its_turn_has_not_come)
-                looks.extend([ended.value.value, run_sync(settlement.driver.take_up())])
+                looks.extend([ended.value.value, run_sync(settlement.driver.recovery.take_up())])
             return ask(*asked, **options)
 
         desk.ask = meanwhile
         assert settlement.recover().committed == ["younger"]
         assert looks == [Recovered(waiting=["younger"]), Recovered()]
-        assert (done(desk)[-2:], settlement.driver._attempts) == ([("write", "a"), ("letter", "c")], {})
+        assert (done(desk)[-2:], settlement.driver.kernel.attempts) == ([("write", "a"), ("letter", "c")], {})
 
 
 def waits_behind_in(file):

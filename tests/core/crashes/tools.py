@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from settlemark import effect
-from settlemark._model.declare import declared_as
+from settlemark.hosting import declared_as
 
 CELL = "cell:/{cell:path}"
 

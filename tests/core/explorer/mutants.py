@@ -6,23 +6,34 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from settlemark._acts.failure import Failure
-from settlemark._acts.requests import Act
-from settlemark._lifecycle.driver import Driver
-from settlemark._model.disposition import Disposed, Disposition
-from settlemark._model.effect_class import Outcome
+from tests.core.parts import parts_with
+
+from settlemark import Failure, Outcome, Scope, State
+from settlemark._engine.act import Acting
+from settlemark._engine.calls import Calls
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.orphans import Orphans
+from settlemark._engine.release import Releases
+from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.selection import Selection
+from settlemark._model.disposition import Disposed
 from settlemark._model.guards import ALL_ON
-from settlemark._model.scope import Scope
+from settlemark._protocol.board import Board
 from settlemark._protocol.holdings import Blocked, Call, Hold, Mode, Txn
 from settlemark._protocol.index import NOWHERE, Match, Node, Position, ScopeIndex
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State
+from settlemark._protocol.rules.abort import Aborts
+from settlemark._protocol.rules.admission import Admission
+from settlemark._protocol.rules.calls import Calls as ProtocolCalls
+from settlemark._protocol.rules.decision import Decision
+from settlemark._protocol.rules.precedence import Precedence
+from settlemark._protocol.rules.tools import Tools
 from settlemark._protocol.versions import LAST, Versions
+from settlemark.hosting import Act, Disposition, Protocol, Reason
 
 
-class PrematureFrontier(Protocol):
+class PrematureFrontier(Decision):
     def waits_for(self, txn: Txn) -> Blocked | None:
-        super().waits_for(txn)
         return None
 
 
@@ -34,32 +45,32 @@ class _BlindVersions(Versions):
 class NoStaleCheck(Protocol):
     def __init__(self) -> None:
         super().__init__()
-        self.versions = _BlindVersions(self.index, plans=10)
+        self.board.versions = _BlindVersions(self.board.index, plans=10)
 
 
-class AppendAfterSeal(Protocol):
-    def _refuse_append(self, txn: Txn, scope: Scope) -> None:
+class AppendAfterSeal(ProtocolCalls):
+    def refuse_append(self, txn: Txn, scope: Scope) -> None:
         if txn.state in (State.ABORTING, State.ABORTED):
-            super()._refuse_append(txn, scope)
+            super().refuse_append(txn, scope)
 
 
-class NoClaimExclusion(Protocol):
-    def _blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
-        return super()._blocked(txn, mode, match, scope) if mode is Mode.READ else None
+class NoClaimExclusion(Admission):
+    def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
+        return super().blocked(txn, mode, match, scope) if mode is Mode.READ else None
 
 
-class NoWound(Protocol):
-    def _meet_claims(self, txn: Txn, match: Match) -> None:
+class NoWound(Precedence):
+    def meet_claims(self, txn: Txn, match: Match) -> None:
         return None
 
 
-class NoRestamp(Protocol):
-    def _restamp(self, txn: Txn) -> None:
+class NoRestamp(Precedence):
+    def restamp(self, txn: Txn) -> None:
         return None
 
 
-class RestampLeavesOthersBehind(Protocol):
-    def _behind(self, txn: Txn) -> set[Txn]:
+class RestampLeavesOthersBehind(Precedence):
+    def behind(self, txn: Txn) -> set[Txn]:
         return set()
 
 
@@ -77,33 +88,37 @@ class _LateFloors(ScopeIndex):
 class FloorAfterRelease(Protocol):
     def __init__(self) -> None:
         super().__init__()
-        self.index = _LateFloors()
-        self.versions = Versions(self.index, plans=10)
+        self.board.index = _LateFloors()
+        self.board.versions = Versions(self.board.index, plans=10)
+        self._parts.decision.__class__ = _FinishRaisesFloors
 
+
+class _FinishRaisesFloors(Decision):
     def finish(self, txn: Txn) -> None:
-        kept, self.index.kept = self.index.kept, []
+        index = self._board.index
+        kept, index.kept = index.kept, []
         for path, position in kept:
             if position == txn.position:
-                ScopeIndex.raise_floor(self.index, path, position)
+                ScopeIndex.raise_floor(index, path, position)
             else:
-                self.index.kept.append((path, position))
+                index.kept.append((path, position))
         super().finish(txn)
 
 
-class FreshEpochOnRetry(Protocol):
-    def _succeed(self, txn: Txn) -> None:
-        super()._succeed(txn)
+class FreshEpochOnRetry(Aborts):
+    def succeed(self, txn: Txn) -> None:
+        super().succeed(txn)
         assert txn.successor is not None
-        self._place(txn.successor, self._fresh())
+        self._board.place(txn.successor, self._board.fresh())
 
 
 class HoldsDroppedAtDecision(Protocol):
-    def decide(self, txn: Txn) -> Blocked | None:
-        blocked = super().decide(txn)
+    def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
+        blocked = super().decide(txn, lasting=lasting)
         if blocked is None and txn.state is State.RELEASING:
             for hold in list(txn.holds.values()):
-                self._drop_hold(hold)
-            self._wake(txn)
+                self.board.drop_hold(hold)
+            self.nudge(txn)
         return blocked
 
     def released(self, call: Call) -> None:
@@ -118,87 +133,87 @@ class _ExactFloors(ScopeIndex):
 class ExactNameFloors(Protocol):
     def __init__(self) -> None:
         super().__init__()
-        self.index = _ExactFloors()
-        self.versions = Versions(self.index, plans=10)
+        self.board.index = _ExactFloors()
+        self.board.versions = Versions(self.board.index, plans=10)
 
 
-class ClaimIgnoresHeldEffects(Protocol):
-    def _refresh(self, hold: Hold) -> None:
+class ClaimIgnoresHeldEffects(Board):
+    def refresh(self, hold: Hold) -> None:
         held, hold.held = hold.held, 0 if hold.txn.state is not State.RELEASING else hold.held
-        super()._refresh(hold)
+        super().refresh(hold)
         hold.held = held
 
 
-class ReadsDuringUndo(Protocol):
-    def _blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
-        return None if mode is Mode.READ else super()._blocked(txn, mode, match, scope)
+class ReadsDuringUndo(Admission):
+    def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
+        return None if mode is Mode.READ else super().blocked(txn, mode, match, scope)
 
 
-class BlindRetry(Driver):
+class BlindRetry(Acting):
     """Believes that a call that raised has not happened."""
 
-    def _act(self, attempt: Any, txn: Txn, effect: Any, let_through: Any) -> Any:
+    def act(self, attempt: Any, txn: Txn, effect: Any, let_through: Any) -> Any:
         declaration = effect.declaration
         object.__setattr__(declaration, "probe", None)
         object.__setattr__(declaration, "keyed", True)
-        return super()._act(attempt, txn, effect, let_through)
+        return super().act(attempt, txn, effect, let_through)
 
 
-class ForgetsUndo(Driver):
+class ForgetsUndo(Undoing):
     """Aborts without undoing what ran."""
 
-    def _conclude(self, txn: Txn) -> Any:
-        attempt = self._attempts.get(txn)
+    def conclude(self, txn: Txn) -> Any:
+        attempt = self._kernel.attempts.get(txn)
         if attempt is not None:
             for effect in attempt.effects.values():
                 if effect.outcome is Outcome.CONFIRMED:
                     effect.outcome = Outcome.INTENDED
-        return super()._conclude(txn)
+        return super().conclude(txn)
 
 
-class NeverLooksAgain(Driver):
+class NeverLooksAgain(Freshness):
     """Takes a live read for a snapshot."""
 
-    def _verify(self, reads: Any) -> Any:
+    def verify(self, attempt: Any, reads: Any) -> Any:
         return None
         yield
 
 
-class NeverExpires(Driver):
+class NeverExpires(Freshness):
     """Lets a read hold for good."""
 
-    def _verify(self, reads: Any) -> Any:
-        return (yield from super()._verify([replace(read, expires=None) for read in reads]))
+    def verify(self, attempt: Any, reads: Any) -> Any:
+        return (yield from super().verify(attempt, [replace(read, expires=None) for read in reads]))
 
 
 class ParkLetsGo(Protocol):
     """Holds nothing for what is put aside."""
 
-    def park(self, txn: Txn, *, parked: bool) -> None:
-        super().park(txn, parked=parked)
+    def park(self, txn: Txn, *, parked: bool, hooked: bool = False) -> None:
+        super().park(txn, parked=parked, hooked=hooked)
         for hold in list(txn.holds.values()) if parked else ():
-            self._drop_hold(hold)
-        self._wake(txn)
+            self.board.drop_hold(hold)
+        self.nudge(txn)
 
 
 class SplitForgetsReads(Protocol):
-    def split(self, name: str, run: str, reads: list[Scope]) -> Txn:
-        return super().split(name, run, [])
+    def split(self, name: str, run: str, reads: list[Scope], *given: Any, **options: Any) -> Txn:
+        return super().split(name, run, [], *given, **options)
 
 
-class SplitsNothing(Driver):
+class SplitsNothing(Splitting):
     """Lets the gates leave with the rest."""
 
-    def _splinters(self, attempt: Any) -> Any:
+    def splinters(self, attempt: Any) -> Any:
         return []
 
 
-class SplitForgetsLiveReads(Driver):
+class SplitForgetsLiveReads(Splitting):
     def _read_before(self, attempt: Any) -> Any:
         return []
 
 
-class TriesAgainWhateverHappened(Driver):
+class TriesAgainWhateverHappened(Acting):
     """Does as it is told, although the step has been undone while that was thought about."""
 
     def _perform(self, attempt: Any, effect: Any, let_through: Any) -> Any:
@@ -213,16 +228,16 @@ class TriesAgainWhateverHappened(Driver):
 
 class AdvancesPastHolds(Protocol):
     def advance(self, scope: Scope, epoch: int) -> None:
-        self.versions.advance(scope, (epoch, LAST))
+        self.board.versions.advance(scope, (epoch, LAST))
 
 
-class AdvanceRaisesNothing(Protocol):
+class AdvanceRaisesNothing(Precedence):
     """Lets a call at or below an advanced floor be made where it is."""
 
-    def _restamp(self, txn: Txn) -> None:
-        advanced = any(entry.position[1] == LAST for entry in self.versions._log)
+    def restamp(self, txn: Txn) -> None:
+        advanced = any(entry.position[1] == LAST for entry in self._board.versions._log)
         if not advanced:
-            super()._restamp(txn)
+            super().restamp(txn)
 
 
 class HoldsForNobody(Protocol):
@@ -236,16 +251,16 @@ class WorksBehindItsHold(Protocol):
     def begin(self, name: str, run: str | None = None, **options: Any) -> Txn:
         txn = super().begin(name, run, **options)
         if txn.group:
-            self._place(txn, self._fresh())
+            self.board.place(txn, self.board.fresh())
         return txn
 
 
-class LeavesItsHoldBehind(Protocol):
+class LeavesItsHoldBehind(Precedence):
     """Moves work without the hold it is done under."""
 
-    def _behind(self, txn: Txn) -> set[Txn]:
+    def behind(self, txn: Txn) -> set[Txn]:
         group, txn.group = txn.group, 0
-        found = super()._behind(txn)
+        found = super().behind(txn)
         txn.group = group
         return found
 
@@ -257,15 +272,15 @@ class KnowsNoCaller(Protocol):
         return super().begin(name, run, **{**options, "parent": 0})
 
 
-class SeesNoCircle(Protocol):
-    def _refuse_circle(self, call: Call, blocked: Blocked) -> None:
+class SeesNoCircle(Admission):
+    def refuse_circle(self, call: Call, blocked: Blocked) -> None:
         return None
 
 
-class TellsNobodyOfCircles(Protocol):
+class TellsNobodyOfCircles(Board):
     """Looks for a circle only when it begins to wait, and not when others do."""
 
-    def _tell_tied(self) -> None:
+    def tell_tied(self) -> None:
         return None
 
 
@@ -276,19 +291,19 @@ class KnowsNoSiblings(Protocol):
         return super().begin(name, run, **{**options, "group": 0})
 
 
-class SettlesEveryBranch(Driver):
+class SettlesEveryBranch(Selection):
     """Commits those that were not chosen, too."""
 
     def choose(self, winner: Any, losers: Any, **options: Any) -> Any:
         for attempt in losers:
-            with self.local as protocol:
-                protocol._leave_group(attempt.live)
+            with self._kernel.local as protocol:
+                protocol.board.leave_group(attempt.live)
                 attempt.live.group = 0
-            yield from self.commit(attempt)
+            yield from self._settling.commit(attempt)
         yield from super().choose(winner, [], **options)
 
 
-class LeavesTheLosers(Driver):
+class LeavesTheLosers(Undoing):
     """Commits the branch that was chosen, and then undoes the others."""
 
     def discard(self, attempt: Any, reason: Reason, **detail: Any) -> Any:
@@ -296,41 +311,41 @@ class LeavesTheLosers(Driver):
         yield
 
 
-class CutsNobodyOff(Protocol):
-    def _strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Any:
-        return iter(()) if reason is Reason.CASCADED else super()._strike(txn, reason, detail)
+class CutsNobodyOff(Aborts):
+    def strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> Any:
+        return iter(()) if reason is Reason.CASCADED else super().strike(txn, reason, detail)
 
 
-class CommitsBeforeWhatItSaw(Protocol):
-    def _unsettled_pred(self, txn: Txn) -> Blocked | None:
+class CommitsBeforeWhatItSaw(Decision):
+    def unsettled(self, txn: Txn) -> Blocked | None:
         return None
 
-    def _older_at_commit(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
-        older = super()._older_at_commit(txn, hold, match)
+    def older(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
+        older = super().older(txn, hold, match)
         return None if older is not None and older.id in txn.preds else older
 
 
-class SawWhatCameLater(Protocol):
-    def _decided(self, txn: Txn, lasting: bool) -> None:
+class SawWhatCameLater(Decision):
+    def commit(self, txn: Txn, lasting: bool) -> None:
         for hold in txn.holds.values():
             hold.last_act = 0
-        super()._decided(txn, lasting)
+        super().commit(txn, lasting)
 
 
-class CallsPhantoms(Protocol):
+class CallsPhantoms(Tools):
     def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
         return None
 
 
-class ReleasesAsIssued(Driver):
+class ReleasesAsIssued(Releases):
     """Lets what cannot be undone leave before what can still fail."""
 
     @staticmethod
-    def _to_leave(attempt: Any) -> Any:
-        return sorted(Driver._to_leave(attempt), key=lambda effect: effect.path)
+    def to_leave(attempt: Any) -> Any:
+        return sorted(Releases.to_leave(attempt), key=lambda effect: effect.path)
 
 
-class HoldsWhateverIsBehind(Driver):
+class HoldsWhateverIsBehind(Calls):
     """Keeps back what is issued behind a held effect, so that it can fail only when that has left."""
 
     def _come(self, seat: Any, effect: Any) -> None:
@@ -338,7 +353,7 @@ class HoldsWhateverIsBehind(Driver):
         super()._come(seat, effect)
 
 
-class TakesNothingBack(Driver):
+class TakesNothingBack(Orphans):
     """Commits what only the ended process had decided."""
 
     def take_back_orphans(self, attempt, base=()):
@@ -346,7 +361,7 @@ class TakesNothingBack(Driver):
         yield from ()
 
 
-class TakesBackUnsaid(Driver):
+class TakesBackUnsaid(Orphans):
     """Undoes before it is on record that it does."""
 
     def _strike_out(self, attempt, txn, orphans):
@@ -361,13 +376,26 @@ EARLY = {"guards": ALL_ON._replace(reads="early")}
 
 @dataclass(frozen=True)
 class Mutant:
-    engine: type[Protocol | Driver]
+    """A broken engine: a service of a driver, a protocol, or one part of a protocol."""
+
+    engine: type[object]
     programs: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def swap(self) -> dict[str, Any]:
-        return {"driver" if issubclass(self.engine, Driver) else "protocol": self.engine}
+        if issubclass(self.engine, Protocol):
+            return {"protocol": self.engine}
+        of_protocol = any("._protocol." in base.__module__ for base in self.engine.__mro__)
+        return {"protocol": partial(with_part, self.engine)} if of_protocol else {"parts": parts_with(self.engine)}
+
+
+def with_part(broken: type[Any]) -> Protocol:
+    """Return a protocol one of whose parts is of a class that breaks a rule of it."""
+    protocol = Protocol()
+    (part,) = [part for part in vars(protocol._parts).values() if type(part) is broken.__base__]
+    part.__class__ = broken
+    return protocol
 
 
 MUTANTS = {

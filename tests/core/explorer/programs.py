@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from settlemark.testing._explorer import explore
+from tests.core.explorer.explorer import explore
 
 ON_TWO_SCOPES_AND_A_PARENT = ("rx", "ex", "sx", "rp", "ep", "sp", "ry", "ey", "sy")
 ON_ONE_SCOPE = ("rx", "ex", "sx", "ox", "ix", "jx", "ux")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from tests.core.explorer.mutants import with_part
+from tests.core.explorer.stores import SteppedLedger
+
+from settlemark._protocol.board import Board
 from settlemark._protocol.holdings import Hold
 from settlemark._protocol.index import Match
-from settlemark._protocol.protocol import Protocol
+from settlemark.hosting import Protocol
 from settlemark.ledger._sql.wire import Wire, saying
-from settlemark.testing._stores import SteppedLedger
 
 
 class KeepsUpNoMore(SteppedLedger):
@@ -63,10 +68,10 @@ class ForgetsWhatWasForLater(SteppedLedger):
         return None
 
 
-class BlindToWildcards(Protocol):
+class BlindToWildcards(Board):
     """Lets a wildcard overlap its own text alone."""
 
-    def _match(self, hold: Hold) -> Match:
+    def match(self, hold: Hold) -> Match:
         return hold.match
 
 
@@ -74,7 +79,7 @@ class BlindToWildcards(Protocol):
 class Mutant:
     programs: tuple[str, ...]
     ledger: type[SteppedLedger] = SteppedLedger
-    protocol: type[Protocol] = Protocol
+    protocol: Callable[[], Protocol] = Protocol
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -84,7 +89,7 @@ MUTANTS = {
     "an entry numbered without a look at the head": Mutant(("ex", "ex"), IgnoresTheHead),
     "a look that wakes nobody": Mutant(("ex", "ex"), LooksInVain),
     "a ledger that loses what was given for later": Mutant(("ex", "rx"), ForgetsWhatWasForLater),
-    "wildcards that overlap nothing": Mutant(("ew f", "ex"), protocol=BlindToWildcards),
+    "wildcards that overlap nothing": Mutant(("ew f", "ex"), protocol=partial(with_part, BlindToWildcards)),
 }
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from settlemark.testing._explorer import explore
+from tests.core.explorer.explorer import explore
 
 STORED = {
     "a restamp that does not move an aborting transaction with a retry to come": (("ey sz", "sz", "rz sy ex"), ()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.core.explorer.explorer import explore
 
 from settlemark._model.guards import ALL_ON, guards_for
-from settlemark._model.level import ANOMALIES
-from settlemark.testing._explorer import explore
+from settlemark.history import ANOMALIES
 
 POINTS = [frozenset(some) for size in range(5) for some in itertools.combinations(ANOMALIES, size)]
 MEETINGS = {

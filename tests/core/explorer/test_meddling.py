@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.core.explorer.explorer import explore
 from tests.core.explorer.programs import explore_all
 
+from settlemark import State
 from settlemark._protocol.holdings import Txn
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State
-from settlemark.testing._explorer import explore
+from settlemark.hosting import Protocol, Reason
 
 OPERATIONS = ("rx", "ex", "sx", "ox", "jx", "ux", "ep", "sp")
 PAIRS = list(itertools.product([(op,) for op in OPERATIONS], repeat=2))

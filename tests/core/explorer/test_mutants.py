@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.explorer.explorer import explore
 from tests.core.explorer.mutants import MUTANTS, STARVATION
-
-from settlemark.testing._explorer import explore
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_explorer_catches_the_mutant(name):
     mutant = MUTANTS[name]
-    assert explore(*mutant.programs, **mutant.options, **mutant.swap).violations != {}
+    found = explore(*mutant.programs, **mutant.options, **mutant.swap).violations
+    assert [what for what in found if not what.startswith(SLIPS)] != []
+
+
+SLIPS = ("the engine broke down: TypeError", "the engine broke down: AttributeError")
+"""What a mutant is caught by that no longer fits the engine: it breaks no rule then, and shows nothing."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -11,8 +11,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from settlemark.testing._explorer import explore
+from tests.core.explorer.explorer import explore
 
 CASES = json.loads((Path(__file__).parent / "oracle.json").read_text())
 

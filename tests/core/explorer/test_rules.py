@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.core.explorer.explorer import explore
 from tests.core.explorer.programs import LONGER, RULES
-
-from settlemark.testing._explorer import explore
 
 
 def explored(cases, record_property):

@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import SettlemarkError, Settlement, Stale, UsageError, effect
+from settlemark import Scope, SettlemarkError, Settlement, Stale, UsageError, effect
 from settlemark._model.guards import Guards
-from settlemark._model.scope import Scope
 from settlemark._protocol.chronicle import WRITES, Chronicle
 from settlemark._protocol.holdings import Mode
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason
-from settlemark.history import HistoryError, Level, analyze, read
-from settlemark.history._files import HistoryFile
+from settlemark.history import HistoryError, HistoryFile, Level, analyze, read
+from settlemark.hosting import Protocol, Reason
 from settlemark.ledger._replica.image import image, load
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from settlemark import Settlement, effect
-from settlemark._model.disposition import Disposition
 from settlemark.history import analyze, of_ledger, read
+from settlemark.hosting import Disposition
 
 
 @effect("reversible", scope="cell:/{cell}", undo=lambda: None)

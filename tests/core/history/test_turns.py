@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Settlement
-from settlemark._model.declare import declare
 from settlemark.history import Recorder, analyze
-from settlemark.history._messages import ToolCall
-from settlemark.history._touches import Tools, Touch
-from settlemark.history._turns import Turns
+from settlemark.history._touches import Touch
 from settlemark.history._values import compact, shows
+from settlemark.hosting import declare
+from settlemark.recording import ToolCall, Tools, Turns
 
 
 def begin(**effects):

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
 
-from settlemark import LedgerError, Outcome, Tag
+from settlemark import LedgerError, Outcome, Scope, State, Tag
 from settlemark._cli import doctor as _doctor
 from settlemark._cli.doctor import server as _server
 from settlemark._cli.doctor import work as _work
-from settlemark._model.disposition import Disposed, Disposition
-from settlemark._model.scope import Scope
+from settlemark._model.disposition import Disposed
 from settlemark._protocol.holdings import DETACHED, Mode
-from settlemark._protocol.states import Reason, State
+from settlemark.hosting import Disposition, Reason
+from settlemark.ledger import Waited
 from settlemark.ledger._age import Age
-from settlemark.ledger._contract import Page, Said, Waited
+from settlemark.ledger._contract import Page, Said
 from settlemark.ledger._lease import QUARANTINE_SECONDS, bury
 from settlemark.ledger._payloads.payloads import LIMIT
 from settlemark.ledger._record.blobs import Blobs

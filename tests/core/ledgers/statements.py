@@ -16,9 +16,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
-from settlemark import ledger
+from settlemark import State, ledger
 from settlemark._cli import doctor as _doctor
-from settlemark._protocol.states import State
 from settlemark.ledger._contract import Page
 from settlemark.ledger._record import pages as _pages
 from settlemark.ledger._sql.wire import Statement

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import LedgerError
+from settlemark.hosting import shown
 from settlemark.ledger._failures import explain, is_gone
-from settlemark.ledger._urls import shown, withhold, without_secrets
+from settlemark.ledger._urls import withhold, without_secrets
 
 SERVER = "postgresql+psycopg://ada:hunter2@db/trips"
 DAMAGED = "this file is something else, or damaged: name another one, or restore a backup"

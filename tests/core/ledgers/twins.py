@@ -8,19 +8,18 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from settlemark import EffectClass, Outcome, Tag
-from settlemark._protocol.states import Reason, State
-from settlemark.ledger._contract import (
-    Change,
+from settlemark import EffectClass, Outcome, State, Tag
+from settlemark.hosting import Reason
+from settlemark.ledger import (
     EffectRow,
     Fence,
     OutcomeChange,
+    Payloads,
     RecordedTransaction,
-    Said,
     StateChange,
     TransactionRow,
 )
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._contract import Change, Said
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._record.schema import prepare

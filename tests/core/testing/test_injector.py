@@ -8,11 +8,9 @@ import signal
 
 import pytest
 
-from settlemark import InDoubt, Settlement, UsageError, Vetoed, effect
-from settlemark._edges.errors import Refused
-from settlemark._model.declare import declaration_of
-from settlemark.testing import Fault, FaultInjector, InjectedFault, InjectedTimeout, Step
-from settlemark.testing._child import in_child
+from settlemark import InDoubt, Refused, Settlement, UsageError, Vetoed, effect
+from settlemark.hosting import declaration_of
+from settlemark.testing import Fault, FaultInjector, InjectedFault, InjectedTimeout, Step, in_child
 
 
 class Office:

@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from settlemark import Settlement, UsageError, effect
-from settlemark.testing import KillPoints, kill_points
-from settlemark.testing._child import in_child
+from settlemark.testing import KillPoints, in_child, kill_points
 
 
 class Desk:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from settlemark._edges.errors import Refused
+from tests.core.explorer.cells import SCOPES
+
+from settlemark import Refused, State
 from settlemark._protocol.holdings import Call, Mode, Txn
 from settlemark._protocol.index import NOWHERE, Position
 from settlemark._protocol.leaving import Held, Leaves, leaving_order
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import Reason, State
-from settlemark.testing._cells import SCOPES
+from settlemark.hosting import Protocol, Reason
 
 Programs = tuple[tuple[tuple[str, str], ...], ...]
 Value = tuple[int, int, int]
@@ -239,12 +239,12 @@ class Walk:
         )
 
     def _reads(self, txn: Txn) -> Iterable[tuple[str, bool]]:
-        index = self.protocol.index
+        index = self.protocol.board.index
         return ((NAMES[s.text], index.version(index.match(s)) > seen) for s, seen in txn.reads.items())
 
     def _floor(self, name: str) -> Position:
-        index = self.protocol.index
-        return max(index.floor(index.match(SCOPES[name])), self.protocol.versions.base, NOWHERE)
+        index = self.protocol.board.index
+        return max(index.floor(index.match(SCOPES[name])), self.protocol.board.versions.base, NOWHERE)
 
     def _who_was_first(self) -> Iterable[tuple[int, str, int, str]]:
         holds = [(t.number, NAMES[h.scope.text], h) for t in self.tasks if t.txn for h in t.txn.holds.values()]

@@ -9,12 +9,10 @@ import itertools
 import re
 
 import pytest
-from tests.core.explorer import mutants
+from tests.core.explorer import cells, mutants
+from tests.core.explorer.explorer import explore
 from tests.core.tla import tlc
 from tests.core.tla.reaching import UNWRITTEN, reach
-
-from settlemark.testing import _cells
-from settlemark.testing._explorer import explore
 
 KINDS = {"r": "read", "e": "eager", "s": "held", "i": "last", "o": "final", "f": "fail"}
 
@@ -120,7 +118,7 @@ def test_without_a_rule_both_reach_the_same_states_and_some_of_them_are_wrong(ru
         tmp_path_factory.mktemp("all"), plans, without=rule, invariants=(), properties=(), deadlocks=True
     )
     assert found.violated != ""
-    broken = {"protocol": mutant} if rule != "last" else {"leaving": lambda issued, _held: issued}
+    broken = mutants.Mutant(mutant, texts).swap if rule != "last" else {"leaving": lambda issued, _held: issued}
     assert all_found.pictures == reached(plans, **broken)
     assert explore(*texts, **mutants.Mutant(mutant, texts).swap, first_violation=True).violations != {}
 
@@ -161,6 +159,6 @@ def _ours(end):
         frozenset(
             (cell, (value[0] + 1, value[1], value[2] + 1))
             for cell, value in zip("xyz", values, strict=True)
-            if value != _cells.UNWRITTEN
+            if value != cells.UNWRITTEN
         ),
     )

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from world import Desk, tools  # the path is a line above
 
-from settlemark import LedgerError, Retries, Settlement
-from settlemark._edges.errors import SettlemarkError
+from settlemark import LedgerError, Retries, SettlemarkError, Settlement
 
 PATIENCE = 30
 CELLS = ["p/a", "p/b", "p/c", "q/a", "q/b"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from settlemark._protocol.states import State
+from settlemark import State
 from settlemark.history import Access, serializability
 
 _ACCESSES = ("read", "write")

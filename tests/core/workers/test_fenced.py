@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import settlemark
-from settlemark import Retries, Settlement, current_call, effect
-from settlemark._edges.errors import SettlemarkError
-from settlemark._runtime import runners
+from settlemark import Retries, SettlemarkError, Settlement, current_call, effect
+from settlemark._runtime import sync
 from settlemark.ledger import _workers
 from settlemark.testing import VirtualClock
 
@@ -130,7 +129,7 @@ def play(shared_url, office, monkeypatch):
                 retries=Retries(first=0, most=0), on_failure="retry",
             )  # fmt: skip
         made._tender.stop()
-        made.driver.on_doubt = None  # the test asks
+        made.driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made
 
@@ -141,7 +140,7 @@ def play(shared_url, office, monkeypatch):
             other = settle(clocks[1])
             for _ in range(int((LEASE + QUARANTINE) / (LEASE / 3)) + 6):
                 clocks[1].advance(LEASE / 3)
-                other.driver._asked.clear()
+                other.driver.resolution.asked.clear()
                 other.recover(keep_open=0)
             clocks[0].advance(LEASE + QUARANTINE)
         office.who = "ghost"
@@ -168,14 +167,14 @@ def play(shared_url, office, monkeypatch):
                     standing.append(True)
                     others.append(stands_still(worker))
 
-        carried_out = runners._do_sync
-        monkeypatch.setattr(runners, "_do_sync", carry_out)
+        carried_out = sync._do_sync
+        monkeypatch.setattr(sync, "_do_sync", carry_out)
         told = "done"
         try:
             do(worker, *office.tools())
         except (SettlemarkError, Failed) as error:
             told = type(error).__name__
-        monkeypatch.setattr(runners, "_do_sync", carried_out)
+        monkeypatch.setattr(sync, "_do_sync", carried_out)
         return told, others, asked
 
     yield run
@@ -217,7 +216,7 @@ def test_a_worker_that_is_thought_dead_behind_any_answer_acts_no_more_and_anothe
     told, ((other, before),), asked = play(job, number)
     assert record_of(other) == before
     for _ in range(3):
-        other.driver._asked.clear()
+        other.driver.resolution.asked.clear()
         other.recover(keep_open=0)
     assert untrue(office, other, asked) == []
     assert told in ("LeaseLost", "Failed", "done")
@@ -237,15 +236,15 @@ ACTS = {
     "perform.undo": "`ours` before each try",
     "perform.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
     "calls._call": "a read of a transaction that is replayed",
-    "calls._checked": "`check=` looks at arguments: before the intent, so nothing acts",
-    "driver.run": "the caller's own function: what it calls is checked for itself",
-    "driver._trying": "the caller's own function: what it calls is checked for itself",
+    "admission.checked": "`check=` looks at arguments: before the intent, so nothing acts",
+    "runs.run": "the caller's own function: what it calls is checked for itself",
+    "runs.trying": "the caller's own function: what it calls is checked for itself",
     "speculation._replay": "the caller's own function: what it calls is checked for itself",
     "speculation._choose_among": "the caller's choice: what is decided on it is a step, and refused when fenced",
     "kernel.asking": "makes the request of those below that ask, and acts on nothing itself",
     "kernel.asking_of_failures": "asked what a failure means: `ours` behind the answer, in `until_answered`",
-    "freshness._look": "reads",
-    "freshness._verify": "reads; `_still_ours` behind it, before a release",
+    "freshness.look": "reads",
+    "freshness.verify": "reads; `_still_ours` behind it, before a release",
     "gates._needs_a_yes": "asks whether somebody is to be asked",
     "gates._ask_person": "somebody is asked: what is done upon the answer is checked for itself",
     "gates._hear_late": "a framework hands over an answer that came too late: nothing acts upon it",
@@ -258,7 +257,7 @@ def test_every_place_that_calls_something_of_the_users_is_listed_with_what_keeps
     found = set()
     for path in Path(settlemark.__file__).parent.glob("_*/*.py"):
         text = path.read_text()
-        for function in ast.walk(ast.parse(text)) if "Act(" in text or "self.asking" in text else ():
+        for function in ast.walk(ast.parse(text)) if "Act(" in text or ".asking" in text else ():
             if isinstance(function, ast.FunctionDef):
                 makes = {
                     n.func.id for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)

@@ -12,14 +12,13 @@ from contextlib import closing
 
 import pytest
 
-from settlemark import InDoubt, Refused, Retries, Settlement, WaitTimeout, current_call, effect
+from settlemark import InDoubt, Refused, Retries, SettlemarkError, Settlement, WaitTimeout, current_call, effect
 from settlemark._api import waiting as _waiting
 from settlemark._api.waiting import lasting, standing
+from settlemark._attempt import attempt
 from settlemark._cli.doctor import examine
-from settlemark._edges.errors import SettlemarkError
-from settlemark._engine import attempt
-from settlemark._engine.probe import Asking
-from settlemark._engine.undo import Aborting
+from settlemark._engine.doubt import Probing
+from settlemark._engine.undo import Undoing
 from settlemark._lifecycle import recovery
 from settlemark.ledger import _workers, open_ledger
 from settlemark.ledger._lease import Watch
@@ -137,7 +136,7 @@ def silent(shared_url, office, clocks, monkeypatch):
                 shared_url, lease=LEASE, quarantine=quarantine, keep_open=0, wait=PATIENCE,
                 monotonic=clock.monotonic, retries=Retries(first=0, most=0),
             )  # fmt: skip
-        made.driver.on_doubt = None  # the test asks
+        made.driver.probing.on_doubt = None  # the test asks
         made._tender.stop()  # and looks: else what one takes up by itself is under way when the other has looked
         opened.append(made)
         return made
@@ -198,15 +197,18 @@ def silent(shared_url, office, clocks, monkeypatch):
 def _stop_between(worker, point, monkeypatch):
     """Have it stop, too, where no function of the user's is called."""
     driver = worker.driver
-    for name, at in (("_send", LOOKS[0]), ("_perform", "between the intent and the act"), ("_let_one_leave", LOOKS[1]),
-                     ("_release", "before a release"), ("_take_back", "before an undo")):  # fmt: skip
-        original = getattr(driver, name)
+    for service, name, at in (
+        (driver.acting, "_send", LOOKS[0]), (driver.acting, "_perform", "between the intent and the act"),
+        (driver.releases, "_let_one_leave", LOOKS[1]), (driver.releases, "_release", "before a release"),
+        (driver.undoing, "_take_back", "before an undo"),
+    ):  # fmt: skip
+        original = getattr(service, name)
 
         def first(*args, original=original, at=at, **options):
             point.stop(at)
             return (yield from original(*args, **options))
 
-        monkeypatch.setattr(driver, name, first)
+        monkeypatch.setattr(service, name, first)
 
 
 def watch(observer, clock, seconds, keep_open=0):
@@ -219,7 +221,7 @@ def watch(observer, clock, seconds, keep_open=0):
 def ask_all(settlement):
     """Have what is in doubt asked about now, and what came too late undone."""
     for _ in range(3):
-        settlement.driver._asked.clear()
+        settlement.driver.resolution.asked.clear()
         settlement.recover(keep_open=0)
         settlement.transactions()
 
@@ -543,7 +545,7 @@ def says_nothing(patch):
 
 def forgets_who_sent_again(patch):
     """It is not on record that another has sent it again."""
-    patch.setattr(Asking, "sends_again", lambda _driver, _effect: iter(()))
+    patch.setattr(Probing, "sends_again", lambda _driver, _effect: iter(()))
 
 
 def undoes_at_once(patch):
@@ -553,7 +555,7 @@ def undoes_at_once(patch):
         yield from ()
         return False, False
 
-    patch.setattr(Aborting, "_undone_elsewhere", never)
+    patch.setattr(Undoing, "_undone_elsewhere", never)
     patch.setattr(recovery, "haunted", lambda *_given: [])
 
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 import pytest
 from test_fenced import JOBS, LEASE, QUARANTINE, Failed, Office
 
-from settlemark import Retries, Settlement
-from settlemark._edges.errors import SettlemarkError
+from settlemark import Retries, SettlemarkError, Settlement
 from settlemark.ledger import _workers
 from settlemark.ledger._sql import wire
 from settlemark.testing import VirtualClock
@@ -63,14 +62,14 @@ def play(tmp_path, monkeypatch):
                 retries=Retries(first=0, most=0), on_failure="retry",
             )  # fmt: skip
         made._tender.stop()
-        made.driver.on_doubt = None  # the test asks
+        made.driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made
 
     def looks(settlement, clock, number):
         for _ in range(number):
             clock.advance(LEASE / 3)
-            settlement.driver._asked.clear()
+            settlement.driver.resolution.asked.clear()
             settlement.recover(keep_open=0)
 
     def run(job, number, moment, away):

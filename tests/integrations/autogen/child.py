@@ -23,7 +23,7 @@ from tests.integrations.autogen.world import Scripted, turn
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement, current_call, effect
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench
 
 PLAN = {

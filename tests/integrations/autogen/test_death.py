@@ -11,7 +11,7 @@ from tests.integrations.autogen.child import DONE, POINTS, Nursery
 from tests.integrations.langgraph.death.office import Office
 from tests.servers import _roomy_memory
 
-from settlemark.testing._child import can_fork
+from settlemark.testing import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="a process is killed in a copy of another")
 

@@ -21,7 +21,7 @@ from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement, current_call, effect
 from settlemark._cli.main import build
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
 PATIENCE = 60.0

@@ -21,7 +21,7 @@ from tests.integrations.contract.world import turns, unfinished
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement, current_call, effect
-from settlemark.testing._child import die, in_child
+from settlemark.testing import die, in_child
 
 SCRIPT = turns(
     [("look", "Ada"), ("book", "Ada"), ("mail", "ada")],

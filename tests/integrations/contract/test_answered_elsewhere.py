@@ -13,7 +13,7 @@ from tests.integrations.contract.conftest import missing
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement
-from settlemark.testing._child import can_fork
+from settlemark.testing import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="a process is killed in a copy of another")
 

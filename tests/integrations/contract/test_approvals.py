@@ -7,7 +7,7 @@ from tests.integrations.contract.driver import Person
 from tests.integrations.contract.world import World, desk, play, turns, unaccounted, unfinished
 
 from settlemark import Settlement
-from settlemark._acts.gate import approve, edit, reject
+from settlemark.hosting import approve, edit, reject
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])
 

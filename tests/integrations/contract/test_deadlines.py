@@ -113,4 +113,4 @@ def test_each_shim_runs_the_engine_in_the_task_that_may_be_cancelled(shim):
     found = [name for path in (INTEGRATIONS / shim).rglob("*.py") for name in _run_elsewhere(path)]
 
     # A turn that nobody is left to settle has no task.
-    assert found == (["settle_unattended"] if shim == "settlemark_langgraph" else [])
+    assert found == (["_settle_unattended"] if shim == "settlemark_langgraph" else [])

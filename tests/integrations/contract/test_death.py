@@ -18,7 +18,7 @@ from tests.integrations.langgraph.death.office import Office
 from tests.servers import _roomy_memory
 
 from settlemark import Settlement
-from settlemark.testing._child import can_fork
+from settlemark.testing import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="a process is killed in a copy of another")
 

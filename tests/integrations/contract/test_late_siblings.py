@@ -11,7 +11,7 @@ import pytest
 from tests.integrations.contract.world import PATIENCE, play, together, turns, unaccounted, unfinished
 
 from settlemark import effect
-from settlemark.agents._batch import Batch
+from settlemark.agents import OpenTurn
 
 INLETS = {
     "langgraph": ("langgraph.prebuilt", "ToolNode", ("_run_one", "_arun_one"), lambda _node, call, *_: call),
@@ -70,7 +70,7 @@ def door(driver, monkeypatch):
     for inlet in inlets:
         monkeypatch.setattr(kind, inlet, _behind(door, kind.__dict__[inlet], call_of))
 
-    abandon, leave = Batch.abandon, Batch.leave
+    abandon, leave = OpenTurn.abandon, OpenTurn.leave
 
     def abandoned(batch, error):
         try:
@@ -80,11 +80,11 @@ def door(driver, monkeypatch):
 
     def left(batch, call, **how):
         yield from leave(batch, call, **how)
-        if call.failed is not None and batch._cut is None:
+        if call.failed is not None and batch._end.cut is None:
             door.over.set()  # it has failed like any other: the turn goes on
 
-    monkeypatch.setattr(Batch, "abandon", abandoned)
-    monkeypatch.setattr(Batch, "leave", left)
+    monkeypatch.setattr(OpenTurn, "abandon", abandoned)
+    monkeypatch.setattr(OpenTurn, "leave", left)
     return door
 
 

@@ -26,9 +26,9 @@ from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
 from settlemark import Cancelled, State, UsageError, effect
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled_checkpointer
-from settlemark_langgraph._seated import Visit
 from settlemark_langgraph._superstep import Superstep
 from settlemark_langgraph._turns import Turns
+from settlemark_langgraph._visit import Visit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
 

@@ -628,14 +628,15 @@ def test_a_fork_from_behind_the_branches_of_a_choice_that_was_made_cannot_make_i
 CHILD = """
 import os, sys
 from pathlib import Path
-import settlemark._lifecycle.driver as driver
+from settlemark._engine.commit import Settling
+from settlemark._lifecycle.selection import Selection
 from tests.integrations.langgraph.test_speculation import run_on
 
 dies = sys.argv[2]
 if dies == "decided":  # the choice is on record, and nothing of it has happened
-    driver.Driver.discard_all = lambda *given, **named: os._exit(9)
+    Selection.discard_all = lambda *given, **named: os._exit(9)
 elif dies == "undone":  # the losers are undone, and the winner has not committed
-    driver.Driver.commit = lambda *given, **named: os._exit(9)
+    Settling.commit = lambda *given, **named: os._exit(9)
 run_on(Path(sys.argv[1]), lambda state: os._exit(9) if dies == "before" else "a")
 """
 

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from pydantic_ai.models.function import FunctionModel
 from tests.integrations.contract.driver import Saying, answer_of
 
-from settlemark._acts.gate import approval_of
+from settlemark.hosting import approval_of
 from settlemark_pydantic_ai import Settled
 
 NEVER = ToolDenied("There is nobody to ask.")

@@ -14,7 +14,7 @@ from tests.integrations.contract.driver import ScriptedCall
 from tests.integrations.contract.world import desk, turns, unaccounted, unfinished
 from tests.integrations.pydantic_ai.world import agent, answers, texts
 
-from settlemark.testing._child import can_fork
+from settlemark.testing import can_fork
 from settlemark_pydantic_ai import Settled, SettledToolset
 
 SCRIPT = turns([("book", "Ada"), ("mail", "ada")], [("book", "Bo")])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from settlemark._cli.commands.options import AsJson, AsTable, LedgerName, Module, Namespace, operating, seen
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table, say_text
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _answer(
         except (LedgerError, UsageError):
             raise
         except SettlemarkError as error:
-            fail(f"the answer is on record, and this did not settle with it: {error}", code=1)
+            fail(f"the answer is on record, and this did not settle with it: {error}", code=Exit.FOUND)
     if as_json:
         say_json({
             "keys": list(done.keys), "decision": done.decision, "changed": done.news, "settled": done.settled,

@@ -12,6 +12,7 @@ import typer
 
 from settlemark._cli.commands.options import AsJson, Module, Namespace, declared_in, seen
 from settlemark._cli.commands.show import every
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table, say_text
 from settlemark._edges.errors import ScopeError, UsageError
 from settlemark._edges.plain import plain
@@ -117,7 +118,7 @@ def check(
         for checked in found.values()
         for verdict in checked.verdicts
     )
-    raise typer.Exit(1 if wrong else 0)
+    raise typer.Exit(Exit.FOUND if wrong else Exit.DONE)
 
 
 class _Tools:

@@ -8,6 +8,7 @@ import typer
 
 from settlemark._cli.commands import options
 from settlemark._cli.commands.options import AsJson, AsTable, LedgerName, Namespace, ledger_url, reading
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table
 from settlemark._edges.errors import LedgerError
 
@@ -42,7 +43,8 @@ def doctor(
             say(f"{_MARK[finding.severity]:<9}  {finding.check}: {finding.found}")
             if finding.advice:
                 say(f"{'':<9}  -> {finding.advice}")
-    raise typer.Exit(1 if any(finding.severity is Severity.DANGER for finding in found) else 0)
+    dangers = any(finding.severity is Severity.DANGER for finding in found)
+    raise typer.Exit(Exit.FOUND if dangers else Exit.DONE)
 
 
 __all__ = ["doctor"]

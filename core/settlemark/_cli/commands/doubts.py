@@ -22,6 +22,7 @@ from settlemark._cli.commands.options import (
     operating,
     seen,
 )
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def in_doubt(
             "To have settlemark ask and undo by itself: settlemark recover [LEDGER] --module YOURAPP.TOOLS",
             "To say what you know: settlemark resolve KEY confirmed|absent|give-up [LEDGER] --by NAME --note TEXT",
         )
-    raise typer.Exit(1 if doubts else 0)
+    raise typer.Exit(Exit.FOUND if doubts else Exit.DONE)
 
 
 def doubts_in(ledger: Ledger, *, stuck: bool) -> list[Doubt]:
@@ -76,7 +77,7 @@ def doubts_in(ledger: Ledger, *, stuck: bool) -> list[Doubt]:
     Raises:
         LedgerError: it cannot be read.
     """
-    from settlemark._lifecycle.driver import Driver
+    from settlemark._runtime.driver import Driver
     from settlemark.ledger._replica.looking import Look, looking
 
     driver = Driver(ledger, clock=time.time, monotonic=time.monotonic)
@@ -86,7 +87,7 @@ def doubts_in(ledger: Ledger, *, stuck: bool) -> list[Doubt]:
         alive = {worker.name for worker in look.workers() if worker.alive}
         for owner in {txn.owner for txn in replica.live.values()} - alive:
             replica.bury(owner)
-        return driver.doubts(replica, look.book, stuck=stuck)
+        return driver.resolution.doubts(replica, look.book, stuck=stuck)
 
     return looking(ledger, find)
 
@@ -152,7 +153,7 @@ def resolve(
         say(f"{key} is dealt with, by {by}{f': {note}' if note else ''}. It stays in the record: see residue --all.")
     else:
         say(f"{key} is {outcome}, by {by}{f': {note}' if note else ''}.")
-    raise typer.Exit(0 if news else 1)
+    raise typer.Exit(Exit.DONE if news else Exit.FOUND)
 
 
 __all__ = ["Said", "doubts_in", "in_doubt", "resolve"]

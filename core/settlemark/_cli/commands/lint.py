@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from settlemark._cli.commands.options import AsJson
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_text
 from settlemark._edges.errors import UsageError
 
@@ -58,7 +59,7 @@ def lint(
             say_text(str(finding))
         count = len(found)
         say("nothing found" if not count else f"{count} finding{'' if count == 1 else 's'}")
-    raise typer.Exit(1 if found else 0)
+    raise typer.Exit(Exit.FOUND if found else Exit.DONE)
 
 
 def split(given: list[str] | None) -> list[str]:

@@ -10,21 +10,18 @@ from settlemark._cli.commands.options import AsJson, LedgerName, named_url
 from settlemark._cli.terminal import fail, say, say_json
 from settlemark._edges.errors import LedgerError
 
-_HELP = "Count as aborted what an older release has not finished; `settlemark residue` names it."
-
 
 def migrate(
     ledger: LedgerName = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Try it, and change nothing.")] = False,
-    give_up: Annotated[bool, typer.Option("--give-up", help=_HELP)] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring a ledger of an older release to this one: stop what uses it first, and keep a copy."""
     from settlemark.ledger._record.migrating import migrate as migrate_store
 
     try:
-        done = migrate_store(named_url(ledger), dry_run=dry_run, give_up=give_up)
+        done = migrate_store(named_url(ledger), dry_run=dry_run)
     except LedgerError as error:
         fail(error)
     if as_json:

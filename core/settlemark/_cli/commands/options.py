@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail
 from settlemark._edges.errors import LedgerError, SettlemarkError
 from settlemark._edges.wording import in_words
@@ -151,7 +152,7 @@ def operating(given: str | None, namespace: str, module: str | None) -> Generato
     except LedgerError as error:
         fail(error)
     except SettlemarkError as error:
-        fail(error, code=1)
+        fail(error, code=Exit.FOUND)
 
 
 __all__ = [

@@ -12,6 +12,7 @@ import typer
 
 from settlemark._cli.commands import options
 from settlemark._cli.commands.options import AsJson, LedgerName, Module, Namespace, declared_in, ledger_url, seen
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json
 from settlemark._edges.errors import LedgerError
 from settlemark._observe.events import Acting, Event, Recovered, Recovery
@@ -95,7 +96,7 @@ def recover(
         say_json(asdict(report))
     else:
         say(*_lines(report) or [NOTHING])
-    raise typer.Exit(1 if report.stuck or report.left else 0)
+    raise typer.Exit(Exit.FOUND if report.stuck or report.left else Exit.DONE)
 
 
 def _lines(report: Recovered) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 
 from settlemark._cli.commands.options import AsJson, AsTable, LedgerName, Namespace, since_when
 from settlemark._cli.commands.waiting import say_unfinished, unfinished_values
+from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import say, say_json, say_table, say_text
 from settlemark._protocol.states import FINISHED, State
 
@@ -174,7 +175,7 @@ def residue(
         if dealt:
             say_text(sentences.dealt_account(dealt))
     say_unfinished(unfinished)
-    raise typer.Exit(1 if values or unfinished else 0)
+    raise typer.Exit(Exit.FOUND if values or unfinished else Exit.DONE)
 
 
 __all__ = ["every", "residue", "show"]

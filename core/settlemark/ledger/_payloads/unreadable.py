@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from settlemark._model import json_text
 
@@ -13,10 +13,12 @@ class Unreadable(str):  # noqa: SLOT000 - it has a `why` of its own
     """Stands for a payload that cannot be read, and prints as the reason; a JSON text where that is expected.
 
     Attributes:
+        remedy: what to do about it.
         why: the reason.
         stored: what stands in its column. Written back, it is left as it is.
     """
 
+    remedy: ClassVar[str] = "Open the ledger with the key, or with the file, that `why` names."
     why: str
     stored: str = ""
     _marker = "$unreadable"
@@ -39,12 +41,16 @@ class Erased(Unreadable):
     '{"$erased":"its key 9f3c21aa0b4d is gone"}'
     """
 
+    remedy: ClassVar[str] = (
+        "Nothing brings it back; if its key is kept elsewhere, pass it in `encrypt=` with the others."
+    )
     _marker = "$erased"
 
 
 class Outdated(Unreadable):
     """It was older than the record is kept; see `settlemark prune`."""
 
+    remedy: ClassVar[str] = "Nothing brings it back; raise `retention=` to keep later ones for longer."
     _marker = "$pruned"
 
 

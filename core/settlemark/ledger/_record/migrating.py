@@ -1,4 +1,4 @@
-"""A store of an older schema becomes one of ours, in one transaction: all of it or nothing."""
+"""A store of an earlier release becomes one of ours, in one transaction: all of it or nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Migrated(NamedTuple):
     dry_run: bool
 
 
-def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrated:
+def migrate(url: str, *, dry_run: bool = False) -> Migrated:
     """Bring a store's tables to this version, and return what was done; nothing, when they are.
 
     Nobody may use it meanwhile. With `dry_run` all is done, and taken back.
@@ -42,10 +42,9 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
     Args:
         url: where it lives.
         dry_run: change nothing.
-        give_up: what an older release has not finished, and this one cannot take up, counts as aborted.
 
     Raises:
-        LedgerError: it is no ledger, a newer one, or has unfinished work; nothing was changed.
+        LedgerError: it is no ledger, one of before the first release, or a newer one; nothing was changed.
     """
     try:
         with within(PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
@@ -53,7 +52,7 @@ def migrate(url: str, *, dry_run: bool = False, give_up: bool = False) -> Migrat
                 # A table is made anew to be changed: its neighbours refer to nothing for a moment.
                 connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
             with connection.begin() as transaction:
-                before = _upgrade(connection, url, give_up=give_up)
+                before = _upgrade(connection, url)
                 if dry_run:
                     transaction.rollback()
     except (SQLAlchemyError, sqlite3.Error) as error:
@@ -80,23 +79,18 @@ def _engine(url: str) -> sa.Engine:
     return writing_engine(parsed)
 
 
-def _upgrade(connection: sa.Connection, url: str, *, give_up: bool) -> int:
+def _upgrade(connection: sa.Connection, url: str) -> int:
     lock(connection)
     found = described(connection)
-    before = version_of(found, url)
-    if before >= SCHEMA_VERSION:
-        check(found, url)
-        return before
+    check(found, url)
     from alembic import command
     from alembic.config import Config
 
-    config = Config(attributes={"connection": connection, "give_up": give_up})
+    config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    # Which version it has is what it says of itself; one of 0.1 knows no Alembic.
-    command.stamp(config, f"{before:04}", purge=True)
     command.upgrade(config, "head")
     advise(connection)
-    return before
+    return version_of(found, url)
 
 
 __all__ = ["Migrated", "migrate"]

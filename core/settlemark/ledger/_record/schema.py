@@ -12,7 +12,7 @@ from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._urls import shown
 
-REVISION = "0003"
+REVISION = "0001"
 """The migration that leads to these tables; a fresh store begins there."""
 
 # Table, index, how many rows, and how many of them have one value in its first column, its first two, and so on.
@@ -71,8 +71,9 @@ def check(found: dict[str, str], url: str) -> None:
     version = version_of(found, url)
     if version < SCHEMA_VERSION:
         raise LedgerError(
-            f"the ledger {shown(url)} has schema version {version}, this settlemark needs {SCHEMA_VERSION}: stop what"
-            f" uses it, and run `settlemark migrate {shown(url)}`",
+            f"the ledger {shown(url)} has schema version {version}, of before the first release; this settlemark needs"
+            f" {SCHEMA_VERSION}, and has changed nothing: end what is unfinished with the settlemark that wrote it,"
+            f" print its record with that (`settlemark export {shown(url)}`), move it away, and begin a new ledger",
             url=shown(url),
         )
     if version > SCHEMA_VERSION:

@@ -3,7 +3,7 @@
 An image is loaded *in place*: transactions and calls that are known already keep their objects, so that
 whoever holds one sees it as the store has it. What the store does not have is aborted.
 """
-# ruff: noqa: SLF001 - an image is the protocol's inside
+# ruff: noqa: SLF001 - an image is the log's inside
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any, cast
 
 from settlemark._model.guards import Guards
 from settlemark._model.scope import Scope
+from settlemark._protocol import commands as c
 from settlemark._protocol.holdings import DETACHED, Binding, Call, Hold, Mode, Txn
 from settlemark._protocol.index import HOLDS, Positions, ScopeIndex
-from settlemark._protocol.protocol import Protocol, Step
+from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.versions import Versions
 
@@ -25,17 +26,17 @@ LOST = "the ledger failed before its last step was recorded"
 
 def image(protocol: Protocol) -> dict[str, Any]:
     """Return the state of a protocol as plain data."""
-    versions = protocol.versions
+    board, tools, versions = protocol.board, protocol.tools, protocol.board.versions
     return {
-        "time": protocol.time, "epoch": protocol.next_epoch, "serial": protocol._serial, "tick": protocol._tick,
-        "fenced": sorted(protocol.fenced), "changes": protocol.changes,
-        "bindings": protocol.bindings, "revoked": sorted(protocol.revoked),
+        "time": board.time, "epoch": board.next_epoch, "serial": board.serial, "tick": board.tick,
+        "fenced": sorted(board.fenced), "changes": tools.changes,
+        "bindings": tools.bindings, "revoked": sorted(tools.revoked),
         "sequence": versions.sequence, "base": versions.base, "folded": versions.folded,
         "log": [
             [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
         ],
         "plans": [[run, _reads(plan), versions.standing(run)[1]] for run, plan in versions.plans.items()],
-        "live": [_txn_image(txn, versions) for txn in protocol.live.values()],
+        "live": [_txn_image(txn, versions) for txn in board.live.values()],
     }  # fmt: skip
 
 
@@ -64,36 +65,37 @@ def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
             for h in txn.holds.values()
         ],
         "calls": [
-            [c.number, c.scope.text, c.mode.value, c.place, c.wanting, c.admitted, c.returned, c.since, c.turned,
-             int(c.leaves)]
-            for c in txn.calls.values()
+            [call.number, call.scope.text, call.mode.value, call.place, call.wanting, call.admitted, call.returned,
+             call.since, call.turned, int(call.leaves)]
+            for call in txn.calls.values()
         ],
     }  # fmt: skip
 
 
-def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[Step] = ()) -> None:
+def load(
+    protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[c.Command] = ()
+) -> None:
     """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more.
 
     Whoever holds a transaction or a call of it goes on with that very object, also when it had ended since.
-    `tried` are the steps of a transaction that failed: what was made the worker's in it never was.
+    `tried` are the commands of a transaction that failed: what was made the worker's in it never was.
     """
     known = _known(protocol)
-    never = {args[0] for name, args, _ in tried if name == "own"}
+    never = {command.txn for command in tried if isinstance(command, c.Own)}
     waiters = [txn for txn in known.values() if txn.watchers]
-    index = ScopeIndex(protocol.index.clock)
-    protocol.index = index
-    protocol.next_epoch, protocol._serial, protocol._tick = found["epoch"], found["serial"], found["tick"]
-    protocol.time, protocol.fenced = found["time"], set(found["fenced"])
-    # Images of before have not all of this: there was none of it.
-    protocol.changes, protocol.bindings = found.get("changes", 0), _bindings(found.get("bindings", {}))
-    protocol.revoked = set(found.get("revoked", ()))
-    protocol.live, protocol.by_id, protocol.named, protocol._tied = {}, {}, {}, set()
-    protocol._order = Positions()
-    protocol._aborted = []
-    protocol.versions = _versions(index, found, protocol.versions)
+    board, tools = protocol.board, protocol.tools
+    index = board.index = ScopeIndex(board.index.clock)
+    board.next_epoch, board.serial, board.tick = found["epoch"], found["serial"], found["tick"]
+    board.time, board.fenced = found["time"], set(found["fenced"])
+    tools.changes, tools.bindings = found["changes"], _bindings(found["bindings"])
+    tools.revoked = set(found["revoked"])
+    board.live, board.by_id, board.named, board.tied = {}, {}, {}, set()
+    board.order = Positions()
+    board.aborted = []
+    board.versions = _versions(index, found, board.versions)
     for data in found["live"]:
         txn = known.get(data["id"])
-        if txn is not None and txn.owner == worker and data["owner"] != worker and txn not in never:
+        if txn is not None and txn.owner == worker and data["owner"] != worker and txn.id not in never:
             _let_go(txn, Reason.LEASE)
             txn = None
         if txn is None:
@@ -101,7 +103,7 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
             txn = Txn(data["id"], data["name"], data["run"], data["attempt"], position, retry=False, owner="")
         _load_txn(protocol, txn, data)
     for txn in protocol.by_id.values():
-        protocol._join_group(txn)
+        protocol.board.join_group(txn)
         for number in txn.preds:
             protocol.by_id[number].dependents.add(txn.id)
     for txn in known.values():
@@ -109,7 +111,7 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
             _let_go(txn, Reason.LOST)
     # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
     aborting = [txn for txn in protocol.live.values() if txn.state is State.ABORTING]
-    protocol._aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
+    protocol.board.aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
     if protocol.chronicle is not None:
         protocol.chronicle.keep(protocol.by_id)
     for txn in waiters:
@@ -118,9 +120,9 @@ def load(protocol: Protocol, found: dict[str, Any], *, worker: str | None = None
 
 def _known(protocol: Protocol) -> dict[int, Txn]:
     """Return the transactions of which somebody may hold the object, with the calls that had ended put back."""
-    if not protocol.closed:
+    if not protocol.board.closed:
         return protocol.by_id
-    ended, protocol.closed = protocol.closed, []
+    ended, protocol.board.closed = protocol.board.closed, []
     known = {item.id: item for item in ended if isinstance(item, Txn)} | protocol.by_id
     for item in ended:
         if isinstance(item, Call) and item.number:
@@ -131,15 +133,15 @@ def _known(protocol: Protocol) -> dict[int, Txn]:
 class Own:
     """What a worker knows of its own transactions, to tell what the store has lost of it with its power.
 
-    `tried` are the steps of a transaction that failed: they are taken again, or somebody was told.
+    `tried` are the commands of a transaction that failed: they are taken again, or somebody was told.
     """
 
-    def __init__(self, protocol: Protocol, worker: str, tried: Iterable[Step]) -> None:
+    def __init__(self, protocol: Protocol, worker: str, tried: Iterable[c.Command]) -> None:
         mine = [txn for txn in protocol.by_id.values() if txn.owner == worker]
         self._worker = worker
         self._read = {txn: set(txn.reads) for txn in mine}
-        self._out = {call for txn in mine for call in txn.calls.values() if not call.returned}
-        self._out.update(args[0] for name, args, _ in tried if name == "acted")
+        self._out = {(txn.id, call.number) for txn in mine for call in txn.calls.values() if not call.returned}
+        self._out.update((acted.call.txn, acted.call.number) for acted in tried if isinstance(acted, c.Acted))
 
     def amends(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
         """Return what is to be done about what is lost in the state that was loaded now.
@@ -153,7 +155,8 @@ class Own:
             call
             for txn in mine
             for call in txn.calls.values()
-            if call.admitted and not call.returned and call.mode is not Mode.HELD and call not in self._out
+            if call.admitted and not call.returned and call.mode is not Mode.HELD
+            if (txn.id, call.number) not in self._out
         ]
         return [*(partial(_abort_lost, txn) for txn in lost), *(partial(_have_back, call) for call in back)]
 
@@ -176,12 +179,12 @@ def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
     again.calls = {number: copy(call) for number, call in txn.calls.items()}
     for call in again.calls.values():
         call.txn = again
-    low, late = protocol.versions.standing(txn)
-    protocol.versions.forget(txn)
-    protocol.versions.go_on(again, low, late=late)
-    protocol._enter(again)
-    protocol._join_group(again)
-    protocol._aborted = [again if other is txn else other for other in protocol._aborted]
+    low, late = protocol.board.versions.standing(txn)
+    protocol.board.versions.forget(txn)
+    protocol.board.versions.go_on(again, low, late=late)
+    protocol.board.enter(again)
+    protocol.board.join_group(again)
+    protocol.board.aborted = [again if other is txn else other for other in protocol.board.aborted]
     protocol.nudge(txn)
     _let_go(txn, reason)
     return again
@@ -200,9 +203,9 @@ def _versions(index: ScopeIndex, found: dict[str, Any], old: Versions) -> Versio
         scopes, covered = [Scope.parse(text) for text in written], [Scope.parse(text) for text in footprint]
         versions.restore(number, (position[0], position[1]), scopes, covered)
     versions.sequence, versions.base = found["sequence"], (found["base"][0], found["base"][1])
-    versions.folded = {kind: (at[0], at[1]) for kind, at in found.get("folded", {}).items()}
-    for run, plan, *late in found["plans"]:
-        versions.put_plan(run, _parsed(plan), late=any(late))
+    versions.folded = {kind: (at[0], at[1]) for kind, at in found["folded"].items()}
+    for run, plan, late in found["plans"]:
+        versions.put_plan(run, _parsed(plan), late=late)
     return versions
 
 
@@ -222,39 +225,36 @@ def _load_txn(protocol: Protocol, txn: Txn, data: dict[str, Any]) -> None:
     txn.position = (data["position"][0], data["position"][1])
     txn.state = State(data["state"])
     txn.wrote, txn.released, txn.successor = data["wrote"], data["released"], None
-    txn.queues, txn.begins_again = data.get("queues", False), data.get("again", False)
-    txn.mends = data.get("mends", False)
-    txn.writes = data.get("writes", txn.wrote)
+    txn.queues, txn.begins_again = data["queues"], data["again"]
+    txn.mends = data["mends"]
+    txn.writes = data["writes"]
     txn.reason = None if data["reason"] is None else Reason(data["reason"])
     detail: dict[str, Any] = data["detail"]
     txn.detail = {k: Scope.parse(str(cast("Any", v)["s"])) if isinstance(v, dict) else v for k, v in detail.items()}
     txn.running, txn.reading, txn.numbered = data["running"], data["reading"], data["numbered"]
     txn.reads, txn.plan = _parsed(data["reads"]), _parsed(data["plan"])
-    txn.guards, txn.acts = Guards(*data.get("guards", ())), data.get("acts", 0)
-    txn.tools = _bindings(data.get("tools", {}))
-    txn.preds, txn.dependents = {number: _parsed(seen) for number, seen in data.get("preds", ())}, set()
+    txn.guards, txn.acts = Guards(*data["guards"]), data["acts"]
+    txn.tools = _bindings(data["tools"])
+    txn.preds, txn.dependents = {number: _parsed(seen) for number, seen in data["preds"]}, set()
     txn.holds, txn.claims, txn.low = {}, 0, None
-    protocol._enter(txn)
-    protocol._order.add(txn.position)
-    protocol.versions.go_on(txn, data["low"], late=data.get("late", False))
+    protocol.board.enter(txn)
+    protocol.board.order.add(txn.position)
+    protocol.board.versions.go_on(txn, data["low"], late=data["late"])
     holds: dict[str, Hold] = {}
-    for text, since, declared, claims, granted, held, wants, readings, touched, *later in data["holds"]:
+    for text, since, declared, claims, granted, held, wants, readings, touched, last_act, lined in data["holds"]:
         scope = Scope.parse(text)
-        path = protocol.index.enter(scope)
+        path = protocol.board.index.enter(scope)
         hold = txn.holds[path[-1]] = holds[text] = Hold(txn, scope, path, since, declared=declared)
         hold.claims, hold.granted, hold.held, hold.wants = claims, granted, held, wants
-        hold.readings, hold.touched, hold.last_act = readings, touched, sum(later[:1])
+        hold.readings, hold.touched, hold.last_act = readings, touched, last_act
         txn.claims += claims
-        protocol.index.add_position(path, HOLDS, txn.position)
-        if any(later[1:]):
-            protocol._enter_line(hold)
-        protocol._refresh(hold)
+        protocol.board.index.add_position(path, HOLDS, txn.position)
+        if lined:
+            protocol.board.enter_line(hold)
+        protocol.board.refresh(hold)
     calls, txn.calls = txn.calls, {}
-    for number, text, mode, place, wanting, admitted, returned, since, *more in data["calls"]:
-        turned, leaves = [*more, False, 0][:2]  # which an older version did not know
-        call = calls.pop(number, None) or Call(
-            txn, Scope.parse(text), Mode(mode), place, turned=bool(turned), leaves=leaves
-        )
+    for number, text, mode, place, wanting, admitted, returned, since, turned, leaves in data["calls"]:
+        call = calls.pop(number, None) or Call(txn, Scope.parse(text), Mode(mode), place, turned=turned, leaves=leaves)
         call.number, call.hold = number, holds.get(text)
         call.wanting, call.admitted, call.returned, call.since = wanting, admitted, returned, since
         txn.calls[number] = call

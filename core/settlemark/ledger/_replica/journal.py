@@ -1,119 +1,60 @@
-"""The protocol's steps as JSON, so that another replica can take them in the same order.
+"""The shared log: commands of the protocol as text, and a replica that takes what others took.
 
-The protocol is deterministic: two replicas that took the same steps hold the same scopes, claims,
-floors and versions. Source: state machine replication (Schneider 1990) over a shared log (Tango, 2013).
+What a command was refused for where it was taken, it is refused for here, and moves the same. Anything else that keeps
+one from being read or taken is a fault: this replica would not be what the others are, so it stops and says where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, cast
+from collections.abc import Iterable
 
-from settlemark._edges.errors import SettlemarkError
-from settlemark._edges.text import CAUSE, prose
-from settlemark._model.scope import Scope
-from settlemark._protocol.holdings import Call, Mode, Txn
-from settlemark._protocol.protocol import Protocol, Step
-from settlemark._protocol.states import Reason
+from settlemark._edges.errors import InternalError
+from settlemark._edges.wording import in_words, message_of
+from settlemark._protocol.commands import Command, decode, encode
+from settlemark._protocol.protocol import Protocol
 
-
-class _Over(Exception):
-    """The step is about a transaction that has finished: it moves nothing."""
+_REMEDY = (
+    "nothing behind it was taken: stop what uses this ledger and keep a copy of it; its record can be read still"
+    " (`settlemark export`); if another version of settlemark writes to it, have all of one version"
+)
 
 
-def written(steps: Iterable[Step]) -> list[Any]:
-    """Return steps as plain data for JSON."""
-    return [
-        [name, list(map(_plain, args)), {k: _plain(v) for k, v in kwargs.items()} if kwargs else kwargs]
-        for name, args, kwargs in steps
-    ]
+def written(commands: Iterable[Command]) -> str:
+    """Return commands as the inside of a JSON list."""
+    return encode(commands)[1:-1]
 
 
-def replay(protocol: Protocol, steps: Iterable[Any]) -> None:
-    """Take steps that another replica took; what was refused there is refused here, and moves the same."""
-    for name, args, kwargs in steps:
-        method: Callable[..., Any] = getattr(protocol, name)
+def read(text: str, entry: int) -> tuple[Command, ...]:
+    """Return the commands of an entry of the log.
+
+    Raises:
+        InternalError: it has another form than ours; none of it was taken.
+    """
+    try:
+        return decode(text)
+    except (ValueError, RecursionError) as error:  # what msgspec raises, and a scope that is none
+        said = message_of(error)
+        raise InternalError(f"entry {entry} of the log cannot be read: {said}; {_REMEDY}", entry=entry) from error
+
+
+def replay(protocol: Protocol, commands: Iterable[Command], entry: int) -> None:
+    """Take the commands of an entry that another replica took.
+
+    Raises:
+        InternalError: one failed otherwise than by a refusal that it may answer with.
+    """
+    for number, command in enumerate(commands, 1):
         try:
-            given = [_restored(protocol, a) for a in args]
-            named = {key: _restored(protocol, value) for key, value in kwargs.items()}
-            method(*given, **named)
-        except (_Over, SettlemarkError):
+            protocol.apply(command)
+        except command.refusals:
             continue
+        except Exception as error:
+            kind = type(command).__name__
+            raise InternalError(
+                f"command {number} of entry {entry} of the log, {kind}, failed where it is taken again:"
+                f" {in_words(error)}; {_REMEDY}",
+                entry=entry, command=command,
+            ) from error  # fmt: skip
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
-    if type(value) in _AS_THEY_ARE:
-        return value if type(value) is not str or len(value) <= CAUSE else prose(value, CAUSE)
-    if isinstance(value, Call):
-        return {
-            "c": [
-                value.txn.id,
-                value.number,
-                value.scope.text,
-                value.mode.value,
-                value.place,
-                value.turned,
-                int(value.leaves),
-            ]
-        }
-    if isinstance(value, Txn):
-        return {"t": value.id}
-    if isinstance(value, Scope):
-        return {"s": value.text}
-    if isinstance(value, Reason):
-        return {"r": value.value}
-    if isinstance(value, str):
-        return prose(value, CAUSE)  # a class of somebody's own
-    if isinstance(value, tuple):
-        return {"p": [_plain(item) for item in cast("Any", value)]}
-    if isinstance(value, list):
-        return [_plain(item) for item in cast("Any", value)]
-    return str(value)
-
-
-_AS_THEY_ARE = frozenset({type(None), bool, int, float, str})
-
-
-def _restored(protocol: Protocol, value: Any) -> Any:  # noqa: PLR0911 - a table
-    if isinstance(value, list):
-        return [_restored(protocol, item) for item in cast("Any", value)]
-    if not isinstance(value, dict):
-        return value
-    ((kind, what),) = cast("dict[str, Any]", value).items()
-    match kind:
-        case "c":
-            return _call(protocol, *what)
-        case "t":
-            return _txn(protocol, what)
-        case "s":
-            return Scope.parse(what)
-        case "r":
-            return Reason(what)
-        case _:
-            return tuple(_restored(protocol, item) for item in what)
-
-
-def _txn(protocol: Protocol, serial: int) -> Txn:
-    txn = protocol.by_id.get(serial)
-    if txn is None:
-        raise _Over
-    return txn
-
-
-def _call(
-    protocol: Protocol,
-    serial: int,
-    number: int,
-    scope: str,
-    mode: int,
-    place: int,
-    turned: bool = False,
-    leaves: int = 0,
-) -> Call:
-    txn = _txn(protocol, serial)
-    found = txn.calls.get(number)
-    if found is None:
-        if 0 < number <= txn.numbered:
-            raise _Over
-        found = Call(txn, Scope.parse(scope), Mode(mode), place, turned=turned, leaves=leaves)
-    return found
+__all__ = ["read", "replay", "written"]

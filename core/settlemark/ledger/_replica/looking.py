@@ -18,7 +18,7 @@ from settlemark.ledger._contract import Book, Ledger
 from settlemark.ledger._payloads.payloads import Payloads
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.image import load
-from settlemark.ledger._replica.journal import replay
+from settlemark.ledger._replica.journal import read, replay
 from settlemark.ledger._sql.wire import Row, Statement, Values, saying, wire_to
 from settlemark.ledger._workers import is_gone, is_here
 
@@ -90,9 +90,9 @@ class Look:
         number = 0
         for number, state in self.ask("SELECT n, state FROM settlemark_image WHERE namespace = :namespace"):  # noqa: B007 - at most one
             load(protocol, json.loads(state))
-        behind = "SELECT steps FROM settlemark_log WHERE namespace = :namespace AND n > :n ORDER BY n"
-        for (steps,) in self.ask(behind, n=number):
-            replay(protocol, json.loads(steps))
+        behind = "SELECT n, steps FROM settlemark_log WHERE namespace = :namespace AND n > :n ORDER BY n"
+        for entry, steps in self.ask(behind, n=number):
+            replay(protocol, read(steps, entry), entry)
         return protocol
 
     def clock(self) -> float:

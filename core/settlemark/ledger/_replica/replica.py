@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -29,10 +29,11 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from settlemark._acts.requests import Pending
-from settlemark._edges.errors import LedgerError, SettlemarkError
+from settlemark._edges.errors import InternalError, LedgerError, SettlemarkError
 from settlemark._edges.wording import by_reader, message_of
 from settlemark._model.json_text import encode_ascii
 from settlemark._observe.logs import about, quote_of
+from settlemark._protocol.commands import Bury, Command, TellTime
 from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason
@@ -46,7 +47,7 @@ from settlemark.ledger._payloads.payloads import Payloads
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.image import Own, detach, image, load
-from settlemark.ledger._replica.journal import replay, written
+from settlemark.ledger._replica.journal import read, replay, written
 from settlemark.ledger._sql.listening import NOTIFY, Ear
 from settlemark.ledger._sql.sqlite import BASE_CODE, opened_file
 from settlemark.ledger._sql.wire import Statement, Unsent, Wire, wire_to
@@ -228,7 +229,7 @@ class Shared:
         self.namespace = namespace
         self.lease = lease
         self.protocol = Protocol()
-        self.protocol.closed = []
+        self.protocol.board.closed = []
         self.payloads = Payloads()
         self.lock = threading.Lock()
         self._marking = threading.Lock()  # shorter still: who waits leaves, whatever a step does meanwhile
@@ -257,7 +258,7 @@ class Shared:
         self._written: tuple[int, list[tuple[BaseException | None, Any]], list[Ticket]] | None = None
         self.failing = False
         self._book: SqlBook | None = None  # of the transaction that is open, or has failed
-        self._tried: list[Any] = []  # the steps of that transaction
+        self._tried: list[Command] = []  # the commands of that transaction
         self._amends: list[Callable[[Protocol], None]] = []
         self._notifies = engine.dialect.name == "postgresql"
         self._dbapi: Any = engine.dialect.loaded_dbapi
@@ -522,7 +523,7 @@ class Shared:
 
     def _is_a_steps(self, error: Exception) -> bool:
         """Whether a transaction failed for what one of its steps is, and would not for the others."""
-        if is_gone(error):
+        if is_gone(error) or isinstance(error, InternalError):  # what others took cannot be taken here
             return False
         if isinstance(error, LedgerError) or not isinstance(error, self.store_errors):
             return True
@@ -541,7 +542,7 @@ class Shared:
         cause = error.error if isinstance(error, _Spoilt) else error
         if item.answer is not None:
             item.over = True
-            item.answer.answer(None, explain(self.url, cause))
+            item.answer.answer(None, cause if isinstance(cause, InternalError) else explain(self.url, cause))
             return
         item.refused += 1
         named = error.named if isinstance(error, _Spoilt) else []
@@ -571,7 +572,7 @@ class Shared:
         self.failing = self.stalled = False
         self.taken += 1
         self._book, self._tried, self._amends = None, [], []
-        self.protocol.closed = []
+        self.protocol.board.closed = []
         fire(woken)
         self._tell_aborted()
 
@@ -585,21 +586,21 @@ class Shared:
             if number != self.applied + 1:
                 self._catch_up(wire, number - 1)
                 book.worker = self.worker
-            journal: list[Any] = []
+            journal: list[Command] = []
             before = self._tell_time()
             self.protocol.journal = journal
             self._book, self._tried = book, journal
             try:
                 for amend in self._amends:
                     amend(self.protocol)
-                steps = [_in_json(journal)] if journal else []
+                steps = [written(journal)] if journal else []
                 outcomes = [self._one(item, book, steps) for item in items]
             finally:
                 self.protocol.journal = None
             if not journal:
                 self.protocol.time = before
             elif self.protocol.time != before:
-                steps.insert(0, _in_json([("tell_time", (self.protocol.time,), {})]))
+                steps.insert(0, written([TellTime(self.protocol.time)]))
             woken = list(self.protocol.take_woken())
         book.flush()
         wire.execute(
@@ -654,6 +655,7 @@ class Shared:
         """
         journal, before = self._tried, len(self._tried)
         kept, book.plainly, book.named = book.written, item.refused > 0, {}
+        self.protocol.fault = None
         refusal: Exception | None = None
         value: Any = None
         try:
@@ -666,9 +668,11 @@ class Shared:
             except Exception as error:
                 if isinstance(error, _NOT_WRITTEN) or (item.answer is None and not isinstance(error, SettlemarkError)):
                     raise  # with nobody to tell, it is tried again
+                if self.protocol.fault is not None:
+                    raise  # no replica could take that again
                 refusal = error
             if len(journal) > before:
-                steps.append(_in_json(journal[before:]))
+                steps.append(written(journal[before:]))
         except self._not_a_steps:
             raise  # the store's, or another step's
         except Exception as error:
@@ -706,10 +710,11 @@ class Shared:
             self._replay(number, steps)
 
     def _replay(self, number: int, text: str) -> None:
-        steps = json.loads(text)
-        if any(name == "bury" and args == [self.worker] for name, args, _ in steps):
+        self.applied = UNREADABLE  # until all of it is taken
+        commands = read(text, number)
+        if Bury(self.worker) in commands:
             self._lose_lease()
-        replay(self.protocol, steps)
+        replay(self.protocol, commands, number)
         self.applied = self._acknowledged = number
 
     def _lose_lease(self, why: str | None = None) -> None:
@@ -740,7 +745,7 @@ class Shared:
         load(fresh, json.loads(state) if state else _EMPTY)
         self._imaged = number
         for entry, steps in wire.query(_BEHIND, {"b_namespace": self.namespace, "b_n": number}):
-            replay(fresh, json.loads(steps))
+            replay(fresh, read(steps, entry), entry)
             number = entry
         fresh.chronicle = chronicle
         reached, self._acknowledged = self._acknowledged, number
@@ -783,7 +788,7 @@ class Shared:
             head = wire.query(_HEAD, {"b_namespace": self.namespace})
             with wire.holding(self.lock):
                 self._catch_up(wire, head[0][0])
-                self.protocol.closed = []
+                self.protocol.board.closed = []
                 woken = list(self.protocol.take_woken())
             wire.commit()
         except Exception as error:  # the next step tells it to somebody
@@ -1025,11 +1030,6 @@ class Shared:
         if wire is not None:
             wire.forget()
         self.engine.dispose(close=False)
-
-
-def _in_json(steps: Iterable[Any]) -> str:
-    """Return steps of the protocol as the inside of a JSON list."""
-    return encode_ascii(written(steps))[1:-1]
 
 
 def _when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:

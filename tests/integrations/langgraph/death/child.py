@@ -30,8 +30,8 @@ from pydantic import BaseModel
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Outcome, Settlement, State, current_call, effect
-from settlemark._model import json_text
-from settlemark.testing._child import die
+from settlemark.hosting import json_text
+from settlemark.testing import die
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, settled_checkpointer
 
 CONFIG = {"configurable": {"thread_id": "trip-42"}, "recursion_limit": 40}

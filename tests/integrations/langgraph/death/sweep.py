@@ -11,7 +11,7 @@ from tests.integrations.langgraph.death.child import Process
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Settlement
-from settlemark.testing._child import in_child
+from settlemark.testing import in_child
 
 PATIENCE = 60
 

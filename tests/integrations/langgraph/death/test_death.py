@@ -21,7 +21,7 @@ from tests.integrations.langgraph.death.audit import audit, audit_ours, audit_se
 from tests.integrations.langgraph.death.child import ACTED_BEFORE, REFUSED, STAYS, TRIP, Way
 from tests.integrations.langgraph.death.sweep import Sweep
 
-from settlemark.testing._child import can_fork
+from settlemark.testing import can_fork
 
 LONG = pytest.mark.long
 pytestmark = pytest.mark.skipif(not can_fork(), reason="a process is killed in a copy of this one")

@@ -1,0 +1,565 @@
+"""One attempt of a transaction as the driver sees it: its effects, its identity, its record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from settlemark._acts.current import CurrentCall, Staged
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Retries
+from settlemark._attempt.live_read import LiveRead
+from settlemark._edges.errors import StateError
+from settlemark._edges.text import prose
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration
+from settlemark._model.disposition import NOTHING, Disposition
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._model.identity import Numbering, Path, fits, key_of, step_of, text_of
+from settlemark._model.scope import Scope
+from settlemark._observe.events import Began
+from settlemark._observe.logs import about
+from settlemark._protocol.holdings import DETACHED, Ticket, Txn
+from settlemark._protocol.leaving import Held, leaving_order
+from settlemark._protocol.states import State
+from settlemark._report.verdicts import first_hand
+from settlemark.ledger._contract import (
+    HAPPENED,
+    Book,
+    Change,
+    EffectRow,
+    OutcomeChange,
+    RecordedEffect,
+    RecordedTransaction,
+    StateChange,
+    TransactionRow,
+    Waited,
+)
+from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from settlemark._acts.failure import Ask
+    from settlemark._acts.gate import Approver
+
+log = logging.getLogger("settlemark")
+
+WAITS = 8
+"""How many of its waits the record of a transaction has."""
+
+OnFailure = Literal["abort", "retry", "continue", "ask"]
+Hook = Callable[[Any], Any]
+
+
+_told: set[str] = set()
+
+
+def _tell_once(tool: str, kind: str) -> None:
+    if tool not in _told:
+        _told.add(tool)
+        log.warning(
+            "%s returned a %s, which JSON cannot hold: a replay would answer with its text", tool, kind,
+            extra=about(tool=tool),
+        )  # fmt: skip
+
+
+class Attempt:
+    """One try of a transaction: what it did so far, and how the ledger names it.
+
+    A *replay* (of a committed transaction whose name was entered again) has no protocol side: its
+    calls answer from the record and nothing runs.
+    """
+
+    __slots__ = (
+        "adrift", "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
+        "entering", "expected", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
+        "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded",
+        "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays",
+        "suspended", "told_waiting", "txn", "wait", "waited", "waiters", "worker", "written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        txn: Txn | None,
+        name: str,
+        run: str,
+        number: int,
+        *,
+        prefix: str,
+        payloads: Payloads,
+        wait: float,
+        hooks: tuple[Hook, ...],
+        on_failure: OnFailure,
+        retries: Retries,
+        ask: Ask | None = None,
+        approver: Approver | None = None,
+    ) -> None:
+        self.txn = txn
+        self.name = name
+        self.run = run
+        self.number = number
+        self.prefix = prefix
+        self.payloads = payloads
+        self.wait = wait
+        self.hooks = hooks
+        self.judged = False  # they have said yes to all that is in it, as it is
+        self.on_failure: OnFailure = on_failure
+        self.ask = ask
+        self.approver = approver
+        self.retries = retries
+        self.replay: RecordedTransaction | None = None
+        self.recorded: dict[Path, RecordedEffect] = {}
+        self.stays: dict[Path, RecordedEffect] = {}  # what earlier attempts did, and could not undo
+        self.effects: dict[Path, Effect] = {}
+        self.entering: set[Effect] = set()
+        self.expected: set[Path] = set()  # what was decided before, and is to be asked for again or taken back
+        self.seen: set[Path] = set()  # of these, what was read meanwhile as it had left it
+        self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
+        self.live_reads: dict[Hashable, LiveRead] = {}
+        self.numbering = Numbering()
+        self.placed = 0
+        self.worker = ""  # the name under which this process acts, or last acted, for it
+        self.again = 0  # how often it was entered again
+        self.written = False
+        self.suspended = False
+        self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
+        self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
+        self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
+        self.splinters: list[Splinter] = []
+        self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
+        self.told_waiting = False
+        self.waited: dict[tuple[str, str], Waited] = {}  # for whom and on what, the latest last
+        self.sealed_at: float | None = None  # on the store's clock, as `decided_at`: when its commit was decided
+        self.decided_at: float | None = None
+        self.patient = True  # it stands in line where others lost a race
+        self.concluding = False
+        self.concluded: set[Path] = set()  # what of it an abort has undone, or named
+        self.settling = 0  # how many programs are at its commit, or will be when what goes before it is done
+        self.waiters: list[Ticket] = []
+        self.since = 0.0  # when it came to this process, on the monotonic clock
+        self.max_age: float | None = None  # seconds for which it may be open from then on
+        self.age_told = self.overdue = False  # that it is near that, or past it
+        self.began: Began | None = None  # what an observer was told of it
+
+    @property
+    def live(self) -> Txn:
+        """Its protocol side.
+
+        Raises:
+            StateError: it is a replay of what has committed.
+        """
+        if self.txn is None:
+            raise StateError(
+                f"{self.name} has committed: entering it again replays its results and runs nothing new;"
+                " use another name for new work",
+                transaction=self.name,
+                state=State.COMMITTED,
+            )
+        return self.txn
+
+    @property
+    def knows_more(self) -> bool:
+        """Whether something of it is known here that the record may lack: what was called, and came back, here."""
+        return any(not effect.stored for effect in self.effects.values())
+
+    def in_flight(self) -> bool:
+        """Whether a call of an open transaction runs, or is on its way to run or to be held."""
+        return self.live.state is State.OPEN and bool(self.entering)
+
+    def become_replay(self, recorded: RecordedTransaction) -> None:
+        """Answer from what has committed, from now on."""
+        self.txn = None
+        self.number = recorded.row.attempt
+        self.replay = recorded
+        self.recorded = {effect.row.decision: effect for effect in recorded.effects}
+
+    def restart(self, entered: Attempt) -> None:
+        """Expect its decisions anew, from the first: what was decided before is recalled.
+
+        `entered` is an attempt as whoever enters it now asks for it: what was said of it then holds no more. Its
+        hooks alone stay where none are given: nothing that could refuse its commit is lost by coming back to it.
+        """
+        self.again += 1
+        self.hooks, self.judged = entered.hooks or self.hooks, False
+        self.wait, self.retries = entered.wait, entered.retries
+        self.on_failure, self.ask, self.approver = entered.on_failure, entered.ask, entered.approver
+        self.numbering = Numbering()
+        self.park = None
+        self.placed = 1 + max((effect.position for effect in self.effects.values()), default=-1)
+
+    # ---- what is to be decided again
+
+    def expect(self, base: Path = ()) -> None:
+        """Expect to be asked again for what was decided before, below a place."""
+        self.expected.update(path for path, effect in list(self.effects.items()) if _is_under(path, base, effect))
+
+    def keep(self, path: Path, call_id: str | None = None) -> None:
+        """Note that a decision stands, with all that was made of it: within it, in its place, or for the same call."""
+        for other in list(self.expected):
+            effect = self.effects.get(other)
+            same = call_id is not None and effect is not None and effect.call_id == call_id
+            if same or other[: len(path)] == path:
+                self.expected.discard(other)
+
+    def calls_again(self, effect: Effect) -> None:
+        """Note that the tool of an effect is called: what it called within an earlier time is to be asked for again."""
+        if effect.called and effect.path:
+            self.expect(effect.path)
+        effect.called += 1
+
+    def sees(self, scopes: Iterable[Scope]) -> None:
+        """Note that these were read, as what is still expected has left them."""
+        for path in list(self.expected):
+            effect = self.effects[path]
+            is_there = effect.declaration.kind is EffectClass.STAGED if effect.held else effect.executed
+            if is_there and any(ours.overlaps(theirs) for ours in scopes for theirs in effect.scopes):
+                self.seen.add(path)
+
+    def orphans(self, base: Path) -> list[Effect]:
+        """Return what was expected below a place and not asked for, in issuance order."""
+        paths = sorted(path for path in self.expected if path[: len(base)] == base)
+        return [self.effects[path] for path in paths if _may_stand(self.effects[path])]
+
+    def next(self, txn: Txn) -> Attempt:
+        """Return the attempt that comes after this one, on another transaction."""
+        again = Attempt(
+            txn, self.name, self.run, self.number + 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
+        )  # fmt: skip
+        again.parks, again.speculative, again.max_age = self.parks, self.speculative, self.max_age
+        return again
+
+    def part(self, name: str) -> Attempt:
+        """Return the first attempt of what is split off from this one."""
+        return Attempt(
+            None, name, self.run, 1, prefix=self.prefix, payloads=self.payloads, wait=self.wait,
+            hooks=self.hooks, on_failure=self.on_failure, retries=self.retries, ask=self.ask, approver=self.approver,
+        )  # fmt: skip
+
+    def place(self, effect: Effect, numbering: Numbering | None = None) -> None:
+        """Give an effect the name of the next decision, in issuance order; a read decides nothing.
+
+        Raises:
+            DeclarationError: it has an effect inside a call that is declared a read.
+        """
+        if effect.declaration.kind is EffectClass.READ:
+            return
+        effect.path = (numbering or self.numbering).next(effect.declaration.tool)
+        known = self.effects.get(effect.path)
+        if known is not None:
+            effect.position = known.position
+        else:
+            effect.position, effect.came = self.placed, self.again
+            self.placed += 1
+
+    @property
+    def asks(self) -> Ask | None:
+        """Who is asked what a call's failure is to mean; None where nobody is."""
+        return self.ask if self.on_failure == "ask" else None
+
+    @property
+    def state_here(self) -> State | None:
+        """The state of its transaction; None when another worker has it."""
+        return None if self.live.id == DETACHED else self.live.state
+
+    def about(self, effect: Effect, **data: Any) -> dict[str, Any]:
+        """Return the `extra=` of a log call about an effect of it."""
+        return about(
+            transaction=self.name, run=self.run, attempt=self.number,
+            epoch=None if self.txn is None else self.txn.epoch,
+            tool=effect.declaration.tool, scope=effect.scope_text, key=effect.key, outcome=effect.outcome.value, **data,
+        )  # fmt: skip
+
+    @property
+    def step(self) -> str:
+        """What its keys have in common: no other attempt of any transaction has it."""
+        return step_of(self.prefix, self.name, self.number)
+
+    def key(self, path: Path, call_id: str | None) -> str:
+        """Return the idempotency key of a decision: it names the decision, not its values."""
+        return key_of(self.prefix, self.name, self.number, path, call_id)
+
+    def current(self, effect: Effect) -> CurrentCall:
+        """Return what a tool sees as its current call."""
+        txn = self.txn
+        return CurrentCall(effect.key, self.name, 0 if txn is None else txn.epoch, self.number, Inside(self, effect))
+
+    def staged(self, scope: Scope) -> list[Staged]:
+        """Return the requests held in the staging area on a scope, in issuance order."""
+        return [
+            Staged(effect.declaration.tool, effect.shown(), effect.key)
+            for effect in self.in_order()
+            if effect.held
+            and effect.outcome is not Outcome.DROPPED
+            and effect.declaration.kind is EffectClass.STAGED
+            and any(s.overlaps(scope) for s in effect.scopes)
+        ]
+
+    def carry_on(self, earlier: Iterable[RecordedTransaction]) -> None:
+        """Take what stays of the aborted attempts before this one for done: a decision that comes back repeats it."""
+        for recorded in sorted(earlier, key=lambda one: one.row.attempt):  # no clock tells which came last
+            for effect in recorded.effects:
+                to_undo = effect.disposition is Disposition.TO_UNDO  # nobody is to rely on it
+                if recorded.state is State.ABORTED and effect.outcome in HAPPENED and not to_undo:
+                    self.stays[effect.row.decision] = effect
+
+    def in_order(self) -> list[Effect]:
+        """Return its effects in issuance order."""
+        return [effect for _, effect in sorted(self.effects.items())]
+
+    def as_acted(self) -> list[Effect]:
+        """Return its effects in the order in which they acted: as issued, those of an earlier entering first."""
+        return sorted(self.in_order(), key=lambda effect: effect.came)
+
+    def leaving(self) -> list[Effect]:
+        """Return its held effects in the order in which they leave: what cannot be undone last, else as issued.
+
+        With that guard off, as they came in place of as issued.
+        """
+        came = self.in_order() if self.live.guards.ordered else self.effects.values()
+        held = [effect for effect in came if effect.held and effect.outcome is not Outcome.DROPPED]
+        return leaving_order(held, lambda effect: Held(effect.leaves, effect.scopes))
+
+    def add(self, effect: Effect) -> None:
+        """Take an effect in."""
+        self.effects[effect.path] = effect
+        self.placed = max(self.placed, effect.position + 1)
+        if effect.held:
+            for scope in effect.scopes:
+                self.held_scopes[scope] = min(effect.path, self.held_scopes.get(scope, effect.path))
+
+    def must_hold(self, effect: Effect) -> bool:
+        """Whether an effect waits for the commit, whatever its turn says."""
+        return self.is_held(effect.declaration) or (self.live.guards.ordered and self.behind_held(effect))
+
+    def is_held(self, declaration: Declaration) -> bool:
+        """Whether the effects of a tool wait for the commit here."""
+        leaves = declaration.kind is not EffectClass.READ and not declaration.leaves_nothing
+        return declaration.held or (self.speculative and leaves)
+
+    def behind_held(self, effect: Effect) -> bool:
+        """Whether an effect overlaps an earlier held one of its own, and so must be held too."""
+        if not self.held_scopes:
+            return False
+        earlier = [scope for scope, path in self.held_scopes.items() if path < effect.path]
+        return any(ours.overlaps(held) for ours in effect.scopes for held in earlier)
+
+    # ---- what the ledger is told
+
+    def put(self, book: Book, changes: list[Change]) -> None:
+        """Write what is this attempt's to say.
+
+        Once another worker has its transaction that is what came of its own acts, which nobody else can know.
+        """
+        if self.txn is None or self.txn.id != DETACHED:
+            book.write(changes)
+            return
+        effects = {effect.key: effect for effect in self.effects.values()}
+        for change in changes:
+            effect = effects.get(change.key) if isinstance(change, OutcomeChange) else None
+            recorded = None if effect is None or not self.worker else book.find(effect.key)
+            if effect is None or recorded is None:
+                continue
+            found = next(each for each in recorded.effects if each.row.key == effect.key)
+            told = first_hand(recorded, found, effect, change.at, worker=self.worker)
+            if told is not None:
+                book.write([told])
+
+    def prepare(self, effect: Effect) -> None:
+        """Make of an effect's payloads what is recorded of them, before the step that records it.
+
+        Raises:
+            LedgerError: they cannot be recorded, so nothing may run.
+        """
+        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
+        effect.fingerprint = payloads.fingerprint(effect.payload, effect_key=key)
+        if not payloads.plain:
+            arguments = payloads.packed(effect.payload, effect_key=key, tool=tool, field="arguments") or ""
+            because = payloads.packed(self._prose(effect.rationale, key), effect_key=key, tool=tool, field="rationale")
+            effect.packed = arguments, because
+
+    def intent(self, effect: Effect, *, owner: str, at: float, sent: float) -> list[Change]:
+        """Return the changes that record an effect before it acts, with its transaction's row at the first.
+
+        `sent` is the store's time, by which the age of its key is told.
+        """
+        changes: list[Change] = []
+        if not self.written:
+            changes.append(self.opening(owner=owner, at=at))
+        effect.at = sent
+        declaration = effect.declaration
+        arguments, rationale = effect.packed or (effect.payload, effect.rationale)
+        changes.append(
+            EffectRow(
+                effect.key,
+                self.name,
+                self.number,
+                effect.position,
+                declaration.tool,
+                declaration.kind,
+                json_text.encode_texts([scope.text for scope in effect.scopes]),
+                effect.held,
+                effect.call_id,
+                arguments,
+                rationale,
+                declaration.handlers,
+                declaration.version,
+                effect.outcome,
+                sent,
+                effect.fingerprint,
+                declaration.window,
+                effect.leaves,
+                None if fits(effect.path) else text_of(effect.path),
+            )
+        )
+        if effect.disposed != NOTHING:
+            changes.append(self.outcome(effect, at))
+        return changes
+
+    def opening(self, *, owner: str, at: float) -> TransactionRow:
+        """Return this attempt's own row."""
+        epoch, ordinal = self.live.position
+        return TransactionRow(self.name, self.number, self.run, self.live.state, epoch, ordinal, owner, at)
+
+    def state_change(self, at: float, *, waiting: tuple[str, str] | None = None) -> StateChange:
+        """Return the change that records its present state, and for whom it waits, and on what."""
+        txn = self.live
+        cause = None if txn.reason is None else txn.detail.get("cause") or txn.detail.get("verdict")
+        holder, scope = (None, None) if waiting is None or txn.reason is not None else waiting
+        return StateChange(
+            self.name, self.number, txn.state, txn.epoch, txn.reason, at, self.sealed_at, self.decided_at,
+            tuple(self.waited.values()), str(cause) if cause else None, waits_for=holder, waits_on=scope,
+        )  # fmt: skip
+
+    def waits_for(self, holder: str, scope: str, since: float) -> None:
+        """Note that it waits for another: since the first time, when it has waited for that one there before."""
+        earlier = self.waited.pop((holder, scope), None)
+        self.waited[holder, scope] = Waited(holder, scope, since if earlier is None else earlier.since)
+        while len(self.waited) > WAITS:
+            del self.waited[next(iter(self.waited))]
+
+    def waits_no_more(self, holder: str, scope: str, until: float) -> None:
+        """Note that a wait is over."""
+        waited = self.waited.get((holder, scope))
+        if waited is not None:
+            self.waited[holder, scope] = waited._replace(until=until)
+
+    def take_times(self, recorded: RecordedTransaction) -> None:
+        """Take over when it was sealed and decided, and for whom it waited, where another process had it before."""
+        self.sealed_at, self.decided_at = recorded.sealed_at, recorded.decided_at
+        self.waited = {(waited.holder, waited.scope): waited for waited in recorded.waits}
+
+    def outcome(self, effect: Effect, at: float) -> OutcomeChange:
+        """Return the change that records what is known of an effect."""
+        try:
+            result = effect.plain_result()
+        except Exception as error:  # a result that cannot be told must not keep its outcome from the record
+            result = f"{type(effect.result).__name__} ({type(error).__name__} when it was to be recorded)"
+        text = None if result is None else json_text.encode_result(result)
+        if effect.unread is not None and effect.result is effect.unread[0]:
+            text = effect.unread[1]
+        if text is not None and text.startswith('{"$repr"'):
+            _tell_once(effect.declaration.tool, type(result).__name__)
+        told, disposed = effect.error, effect.disposed
+        payloads, key, tool = self.payloads, effect.key, effect.declaration.tool
+        if not payloads.plain:
+            text = payloads.packed(text, effect_key=key, tool=tool, field="result")
+            told = payloads.packed(self._prose(told, key), effect_key=key, tool=tool, field="error")
+            note = payloads.packed(self._prose(disposed.note, key), effect_key=key, tool=tool, field="note")
+            disposed = disposed._replace(note=note)
+        return OutcomeChange.of(key, effect.outcome, text, told, effect.tag, disposed, at, tool)
+
+    def _prose(self, text: str | None, key: str) -> str | None:
+        """Return a text as it passes the gate before it is packed; its secrets go first, so that none is cut in two."""
+        return text if text is None or isinstance(text, Unreadable) else prose(self.payloads.scrub(text, [key]))
+
+    def cause(self, detail: dict[str, Any]) -> dict[str, Any]:
+        """Return the detail of an abort as all processes may know it: what was taken out of payloads is not in it."""
+        if self.payloads.plain:
+            return detail
+        keys = [effect.key for effect in self.effects.values()]
+        return {
+            name: self.payloads.cause(value, keys) if isinstance(value, str) and name in _QUOTES else value
+            for name, value in detail.items()
+        }
+
+    def forget_secrets(self) -> None:
+        """Let go of the secrets of its effects: nothing more will be told of them."""
+        if not self.payloads.plain:
+            for effect in self.effects.values():
+                self.payloads.forget(effect.key)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What a program holds of an attempt: the whole of it, or what joined one of its calls."""
+
+    attempt: Attempt
+    numbering: Numbering
+
+    @property
+    def joined(self) -> bool:
+        """Whether it settles with the call it was begun in."""
+        return self.numbering is not self.attempt.numbering
+
+
+class Inside:
+    """Where a tool runs: for which effect, of which attempt; a transaction begun there is a part of that.
+
+    A sub-agent is part of its caller's act: its calls become the outer transaction's and settle with that, unless it
+    is to be independent. Each is named by where it was made (`trip#1/0.0.2`: the third call of the first that joined
+    call 0), so a replay that answers call 0 from the record, and runs none of what it made, still knows all that
+    follow. Source: flat nesting, as in Gray and Reuter (1993), chapter 4.
+    """
+
+    __slots__ = ("attempt", "effect", "joined", "over")
+
+    def __init__(self, attempt: Attempt, effect: Effect) -> None:
+        self.attempt = attempt
+        self.effect = effect
+        self.joined = 0
+        self.over = False
+
+    def join(self) -> Part:
+        """Return the next part of the call."""
+        declaration = self.effect.declaration
+        read = declaration.tool if declaration.kind is EffectClass.READ else None
+        part = Part(self.attempt, Numbering((*self.effect.path, self.joined), read=read))
+        self.joined += 1
+        return part
+
+    def staged(self, scope: Scope) -> list[Staged]:
+        """Return the requests that its transaction has staged on a scope, in order."""
+        return self.attempt.staged(scope)
+
+    def calls_again(self) -> None:
+        """Note that the tool is called: what it called within, before, is to be asked for again."""
+        self.attempt.calls_again(self.effect)
+
+
+@dataclass(slots=True, eq=False)
+class Splinter:
+    """What becomes a transaction of its own: its effects as they are, and as they will be recorded there.
+
+    `behind` never leaves: whoever comes back to the gate calls it again there.
+    """
+
+    attempt: Attempt
+    effects: list[Effect]
+    moved: list[Effect]
+    behind: list[Effect] = field(default_factory=list["Effect"])
+
+
+_QUOTES = ("cause", "verdict")
+_NOTHING = (Outcome.DROPPED, Outcome.UNDONE)
+
+
+def _may_stand(effect: Effect) -> bool:
+    """Whether there is something of an effect to be taken back, or there may turn out to be."""
+    return effect.outcome not in _NOTHING and effect.tag is None
+
+
+def _is_under(path: Path, base: Path, effect: Effect) -> bool:
+    return len(path) > len(base) and path[: len(base)] == base and _may_stand(effect)

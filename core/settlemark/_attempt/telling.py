@@ -1,0 +1,92 @@
+"""Telling an observer what a driver does; with none it costs one `if` at each place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, TypeVar
+
+from settlemark._acts.bodies import asked_for
+from settlemark._acts.current import CurrentCall
+from settlemark._acts.effect import Effect
+from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt
+from settlemark._observe.events import Acted, Acting, Began, Ended, Event, Told, Waited
+from settlemark._protocol.states import Tag
+
+T = TypeVar("T")
+
+
+class Telling:
+    """Tells an observer what happens to attempts and their effects.
+
+    Args:
+        asker: stands for this driver: an observer that waits for the transaction it is told of would wait for itself.
+        monotonic: returns seconds, to measure waits with.
+
+    Attributes:
+        observer: who is told; nobody by default.
+    """
+
+    def __init__(self, asker: object, monotonic: Callable[[], float]) -> None:
+        self.observer: Told | None = None
+        self._asker = asker
+        self._monotonic = monotonic
+
+    def observe(self, name: str, event: Event) -> None:
+        """Tell of a transaction of this name, which waits for whoever is told."""
+        if self.observer is not None:
+            with asked_for(self._asker, name):
+                self.observer.tell(event)
+
+    def began(self, attempt: Attempt, how: Literal["begun", "retried", "taken up"] = "begun") -> None:
+        """Tell that an attempt begins here, once."""
+        txn = attempt.txn
+        if self.observer is None or txn is None or attempt.began is not None:
+            return
+        attempt.began = Began(attempt.name, attempt.run, attempt.number, txn.epoch, how)
+        self.observe(attempt.name, attempt.began)
+
+    def ended(self, attempt: Attempt, again: Attempt | None = None) -> None:
+        """Tell that an attempt is finished, or is others' now, once; and that another begins in its place."""
+        began, txn = attempt.began, attempt.txn
+        if self.observer is None or began is None or txn is None:
+            return
+        attempt.began = None
+        left = sum(1 for effect in attempt.effects.values() if effect.tag not in (None, Tag.CLEAN))
+        self.observe(attempt.name, Ended(began, txn.state, txn.reason, left))
+        if again is not None:
+            self.began(again, "retried")
+
+    def waited(self, attempt: Attempt, holder: str, scope: str, since: float, *, gave_up: bool) -> None:
+        if self.observer is not None:
+            seconds = self._monotonic() - since
+            self.observe(attempt.name, Waited(attempt.began, attempt.name, holder, scope, seconds, gave_up))
+
+    def observed(
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        act: Literal["call", "release", "undo"],
+        current: CurrentCall,
+        program: Program[T],
+    ) -> Program[T]:
+        """Run a program that acts, tell what comes of it, and let the observer surround what it calls."""
+        observer = self.observer
+        if observer is None:
+            return (yield from program)
+        declaration = effect.declaration
+        acting = Acting(
+            attempt.began, attempt.name, attempt.number, act, declaration.tool, declaration.kind, effect.scope_text,
+            effect.key,
+        )  # fmt: skip
+        current._around = partial(observer.around, acting)  # noqa: SLF001 - kept there for this
+        began = self._monotonic()
+        self.observe(attempt.name, acting)
+        try:
+            return (yield from program)
+        finally:
+            self.observe(attempt.name, Acted(acting, effect.outcome, effect.tag, self._monotonic() - began))
+
+
+__all__ = ["Telling"]

@@ -1,0 +1,37 @@
+"""The exit statuses of `settlemark`: what a script may rely on, each said once."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a command's exit status says."""
+
+    DONE = 0
+    FOUND = 1
+    FAILED = 2
+
+
+STATUS = {
+    Exit.DONE: "done, and there was nothing to tell",
+    Exit.FOUND: "done, and something was found or refused: each command says what",
+    Exit.FAILED: "not done: wrong arguments, a store that cannot be used, a missing extra; nothing was changed",
+}
+FOUND = {
+    "approve": "the settlement refused the answer, or could not settle with it",
+    "reject": "the settlement refused the answer, or could not settle with it",
+    "in-doubt": "there are outcomes that nobody knows",
+    "resolve": "the outcome was known already, or the settlement refused the word",
+    "recover": "something could not be taken up, or is left to mend",
+    "residue": "something is left to mend, or a process that ended left work unfinished",
+    "doctor": "there is a danger",
+    "check": "an anomaly was found",
+    "lint": "a declaration has a mistake",
+    "analyze": "a channel is open to an anomaly, or a tool is undeclared",
+    "demo": "the settled side left something that it should not have",
+    "fuzz": "a call changed what its scopes do not cover",
+}
+"""What status 1 says, for each command that has it; every other command knows 0 and 2 alone."""
+
+__all__ = ["FOUND", "STATUS", "Exit"]

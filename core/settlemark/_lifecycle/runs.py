@@ -1,0 +1,161 @@
+"""Calling the body of a transaction again, on fresh state, when it lost a race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from settlemark._acts.perform import Program
+from settlemark._acts.requests import Act
+from settlemark._attempt.attempt import Attempt, Part
+from settlemark._edges.errors import Stale, WaitTimeout, WouldBlock, Wounded
+from settlemark._edges.wording import in_words
+from settlemark._engine.commit import Settling
+from settlemark._engine.kernel import Deadline, Kernel
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.ages import Ages
+from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.parking import Parking
+from settlemark._protocol.holdings import Blocked
+from settlemark._protocol.states import Reason, State
+from settlemark._protocol.ties import refuse_own_end
+
+
+class Runs:
+    """Runs bodies in transactions."""
+
+    def __init__(
+        self, kernel: Kernel, undoing: Undoing, settling: Settling, parking: Parking, answers: Answers, ages: Ages
+    ) -> None:
+        self._kernel = kernel
+        self._undoing = undoing
+        self._settling = settling
+        self._parking = parking
+        self._answers = answers
+        self._ages = ages
+
+    def run(self, enter: Program[Part], body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program[Any]:
+        """Begin, call the body, commit, and return the body's value; again on fresh state when it lost a race.
+
+        A part of another is called once: it is its caller that commits, or begins again.
+
+        Raises:
+            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+        """
+        part: Part = yield from enter
+        if part.joined:
+            return (yield Act(body(part), {}, None))
+        part.attempt.parks = "keep"
+        with self._kernel.ledger.acts.under_way():
+            return (yield from self.trying(part.attempt, body, self.conclude, tries))
+
+    def branch(self, attempt: Attempt, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program[Any]:
+        """Do as `run` in a transaction that has begun, but for the commit: it stays open, with all it has done.
+
+        Raises:
+            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+        """
+        return self.trying(attempt, body, self.rest, tries)
+
+    def rest(self, attempt: Attempt) -> Program[None]:
+        """Wait until all its calls have returned, and return when it is still open."""
+        yield from self._kernel.quiesce(attempt, attempt.live)
+        if attempt.live.state is not State.OPEN:
+            with self._kernel.local as protocol:
+                raise protocol.refusal(attempt.live)
+
+    def trying(
+        self,
+        attempt: Attempt,
+        body: Callable[[Part], Callable[[], Any]],
+        then: Callable[[Attempt], Program[None]],
+        tries: int,
+    ) -> Program[Any]:
+        while True:
+            tries -= 1
+            try:
+                yield from self.line_up(attempt)
+                value = yield Act(body(Part(attempt, attempt.numbering)), {}, None)
+                yield from then(attempt)
+            except (Stale, Wounded):
+                again = yield from self.retry(attempt, last=tries <= 0)
+                if again is None:
+                    raise
+                attempt = again
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                yield from self._undoing.discard(attempt, Reason.FAILED, cause=in_words(error))
+                raise
+            else:
+                return value
+
+    def line_up(self, attempt: Attempt) -> Program[None]:
+        """Wait, before one that lost a race begins again, for those who are before it on what it had read.
+
+        It saves an attempt that would be lost, and is no more than that: after its deadline it goes ahead.
+        """
+        txn = attempt.txn
+        deadline = Deadline(attempt.wait)
+        while txn is not None and txn.begins_again:
+            with self._kernel.local as protocol:
+                blocked = protocol.ahead(txn)
+                if blocked is None:
+                    return
+                ticket = protocol.watch(blocked.holder, txn)
+            try:
+                yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
+            except (WaitTimeout, WouldBlock):
+                attempt.patient = False
+                return
+
+    def let_pass(self, attempt: Attempt) -> Program[None]:
+        """Wait until whoever wounded an attempt is done: its work, begun anew before, would lose the race again.
+
+        It saves that, and is no more: after its deadline it lets the work go ahead.
+        """
+        txn = attempt.txn
+        if txn is None or txn.reason is not Reason.WOUNDED or txn.parent or txn.group:
+            return  # for one that is tied others may wait, and they be waited for by whoever wounded it
+        deadline, scope, name = Deadline(attempt.wait), txn.detail.get("scope"), txn.detail.get("holder")
+        while name is not None and scope is not None:
+            with self._kernel.local as protocol:
+                rival = protocol.named.get(name)
+                if rival is None or rival.parked:
+                    return
+                ticket = protocol.watch(rival)
+            try:
+                yield from self._kernel.wait_for(attempt, ticket, Blocked(rival, scope), deadline, name, whom=name)
+            except (WaitTimeout, WouldBlock):
+                return
+
+    def retry(self, attempt: Attempt, *, last: bool) -> Program[Attempt | None]:
+        """Return the attempt that took this one's place, once it is finished, or None."""
+        txn = attempt.txn
+        if txn is None:
+            return None
+        if last:
+            yield from self._undoing.abandon(attempt)
+        # The body may have raised this for another transaction than its own: then it failed.
+        yield from self._undoing.abort(attempt, Reason.FAILED)
+        if not txn.finished:
+            yield from self._undoing.abandon(attempt)
+        again = self._kernel.attempts.get(txn.successor) if txn.successor is not None and not last else None
+        if again is not None:
+            self._ages.watch_age(again)
+        return again
+
+    def conclude(self, attempt: Attempt) -> Program[None]:
+        """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
+
+        Raises:
+            Entangled: that is asked for where it would wait for its own end; nothing moved. Else as `commit`.
+        """
+        if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.is_within(attempt.txn):
+            refuse_own_end(attempt.name)
+        if attempt.replay is not None or attempt.park is None:
+            yield from self._settling.commit(attempt)
+        elif attempt.park == "keep":
+            yield from self._answers.keep(attempt)
+        else:
+            yield from self._parking.split(attempt)

@@ -1,0 +1,165 @@
+"""The abort: who is undone takes along who saw its work, is undone after them, and its retry keeps its place.
+
+* What is held is dropped at once; claims stay until each effect is undone, so that nobody meets an undo halfway.
+* An undo begins when nothing of the transaction runs any more, and nobody who saw its work is left (`conclude`).
+* A retry takes over position and footprint in the same step in which the old attempt finishes: it cannot starve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from settlemark._edges.errors import InternalError, StateError
+from settlemark._edges.text import CAUSE, prose
+from settlemark._protocol import ties
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.states import RETRIED, UNSETTLED, Event, Reason, State
+
+if TYPE_CHECKING:
+    from settlemark._protocol.board import Board
+    from settlemark._protocol.rules.line import Line
+
+_Cascade = Generator["_Cascade", None, None]
+
+
+class Aborts:
+    """Takes transactions back, and off the board when they are over."""
+
+    def __init__(self, board: Board, line: Line) -> None:
+        self._board = board
+        self._line = line
+
+    def abort(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
+        """Abort a transaction that has not settled; one that is past that is left alone."""
+        if txn.state in UNSETTLED:
+            self._strike_all(txn, reason, detail)
+
+    def revert(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
+        """Abort a releasing transaction of which nothing has left.
+
+        Raises:
+            StateError: something has left, or it is not releasing; nothing moved.
+        """
+        if txn.state is not State.RELEASING or txn.released:
+            raise StateError(f"{txn.name} is {txn.state}: what has left cannot be called back",
+                             transaction=txn.name, state=txn.state)  # fmt: skip
+        self._strike_all(txn, reason, detail)
+
+    def _strike_all(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
+        struck = [self.strike(txn, reason, detail)]
+        while struck:  # those whom it takes along, depth first: they may be more than the interpreter has frames
+            follower = next(struck[-1], None)
+            if follower is None:
+                struck.pop()
+            else:
+                struck.append(follower)
+
+    def strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> _Cascade:
+        """Abort one, behind those whom it takes along: each is given to be struck first."""
+        board = self._board
+        board.move_state(txn, Event.ABORT)
+        txn.reason = reason
+        # It stands in every replica, and in its image.
+        txn.detail = {key: prose(said, CAUSE) if isinstance(said, str) else said for key, said in detail.items()}
+        for follower in list(ties.dependents(board.by_id, txn)) if txn.dependents else ():
+            scopes = follower.preds.get(txn.id)
+            # Else it has ended with another of them, in this same step.
+            if scopes is not None and follower.state in UNSETTLED:
+                yield self.strike(follower, Reason.CASCADED, {"scope": next(iter(scopes)), "holder": txn.name})
+        for hold in txn.holds.values():
+            hold.held = hold.wants = hold.readings = 0
+            board.refresh(hold)
+        board.wake(txn)
+        self.conclude(txn)
+
+    def may_conclude(self, txn: Txn) -> bool:
+        """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
+        return not txn.running and not (txn.dependents and any(ties.dependents(self._board.by_id, txn)))
+
+    def conclude(self, txn: Txn) -> None:
+        """Have an aborted transaction undone, if that can begin."""
+        if not self.may_conclude(txn):
+            return
+        self._board.aborted.append(txn)
+        if not txn.claims:
+            self.finish(txn)
+
+    def finish(self, txn: Txn) -> None:
+        """Note that its undos are done; a retry takes its position and footprint in this same step."""
+        if txn.claims or txn.running:
+            raise InternalError(f"{txn.name} cannot finish: {txn.claims} claims, {txn.running} calls")
+        board = self._board
+        board.move_state(txn, Event.FINISH)
+        if txn.reason in (Reason.STALE, Reason.CASCADED):
+            board.versions.drop_plan(txn.run)
+        elif txn.reads and txn.reason is not Reason.WOUNDED:
+            board.versions.keep_plan(txn)
+        if board.chronicle is not None:
+            board.chronicle.aborted(txn)
+        if txn.retry and txn.reason in RETRIED and txn.run not in board.fenced:
+            self.succeed(txn)
+        else:
+            self.retire(txn)
+
+    def succeed(self, txn: Txn) -> None:
+        """Begin the next attempt where this one was, with what it held as declared holds."""
+        board = self._board
+        again = Txn(
+            board.next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
+            parent=txn.parent, group=txn.group, role=txn.role, guards=txn.guards, queues=txn.queues,
+        )  # fmt: skip
+        txn.successor = again
+        if board.chronicle is not None:
+            board.chronicle.began(again)
+        again.since = board.time
+        del board.by_id[txn.id]
+        board.note_end(txn)
+        board.enter(again)
+        board.join_group(again)
+        board.versions.forget(txn)
+        board.versions.take_plan(again)
+        again.holds, txn.holds = txn.holds, {}
+        lines_up = txn.writes and self._line.lines_up(again)  # what only looks need stand behind nobody
+        for hold in again.holds.values():
+            hold.txn = again
+            if lines_up and (hold.scope in txn.reads or hold.last_act):
+                board.enter_line(hold)
+                again.begins_again = True
+            hold.declared, hold.last_act = True, 0
+        if again.begins_again:
+            board.tell_tied()
+        board.wake(txn)
+        self._part(txn)
+        board.prune()
+
+    def retire(self, txn: Txn) -> None:
+        """Take a finished transaction, and all that it held, off the board."""
+        board = self._board
+        for hold in list(txn.holds.values()):
+            board.drop_hold(hold)
+        board.drop(txn)
+        board.versions.forget(txn)
+        board.wake(txn)
+        self._part(txn)
+        board.prune()
+
+    @staticmethod
+    def unretry(txn: Txn) -> None:
+        """Note that nobody will retry a transaction: its abort frees its place."""
+        txn.retry = False
+
+    def retract(self, name: str, attempt: int) -> None:
+        """Note that what has committed is undone on request: histories hear of it, and nothing moves."""
+        if self._board.chronicle is not None:
+            self._board.chronicle.retracted(name, attempt)
+
+    def _part(self, txn: Txn) -> None:
+        if not (txn.preds or txn.dependents):
+            return
+        for pred in ties.part(self._board.by_id, txn):
+            if pred.state is State.ABORTING:
+                self.conclude(pred)  # it was undone behind this one
+
+
+__all__ = ["Aborts"]

@@ -1,0 +1,145 @@
+"""The decision: a sealed transaction commits when nobody older can still change what it stands on.
+
+*Commit*: sealed, the oldest unfinished holder on every scope it touched, no undo running where its held effects will
+land, every read current and every tool as planned (`staleness`, asked last, in the same step). One that wrote nothing
+skips the first. Writers commit in position order on each scope, so committed transactions are conflict-serializable.
+The commit raises the floors of the whole footprint and the versions of what was written, in the step of the decision.
+
+Two more keep it waiting: branches of its choice that are not finished, and whose unsettled work it has read early.
+
+One rule is stronger than the checked model: claims are kept through `releasing`, so that a transaction whose first
+release is refused for good can still be undone whole (see `states`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from settlemark._edges.errors import StateError
+from settlemark._protocol import ties
+from settlemark._protocol.holdings import Blocked, Hold, Txn, oldest_first
+from settlemark._protocol.index import BUSY, HOLDS, Match
+from settlemark._protocol.states import Event, State
+from settlemark._protocol.ties import refuse_callers, refuse_circle, siblings
+
+if TYPE_CHECKING:
+    from settlemark._protocol.board import Board
+    from settlemark._protocol.rules.abort import Aborts
+    from settlemark._protocol.rules.tools import Tools
+
+
+class Decision:
+    """Seals, decides and finishes transactions."""
+
+    def __init__(self, board: Board, tools: Tools, aborts: Aborts) -> None:
+        self._board = board
+        self._tools = tools
+        self._aborts = aborts
+
+    def seal(self, txn: Txn, hooked: bool) -> None:
+        """Freeze the footprint; what was declared and stayed untouched is dropped.
+
+        Raises:
+            Refused: the transaction was aborted. StateError: it has been sealed or settled before.
+        """
+        if txn.state in (State.ABORTING, State.ABORTED):
+            raise self._board.refusal(txn)
+        self._board.move_state(txn, Event.SEAL)
+        txn.hooked, txn.begins_again = hooked, False
+        for hold in [h for h in txn.holds.values() if h.declared and not h.wants]:
+            self._board.drop_hold(hold)
+        self._board.wake(txn)
+        self._board.tell_tied()
+
+    def require_sealed(self, txn: Txn) -> None:
+        """Return when a transaction is sealed.
+
+        Raises:
+            Refused: it was aborted. StateError: it is open still, or has settled.
+        """
+        if txn.state in (State.ABORTING, State.ABORTED):
+            raise self._board.refusal(txn)
+        if txn.state is not State.SEALED:
+            raise StateError(f"{txn.name} is {txn.state}: only a sealed transaction can commit",
+                             transaction=txn.name, state=txn.state)  # fmt: skip
+
+    def waits_for(self, txn: Txn) -> Blocked | None:
+        """Return whom a sealed transaction waits for, or None; nothing moves.
+
+        Raises:
+            Entangled: whoever called it has touched a scope of it meanwhile, or whom it waits for cannot end before it.
+        """
+        board = self._board
+        for sibling in siblings(board.by_id, txn):
+            for hold in (*sibling.holds.values(), *txn.holds.values()):
+                return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
+        blocked = self.unsettled(txn)
+        if blocked is None and txn.wrote:
+            blocked = self._waits_behind(txn)
+        if blocked is not None and txn.parent:
+            refuse_circle(board.by_id, board.live, board.index, board.tied, txn, blocked)
+        return blocked
+
+    def unsettled(self, txn: Txn) -> Blocked | None:
+        """Return one whose work a transaction has seen, and that has not settled yet."""
+        return ties.unsettled(self._board.by_id, txn)
+
+    def _waits_behind(self, txn: Txn) -> Blocked | None:
+        board = self._board
+        for hold in txn.holds.values() if txn.parent else ():
+            refuse_callers(board.by_id, txn.name, txn.parent, hold.scope)
+        for hold in txn.holds.values():
+            match = board.match(hold)
+            older = self.older(txn, hold, match)
+            if older is not None:
+                return Blocked(older, hold.scope)
+            for other in oldest_first(board.index.members(match, BUSY)) if hold.held else ():
+                if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
+                    return Blocked(other.txn, hold.scope)  # an undo must not meet what leaves here
+        return None
+
+    def older(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
+        """Return the nearest older holder of a scope that a transaction has to stand behind."""
+        index, live = self._board.index, self._board.live
+        position = index.below(match, HOLDS, txn.position) if txn.guards.current else None
+        while position is not None:
+            older = live[position]
+            # Whose work it saw, and need not stand behind: it goes first where it has only read.
+            passes = txn.guards.reads == "any" and not (hold.claims or hold.held)
+            if not (passes and hold.scope in txn.preds.get(older.id, ())):
+                return older
+            position = index.below(match, HOLDS, position)
+        return None
+
+    def commit(self, txn: Txn, lasting: bool) -> None:
+        """Commit a transaction that waits for nobody; with nothing to release, and not `lasting`, it is finished."""
+        board = self._board
+        board.move_state(txn, Event.DECIDE)
+        written = [hold for hold in txn.holds.values() if hold.claims or hold.held] if txn.wrote else []
+        if board.chronicle is not None:
+            board.chronicle.decided(txn, written, self._tools.bindings, self._tools.revoked)
+        if txn.wrote:
+            current = ties.readers_of(board.by_id, board.index, txn, written) if txn.dependents else ()
+            board.versions.wrote(written, position=txn.position, footprint=txn.holds.values())
+            for reader, scope in current:
+                reader.reads[scope] = board.versions.sequence
+        if not lasting and not any(hold.held for hold in txn.holds.values()):
+            self.finish(txn)
+            return
+        for hold in txn.holds.values():
+            board.refresh(hold)
+
+    def finish(self, txn: Txn) -> None:
+        """Note that every release is done: the transaction is committed and holds nothing."""
+        board = self._board
+        board.move_state(txn, Event.FINISH)
+        if txn.wrote:
+            board.versions.consume_plan(txn)
+        elif txn.reads:
+            board.versions.keep_plan(txn)
+        if board.chronicle is not None:
+            board.chronicle.committed(txn)
+        self._aborts.retire(txn)
+
+
+__all__ = ["Decision"]

@@ -1,0 +1,298 @@
+"""Ties between transactions that no frontier shows: who cannot end before whom, and who saw whose work.
+
+*Entangled*: a transaction that runs inside another's call, independent of it, has to end before that call returns. The
+branches of a choice end together, when one was chosen. Whoever is tied may wait for others, but not for those it is
+tied to, nor for anybody who waits for them: it would wait for ever, so it is refused at once.
+
+*Early reads*: a reader that saw another's unsettled work stands behind it. It commits when that has committed, and is
+undone first when that is undone; what it saw executed does not make it out of date when it settles, and what came
+behind its read does. Direct predecessors are known, and a cascade follows them. Source: the anomaly paper's causal
+discipline (section 5), with output commit (Strom and Yemini 1985, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
+
+from settlemark._edges.errors import Entangled
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import AT_ONCE, Blocked, Call, Hold, Mode, Txn
+from settlemark._protocol.index import HOLDS, Position, ScopeIndex
+from settlemark._protocol.states import UNSETTLED, State
+
+# ---- entangled: who cannot end before whom
+
+
+def callers(known: Mapping[int, Txn], parent: int) -> Iterator[Txn]:
+    """Return those in whose calls a transaction with this parent runs, the innermost first."""
+    caller = known.get(parent)
+    while caller is not None:
+        yield caller
+        caller = known.get(caller.parent)
+
+
+def siblings(known: Mapping[int, Txn], txn: Txn) -> Iterator[Txn]:
+    """Return the other branches of the choice that a transaction is a branch of, as far as they are unfinished."""
+    choice = known.get(txn.group) if txn.group else None
+    if choice is not None and choice.role == "choice":
+        yield from (member for member in choice.members.values() if member is not txn)
+
+
+def are_siblings(known: Mapping[int, Txn], one: Txn, other: Txn) -> bool:
+    """Whether two transactions are branches of one choice."""
+    return one.group == other.group != 0 and one.group in known and known[one.group].role == "choice"
+
+
+def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn, *, within: bool = False) -> None:
+    """Return when a name in use is not that of one in whose call, or `within` whose body, it is to be begun.
+
+    Raises:
+        Entangled: it is.
+    """
+    if any(caller is same for caller in callers(known, parent)):
+        raise Entangled(
+            f"{name} was begun anew inside a call of its own: nothing was run; give the inner one a name of its own, or"
+            " let it join (leave out independent=True)",
+            transaction=name, holder=name, scope=None,
+        )  # fmt: skip
+    if within and not same.finished:
+        raise Entangled(
+            f"{name} was entered again within itself, where it would wait for its own end: nothing was run; use the"
+            " transaction that is open, or give the inner one a name of its own",
+            transaction=name, holder=name, scope=None,
+        )  # fmt: skip
+
+
+def refuse_own_end(name: str) -> NoReturn:
+    """Refuse to end a transaction in a call of its own, or in what is asked for it.
+
+    Raises:
+        Entangled: always.
+    """
+    raise Entangled(
+        f"{name} cannot commit before the call has returned in which that was asked for: nothing moved; let it return,"
+        " and commit then",
+        transaction=name, holder=name, scope=None,
+    )  # fmt: skip
+
+
+def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
+    """Refuse a wait for one that is asked for something, and cannot end before that has returned: the caller is in it.
+
+    Raises:
+        Entangled: always.
+    """
+    raise Entangled(
+        f"{name} would wait for {to.holder.name}, which holds {to.scope} and cannot end before what is asked for it has"
+        " returned, which this is a part of: it goes no further; do it when that has returned",
+        transaction=name, holder=to.holder.name, scope=to.scope,
+    )  # fmt: skip
+
+
+def refuse_callers(known: Mapping[int, Txn], name: str, parent: int, scope: Scope) -> None:
+    """Return when nobody in whose call a transaction runs holds the scope.
+
+    Raises:
+        Entangled: one does.
+    """
+    for caller in callers(known, parent):
+        if any(hold.scope.overlaps(scope) for hold in caller.holds.values()):
+            _refuse_inner(name, caller, scope)
+
+
+def _refuse_inner(name: str, caller: Txn, scope: Scope) -> NoReturn:
+    raise Entangled(
+        f"{name} was begun inside a call of {caller.name}, which holds {scope} until that call has returned: each would"
+        " wait for the other, so nothing was run; let it join (leave out independent=True), or begin it when the call"
+        " has returned",
+        transaction=name, holder=caller.name, scope=scope,
+    )  # fmt: skip
+
+
+def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
+    """Return when a branch may touch a scope without waiting for another branch of its choice.
+
+    What one of them has done at once stands until the choice: the others can neither read nor do it. What they
+    hold back they may all hold, because one at most is let go.
+
+    Raises:
+        Entangled: it would have to wait.
+    """
+    if call.mode is Mode.HELD:
+        return
+    for sibling in siblings(known, call.txn):
+        if sibling.state not in UNSETTLED:
+            continue  # it is being undone: that is waited for
+        waits = call.mode is Mode.FINAL and sibling.position < call.txn.position
+        for hold in sibling.holds.values():
+            if (hold.claims or waits) and hold.scope.overlaps(call.scope):
+                _refuse_branch(call.txn, sibling, call.scope)
+
+
+def _refuse_branch(txn: Txn, sibling: Txn, scope: Scope) -> NoReturn:
+    raise Entangled(
+        f"{txn.name} needs {scope}, which {sibling.name}, a branch beside it, has until one of them is chosen: nothing"
+        " was run; stage it per branch (declare the tool staged, or irreversible), so that it happens in the chosen one"
+        " alone, or give each branch a resource of its own",
+        transaction=txn.name, holder=sibling.name, scope=scope,
+    )  # fmt: skip
+
+
+def refuse_circle(
+    known: Mapping[int, Txn],
+    live: Mapping[Position, Txn],
+    index: ScopeIndex,
+    ties: Iterable[int],
+    txn: Txn,
+    to: Blocked,
+) -> None:
+    """Return when a tied transaction may wait: whom it waits for does not wait for one that it is tied to.
+
+    `ties` are the numbers of all that are tied: whom it waits for may wait for those it is tied to itself.
+
+    Raises:
+        Entangled: that would be a circle.
+    """
+    tied = {*callers(known, txn.parent), *(other for other in siblings(known, txn) if other.state in UNSETTLED)}
+    if not tied or not (to.holder.state in UNSETTLED or to.holder.dependents):
+        return
+    tied.add(txn)
+    inner: dict[int, list[Txn]] = {}
+    for number in ties:
+        inner.setdefault(known[number].parent, []).append(known[number])
+    todo = [(to.holder, False)]
+    seen = set(todo)
+    while todo:
+        ahead, rests = todo.pop()
+        following = [(older, False) for older in _older(live, index, ahead, rests=rests)]
+        following += [(called, False) for called in inner.get(ahead.id, ()) if called.state in UNSETTLED]
+        following += [(other, True) for other in siblings(known, ahead) if other.state in UNSETTLED]
+        # One that is undone waits for those that saw it, and they for what runs inside of their calls.
+        ended = [known[number] for number in ahead.dependents if ahead.state is State.ABORTING and number in known]
+        following += [(reader, True) for reader in ended]
+        following += [(called, False) for reader in ended for called in inner.get(reader.id, ())]
+        for each in following:
+            if each[0] in tied:
+                _refuse_wait(txn, to, each[0])
+            if each not in seen:
+                seen.add(each)
+                todo.append(each)
+
+
+def _refuse_wait(txn: Txn, to: Blocked, end: Txn) -> NoReturn:
+    last, waits = (to.holder, "") if end is txn else (end, f"waits for {end.name}, which ")
+    raise Entangled(
+        f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and {waits}cannot end before {txn.name}:"
+        f" nothing was run; do it when {last.name} has ended",
+        transaction=txn.name, holder=to.holder.name, scope=to.scope,
+    )  # fmt: skip
+
+
+def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: bool) -> Iterator[Txn]:
+    """Return whom a transaction waits for: until it commits, or with `rests` until its calls have returned."""
+    waits = _waits(txn)
+    for hold in txn.holds.values():
+        if hold.wants or (hold.lined and txn.begins_again) or (waits and not rests):
+            match, position = index.match(hold.scope), txn.position
+            while (below := index.below(match, HOLDS, position)) is not None:
+                position = below
+                yield live[below]
+
+
+def _waits(txn: Txn) -> bool:
+    """Whether it will have to wait for older ones: what only reads does not."""
+    return txn.wrote or any(hold.wants for hold in txn.holds.values())
+
+
+# ---- early reads: who saw whose work
+
+
+def reads_through(txn: Txn) -> bool:
+    """Whether a transaction sees what is not settled: not so one that has done what nobody can take back."""
+    if txn.guards.reads == "early":
+        return not any(call.admitted and call.mode is Mode.FINAL for call in txn.calls.values())
+    return txn.guards.reads == "any"
+
+
+def unsettled(known: Mapping[int, Txn], txn: Txn) -> Blocked | None:
+    """Return one whose work a transaction has seen, and that has not settled yet: it may be undone still."""
+    if not txn.preds or txn.guards.reads != "early":
+        return None
+    number, scopes = next(iter(txn.preds.items()))
+    return Blocked(known[number], next(iter(scopes)))
+
+
+def is_open_to(hold: Hold) -> bool:
+    """Whether a claim may be read through now: nothing is on its way there, and what is there is no undo's."""
+    txn = hold.txn
+    if txn.state is State.ABORTING or (txn.state is State.RELEASING and hold.held):
+        return False
+    return not any(call.hold is hold and not call.returned and call.mode in AT_ONCE for call in txn.calls.values())
+
+
+def depend(txn: Txn, scope: Scope, others: Iterable[Hold], *, first: bool) -> list[Hold]:
+    """Note that a transaction has read what these claims have put there, and return those that have put something.
+
+    Read again, a scope counts as it was read `first`; who is seen only now was not seen then.
+    """
+    seen: list[Hold] = []
+    for other in others:
+        rival = other.txn
+        if rival is txn or not other.last_act:
+            continue
+        seen.append(other)
+        txn.preds.setdefault(rival.id, {}).setdefault(scope, rival.acts if first else 0)
+        rival.dependents.add(txn.id)
+    return seen
+
+
+def dependents(known: Mapping[int, Txn], txn: Txn) -> Iterator[Txn]:
+    """Return the unfinished ones that end as this one ends, the oldest first."""
+    found = [known[number] for number in txn.dependents if number in known]
+    yield from sorted((each for each in found if each.guards.reads == "early"), key=lambda each: each.position)
+
+
+def readers_of(known: Mapping[int, Txn], index: ScopeIndex, txn: Txn, written: list[Hold]) -> list[tuple[Txn, Scope]]:
+    """Return the reads that have seen all a transaction wrote, and that nothing else has made out of date."""
+    found: list[tuple[Txn, Scope]] = []
+    for number in txn.dependents:
+        reader = known[number]
+        for scope, acts in reader.preds[txn.id].items():
+            if scope not in reader.reads or index.version(index.match(scope)) > reader.reads[scope]:
+                continue
+            if all(h.last_act <= acts and not h.held for h in written if h.scope.overlaps(scope)):
+                found.append((reader, scope))
+    return found
+
+
+def part(known: Mapping[int, Txn], txn: Txn) -> list[Txn]:
+    """Untie a finished transaction from those it saw, and from those that saw it; return the former."""
+    for number in txn.dependents:
+        if number in known:
+            known[number].preds.pop(txn.id, None)
+    ahead = [known[number] for number in txn.preds if number in known]
+    for pred in ahead:
+        pred.dependents.discard(txn.id)
+    txn.preds, txn.dependents = {}, set()
+    return ahead
+
+
+__all__ = [
+    "are_siblings",
+    "callers",
+    "depend",
+    "dependents",
+    "is_open_to",
+    "part",
+    "readers_of",
+    "reads_through",
+    "refuse_callers",
+    "refuse_circle",
+    "refuse_own_end",
+    "refuse_own_name",
+    "refuse_siblings",
+    "refuse_to_wait",
+    "siblings",
+    "unsettled",
+]

@@ -1,0 +1,230 @@
+"""A choice that is begun now and made later: its candidates are transactions that a framework runs.
+
+`Speculation` runs its branches itself, and chooses when they have come to their end. Here they stay open until
+somebody chooses, perhaps in another process: whoever comes back to the choice by its name comes back to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt
+from settlemark._edges.errors import Refused, UsageError
+from settlemark._model.scope import Scope
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import Reason, State
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.speculation import LOST
+from settlemark.ledger._contract import Book, RecordedTransaction, StateChange, TransactionRow
+
+MARK = "~"
+"""Stands between the name of a choice and that of its candidate."""
+_OVER = (State.ABORTING, State.ABORTED)
+
+
+class Choice:
+    """A choice among candidates: each is a transaction of its own, and all take their places under one hold.
+
+    Laws: no candidate waits for another. What an abort would leave behind is held until one has won. One step decides,
+    and it is on record before any loser is undone: nobody can choose anew, and who recovers carries it out.
+
+    Args:
+        driver: runs it.
+        options: as for `Driver.begin`; `name` is the choice's.
+
+    Attributes:
+        is_made: nothing of it is open any more.
+        name: of the choice; its candidates are `name~label`.
+        candidates: those that this process has come to, by label; also those that were undone meanwhile.
+    """
+
+    def __init__(self, driver: Driver, options: Mapping[str, Any]) -> None:
+        self._driver = driver
+        self._options: dict[str, Any] = dict(options)
+        self._hold: Attempt | None = None
+        self.is_made = False
+        self.name: str = options["name"]
+        self.candidates: dict[str, Attempt] = {}
+
+    def begin(self) -> Program[Choice]:
+        """Place the hold under which its candidates begin, or come back to it."""
+        self._hold = yield from self._driver.entrance.begin(
+            **self._options, role="choice", parent=self._driver.kernel.inside()
+        )
+        return self
+
+    @property
+    def run(self) -> str:
+        """The job it belongs to."""
+        return str(self._options["run"])
+
+    @property
+    def hold(self) -> Attempt:
+        """The hold; it has begun."""
+        assert self._hold is not None
+        return self._hold
+
+    def candidate(self, label: str, *, declared: Iterable[Scope] = (), anew: bool = False) -> Program[Attempt]:
+        """Return the attempt of a candidate, begun or come back to; of one that was undone, one that is aborted too.
+
+        With `anew` it is begun again: nobody needs what was undone.
+        """
+        found = self.candidates.get(label)
+        if found is not None and not (anew and is_undone(found)):
+            return found
+        before: str | None = None if anew else (yield from self._undone(label))
+        placing: dict[str, Any] = {"group": self.hold.live.id, "parent": self._driver.kernel.inside()}
+        attempt: Attempt = yield from self._driver.entrance.begin(
+            **self._given(self._named(label), declared), **placing
+        )
+        attempt.speculative = True
+        if before is not None:
+            yield from self._driver.undoing.discard(attempt, Reason.ABANDONED, cause=f"it was undone before ({before})")
+        self.candidates[label] = attempt
+        return attempt
+
+    def make(self, label: str | None, *, record: str) -> Program[None]:
+        """Commit a candidate, when all others are undone; with None all are. `record` names what is kept of this.
+
+        A candidate that never began has done nothing: the others are undone.
+
+        Raises:
+            UsageError: it was undone. Nothing moved. Refused: it was undone before it could commit.
+            PartialCommit, InDoubt: see there.
+        """
+        yield from self._come_back()
+        winner = None if label is None else self.candidates.get(label)
+        undone: str | None = None
+        if winner is not None:
+            undone = _why(winner) if is_undone(winner) else None
+        elif label is not None:
+            undone = yield from self._undone(label)
+        if undone is not None:
+            left = ", ".join(repr(other) for other, attempt in self.candidates.items() if not is_undone(attempt))
+            raise UsageError(
+                f"{label!r} cannot be chosen, for it was undone ({undone}): nothing moved; choose one of"
+                f" {left or 'none'}, or None, which undoes all"
+            )
+        losers = [attempt for attempt in self.candidates.values() if attempt is not winner]
+        run, owner, link = self.run, self._driver.kernel.ledger.worker, self._named(label or "")
+        epoch, ordinal = self.hold.live.position
+
+        def noted(book: Book, at: float) -> None:
+            row = TransactionRow(record, 1, run, State.COMMITTED, epoch, ordinal, owner, at)
+            book.write([row, StateChange(record, 1, State.COMMITTED, epoch, Reason.CHOSEN, at, link=link)])
+
+        try:
+            if winner is None or winner.replay is None:
+                yield from self._driver.selection.choose(winner, losers, cause=LOST, noted=noted)
+            else:
+                yield from self._driver.selection.choose(None, losers, cause=LOST, noted=noted)
+                yield from self._driver.settling.commit(winner)
+        finally:
+            if not any(_is_open(attempt) for attempt in self.candidates.values()):
+                self.is_made = True
+                yield from self._drop()
+
+    def carry_out(self, label: str | None) -> Program[None]:
+        """Return when what was chosen before, perhaps by another process, has come to its end; nothing is begun.
+
+        Raises:
+            Refused: the chosen one was undone before it could commit. PartialCommit, InDoubt: see there.
+        """
+        yield from self._driver.recovery.take_up()
+        if label is None:
+            return
+        name = self._named(label)
+        found: RecordedTransaction | None = yield from self._driver.entrance.ended(name, wait=self._options["wait"])
+        if found is None:
+            return  # it has done nothing
+        if found.state is State.ABORTED:
+            raise Refused(
+                f"{label} was chosen, and undone before it could commit: {found.because}; the others are undone,"
+                " too, so begin anew",
+                transaction=name, epoch=found.epoch,
+            )  # fmt: skip
+        replay: Attempt = yield from self._driver.entrance.begin(**self._given(name))
+        yield from self._driver.settling.commit(replay)  # says again what it ended with
+
+    def undo(self, cause: str) -> Program[None]:
+        """Undo all candidates: nobody will choose."""
+        yield from self._come_back()
+        yield from self._driver.selection.discard_all(self.candidates.values(), cause=cause)
+        yield from self._drop()
+
+    def suspend(self) -> Program[None]:
+        """Leave it, and its candidates, open: whoever comes back to it goes on."""
+        for attempt in (*self.candidates.values(), self.hold):
+            if _is_open(attempt):
+                yield from self._driver.undoing.suspend(attempt)
+
+    def _given(self, name: str, declared: Iterable[Scope] = ()) -> dict[str, Any]:
+        return {**self._options, "name": name, "declared": declared, "position": None}
+
+    def _named(self, label: str) -> str:
+        return f"{self.name}{MARK}{label}"
+
+    def _come_back(self) -> Program[None]:
+        """Come back to the candidates that are open, and that another invocation, or process, has begun."""
+        hold = self.hold.live
+
+        def look(_protocol: Protocol, _book: Book) -> list[str]:
+            open_ = [txn for txn in hold.members.values() if txn.state is State.OPEN]
+            return [txn.name.removeprefix(f"{self.name}{MARK}") for txn in open_]
+
+        for label in (yield from self._driver.kernel.look(look)):
+            yield from self.candidate(label)
+
+    def _undone(self, label: str) -> Program[str | None]:
+        """Return why a candidate was undone, in this process or another, or None: it was not, or is begun again."""
+
+        def look(protocol: Protocol, book: Book) -> str | None:
+            live = protocol.named.get(self._named(label))
+            if live is not None:
+                return str(live.reason) if live.state in _OVER else None
+            found = book.load(self._named(label))
+            return str(found.because) if found is not None and found.state is State.ABORTED else None
+
+        return self._driver.kernel.look(look)
+
+    def _drop(self) -> Program[None]:
+        if self.hold.live.state is State.OPEN:
+            yield from self._driver.settling.commit(self.hold)  # it never touched anything: it only stops to hold
+
+
+def is_undone(attempt: Attempt) -> bool:
+    """Whether a candidate was undone, or is about to be."""
+    return attempt.txn is not None and attempt.txn.state in _OVER
+
+
+def _is_open(attempt: Attempt) -> bool:
+    return attempt.txn is not None and attempt.txn.state is State.OPEN
+
+
+def _why(attempt: Attempt) -> str:
+    return str(attempt.live.detail.get("cause") or attempt.live.reason)
+
+
+def is_left(txn: Txn) -> bool:
+    """Whether a transaction is a choice that is not made, and that nobody is at."""
+    return txn.role == "choice" and txn.state is State.OPEN and txn.owner == NOBODY
+
+
+def chosen_in(recorded: RecordedTransaction) -> tuple[str | None, str] | None:
+    """Return what the record of a choice tells: the winner, or None for none, and the choice's name; None: it is none.
+
+    >>> from settlemark.ledger._contract import TransactionRow
+    >>> row = TransactionRow("trip/choose", 1, "trip", State.COMMITTED, 1, "", "", 0.0)
+    >>> chosen_in(RecordedTransaction(row, State.COMMITTED, 1, Reason.CHOSEN, link="trip/choice~train"))
+    ('train', 'trip/choice')
+    """
+    if recorded.reason is not Reason.CHOSEN or recorded.link is None:
+        return None
+    name, _, label = recorded.link.rpartition(MARK)
+    return label or None, name
+
+
+__all__ = ["MARK", "Choice", "chosen_in", "is_left", "is_undone"]

@@ -1,0 +1,181 @@
+"""The one program behind every face: what happens, in which order, when a call is made or a step ends.
+
+Each method of a service is a generator that asks the protocol (one short lock a step, never held across I/O)
+and yields requests for the world; `runners` carries them out, synchronously, in asyncio, or in
+every possible interleaving.
+
+The order that matters: admission, then the durable intent, then the act, then its outcome. A commit
+decision is durable before the first release. An abort's undos run in whoever's program made the
+last step before them, so that nobody waits for a thread that is away thinking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from settlemark._acts.perform import Program
+from settlemark._engine.act import Acting
+from settlemark._engine.admission import Admission
+from settlemark._engine.calls import Calls
+from settlemark._engine.commit import Settling
+from settlemark._engine.doubt import Probing, Residue
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.mend import Mending
+from settlemark._engine.orphans import Orphans
+from settlemark._engine.release import Releases
+from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo import Beside, Undoing
+from settlemark._lifecycle.ages import Ages
+from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.entrance import Entrance
+from settlemark._lifecycle.fences import Fences
+from settlemark._lifecycle.gates import Gates
+from settlemark._lifecycle.parking import Parking
+from settlemark._lifecycle.recovery import Recovery
+from settlemark._lifecycle.resolution import Resolution
+from settlemark._lifecycle.rewind import Rewinds
+from settlemark._lifecycle.runs import Runs
+from settlemark._lifecycle.selection import Selection
+from settlemark._model.declaration import Declaration
+from settlemark._model.declare import declared_as
+from settlemark._model.scope import Scope
+from settlemark._observe.events import Recovered
+from settlemark._protocol.protocol import Protocol
+from settlemark.ledger._contract import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The classes of the services that a driver is made of; a test puts one of its own in place of one."""
+
+    kernel: type[Kernel] = Kernel
+    probing: type[Probing] = Probing
+    residue: type[Residue] = Residue
+    freshness: type[Freshness] = Freshness
+    mending: type[Mending] = Mending
+    undoing: type[Undoing] = Undoing
+    orphans: type[Orphans] = Orphans
+    splitting: type[Splitting] = Splitting
+    admission: type[Admission] = Admission
+    acting: type[Acting] = Acting
+    gates: type[Gates] = Gates
+    calls: type[Calls] = Calls
+    releases: type[Releases] = Releases
+    settling: type[Settling] = Settling
+    recovery: type[Recovery] = Recovery
+    resolution: type[Resolution] = Resolution
+    parking: type[Parking] = Parking
+    answers: type[Answers] = Answers
+    ages: type[Ages] = Ages
+    rewinds: type[Rewinds] = Rewinds
+    entrance: type[Entrance] = Entrance
+    runs: type[Runs] = Runs
+    selection: type[Selection] = Selection
+    fences: type[Fences] = Fences
+
+
+PARTS = Parts()
+
+
+class Driver:
+    """Runs transactions over a ledger: the services that do so, put together.
+
+    Args:
+        ledger: takes the steps.
+        clock: returns seconds since 1970, for the record.
+        monotonic: returns seconds, for deadlines.
+        declaration: finds what was declared of a tool by its name and version.
+        namespace: of the ledger whose users share its scopes, names and keys.
+        on_residue: told of every transaction that left something, once.
+        parts: the classes of the services.
+
+    Attributes:
+        kernel: what the services stand on.
+        probing: finds out what became of effects. `residue` tells what stays. `freshness` looks at live reads again.
+        undoing: aborts; `mending` undoes late effects, `orphans` what a new plan does not ask for.
+        admission: lets calls touch their scopes. `gates` asks people before. `acting` has tools called. `calls` is the
+            way of a call through all three.
+        settling: decides, and `releases` lets what was held leave; `splitting` divides a transaction at its gates.
+        recovery: takes up what ended processes left. `resolution` settles doubts. `ages` looks at what stays open.
+        parking: puts aside what waits for a person; `answers` takes what people say. `rewinds` goes back.
+        entrance: begins transactions. `runs` calls their bodies. `selection` decides choices. `fences` cancels runs.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        declaration: Callable[[str, str | None], Declaration | None] = declared_as,
+        namespace: str = "default",
+        on_residue: Callable[[str], None] | None = None,
+        parts: Parts = PARTS,
+    ) -> None:
+        self.kernel = kernel = parts.kernel(
+            ledger, clock=clock, monotonic=monotonic, declaration=declaration, namespace=namespace
+        )
+        self.probing = parts.probing(kernel)
+        self.residue = parts.residue(kernel, self.probing, on_residue)
+        self.freshness = parts.freshness(kernel)
+        self.mending = parts.mending(kernel, self.probing)
+        self.undoing = parts.undoing(kernel, self.probing, self.freshness, self.residue, self.mending)
+        self.orphans = parts.orphans(kernel, self.undoing)
+        self.splitting = parts.splitting(kernel, self.freshness)
+        self.admission = parts.admission(kernel, self.undoing)
+        self.gates = parts.gates(kernel, self.freshness, self.undoing, self.admission)
+        self.acting = parts.acting(kernel, self.probing, self.freshness, self.undoing, self.admission)
+        self.calls = parts.calls(kernel, self.undoing, self.admission, self.acting, self.gates)
+        self.releases = parts.releases(kernel, self.probing, self.freshness, self.splitting, self.residue, self.undoing)
+        self.settling = parts.settling(
+            kernel, self.freshness, self.splitting, self.undoing, self.orphans, self.releases
+        )
+        self.recovery = parts.recovery(kernel, self.probing, self.undoing, self.releases, self.settling)
+        self.resolution = parts.resolution(kernel, self.probing, self.undoing, self.admission, self.recovery)
+        self.parking = parts.parking(
+            kernel, self.splitting, self.undoing, self.orphans, self.admission, self.calls, self.settling, self.recovery
+        )
+        self.answers = parts.answers(kernel, self.resolution, self.parking)
+        self.ages = parts.ages(kernel, self.undoing, self.recovery)
+        self.rewinds = parts.rewinds(kernel, self.residue, self.undoing, self.recovery, self.resolution)
+        self.entrance = parts.entrance(kernel, self.recovery, self.ages)
+        self.runs = parts.runs(kernel, self.undoing, self.settling, self.parking, self.answers, self.ages)
+        self.selection = parts.selection(kernel, self.freshness, self.undoing, self.orphans, self.settling, self.runs)
+        self.fences = parts.fences(kernel, self.undoing, self.recovery)
+
+    def leap(self) -> Program[int]:
+        """Return an epoch that nobody else is given."""
+        return self.kernel.step(lambda protocol, _book: protocol.leap(1))
+
+    def advance(self, scope: Scope, epoch: int) -> Program[None]:
+        """Raise the floor of a scope, durably.
+
+        Raises:
+            ContractViolation: work at or below it may still come; nothing moved.
+        """
+        yield from self.kernel.step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
+
+    def registering(self, change: Callable[[Protocol], None]) -> Program[None]:
+        """Have a change of the tool registry known, durably, and end what it aborts."""
+        yield from self.kernel.step(lambda protocol, _book: change(protocol), durable=True)
+        yield from self.undoing.tidy()
+
+    def tend(self, beside: Beside | None = None) -> Program[None]:
+        """Do what is due: conclude what others aborted, take up what ended processes left, settle what was answered.
+
+        `beside` runs a program beside this one: a handler that hangs then holds up nothing but its own transaction.
+        """
+        yield from self.recovery.tend(beside)
+        yield from self.resolution.look_now_and_then()
+        self.parking.let_go_of_others()
+        yield from self.answers.take_all_said()
+        yield from self.ages.look_at_ages(beside)
+
+    def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
+        """Take up what was left, settle what was answered, and return a `Recovered` when that is over."""
+        return self.answers.recover(keep_open=keep_open)
+
+
+__all__ = ["PARTS", "Driver", "Parts"]

@@ -1,0 +1,87 @@
+"""Calling an act's function within its call: `current_call()` is set, and an observer is around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from contextvars import Context, copy_context
+from typing import Any
+
+from settlemark._acts.current import _current
+from settlemark._acts.requests import Act
+from settlemark._edges.door import (
+    awaited,
+    through,
+)
+from settlemark._edges.shield import (
+    closed,
+    lifted,
+)
+
+
+@closed
+def call_with_current(act: Act, *, strikes: bool = False) -> Any:
+    """Call an act's function with `current_call()` set; with `strikes` a signal may strike in it.
+
+    Around it none may: struck between two instructions here, the thread would stay inside of a call that is over.
+    """
+    act.begun = True
+    before = _current.get()
+    try:
+        if act.current is not None:
+            _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
+        return _struck(act) if strikes else _called(act)
+    finally:
+        _current.set(before)
+
+
+@lifted
+def _struck(act: Act) -> Any:
+    return _called(act)
+
+
+def _called(act: Act) -> Any:
+    around = act.around if act.current is None else act.current._around  # noqa: SLF001
+    if around is None:
+        return through(act.function, **act.arguments)
+    with around():
+        return through(act.function, **act.arguments)
+
+
+def outside() -> Context:
+    """Return a copy of this context that is inside of no call."""
+    context = copy_context()
+    context.run(_current.set, None)
+    return context
+
+
+def in_event_loop() -> bool:
+    """Whether this thread is running an event loop, which a wait would block."""
+    return running_loop() is not None
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that this thread is running, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def with_current(act: Act, work: Any) -> Any:
+    if act.current is None:
+        return await _surrounded(act.around, act, work)
+    token = _current.set(act.current._begun())  # noqa: SLF001
+    try:
+        return await _surrounded(act.current._around, act, work)  # noqa: SLF001
+    finally:
+        with suppress(ValueError):  # it is thrown away by a collector that runs in another context
+            _current.reset(token)
+
+
+async def _surrounded(around: Callable[[], AbstractContextManager[None]] | None, act: Act, work: Any) -> Any:
+    if around is None:
+        return await awaited(work, act.function)
+    with around():
+        return await awaited(work, act.function)

@@ -1,0 +1,82 @@
+"""What a thread has left behind: turns that are open, and to which nobody comes back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from typing import cast
+
+from settlemark import SettlemarkError, Settlement, State
+from settlemark.agents import undo_left
+from settlemark.hosting import Program, is_parked
+from settlemark_langgraph._identity import ROOT, WHOLE_RUN, Identity, is_left_behind
+from settlemark_langgraph._superstep import Superstep
+
+_log = logging.getLogger("settlemark")
+
+
+class LeftBehind:
+    """The open turns of one settlement that threads have gone on without."""
+
+    def __init__(self, settlement: Settlement) -> None:
+        self._settlement = cast("Settlement", weakref.proxy(settlement))
+        self._looked: set[int] = set()
+        self._lock = threading.Lock()
+
+    def undo_in(self, identity: Identity, superstep: Superstep) -> Program[None]:
+        """Undo the turns of a thread that were left open and that it has gone on without: nobody comes back to them.
+
+        They wait for a person, or an ended process has left them. Whoever edits a thread meanwhile, gives it other
+        input, forks it or loses its checkpoints has it go on elsewhere. This is looked at once in each run of a
+        graph, before anything of it acts: what acts would wait for what its own thread holds.
+        """
+        with self._lock:
+            if superstep.loop in self._looked:
+                return
+            self._looked.add(superstep.loop)
+        if not superstep.at_end(lambda _error: self._look_again(superstep.loop)):
+            self._looked.discard(superstep.loop)
+        outermost = superstep.outward()[0]
+        tasks = {task.id for task in outermost.tasks()}
+        goes_on = tuple(f"{identity.run}/{namespace}:" for namespace in (ROOT, identity.namespace))
+        parked = self.waiting(identity.run)
+        for name in [*parked, *self._cut_off(identity.run)]:
+            if name.endswith(WHOLE_RUN) and name.startswith(goes_on):
+                continue  # what of it was left behind is taken back when it is come back to
+            if not is_left_behind(name, identity, outermost.checkpoint, tasks):
+                continue
+            if name in parked:
+                yield from self.undo(identity.run, name)
+            else:
+                yield from self._settlement.driver.recovery.take_up(name, keep_open=0)  # if its process has ended
+
+    def waiting(self, run: str) -> list[str]:
+        """Return the names of what of a thread waits for a person."""
+        with self._settlement.driver.kernel.local as protocol:
+            return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
+
+    def _cut_off(self, run: str) -> list[str]:
+        """Return the names of what of a thread is open and in no hands here: those that had it may have died."""
+        driver = self._settlement.driver
+        with driver.kernel.local as protocol:
+            live = (txn for txn in protocol.live.values() if txn.run == run and txn.state is State.OPEN)
+            return [
+                txn.name
+                for txn in live
+                if driver.recovery.is_elsewhere(txn) and not (txn.parked or txn.role or txn.group)
+            ]
+
+    def undo(self, run: str, name: str) -> Program[None]:
+        """Undo a turn that a thread has gone on without; where that fails it is said, and the thread goes on."""
+        try:
+            yield from undo_left(self._settlement, run, name, "its thread went on without it")
+        except SettlemarkError as error:
+            _log.warning("%s could not be undone, although its thread has gone on without it: %s", name, error)
+
+    def _look_again(self, loop: int) -> Program[None]:
+        yield from ()
+        self._looked.discard(loop)
+
+
+__all__ = ["LeftBehind"]

@@ -1,0 +1,214 @@
+"""A tool as its seat calls it, in the real one's place."""
+
+# The stock classes leave the type parameters of `ToolRuntime` open.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from settlemark import Gate, Outcome, Queued, UsageError
+from settlemark.agents import TOLD, words
+from settlemark.hosting import Program, carried_into, in_event_loop, run_async, run_sync, to_its_end
+from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
+from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, own_questions
+from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
+from settlemark_langgraph._seated import SeatedCall
+
+_ASYNC = "{tool} is async: it was not run; {remedy}"
+_AINVOKE = "call the graph with `await graph.ainvoke(…)`, or give the tool a synchronous function too"
+_AWRAP = "give the node an async wrapper: awrap_tool_call=…, or give the tool a synchronous function too"
+
+
+class _ErrorAnswer(Exception):
+    """A tool answered with an error of its own making: for its effect that is a failure."""
+
+    def __init__(self, answer: ToolMessage) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+class SettledTool:
+    """A tool as its seat calls it: the same, but its effect happens in its turn, and once."""
+
+    def __init__(self, tool: BaseTool, seated: SeatedCall, call: ToolCall) -> None:
+        self._tool = tool
+        self._seated = seated
+        self._arguments = call["args"]
+        self._settles = seated.invocation.turn.undoes
+        self._may_wait = seated.invocation.may_wait
+        seated.queued = None
+
+    @property  # type: ignore[misc] # it is only read
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - it is only read
+        """The tool's own: a middleware may look whether it has a tool before it, and of which class."""
+        return type(self._tool)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
+        """Run the tool in its turn and return its result; a held one waits, if it may."""
+        context, in_loop, config = copy_context(), in_event_loop(), config or ensure_config()
+        if self._settles and is_async_only(self._tool):
+            raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
+        given = self._given(call)
+        if isinstance(given, BadCall):
+            return given.invoke({**call, "args": self._arguments}, config)
+
+        def work(call: Any, config: RunnableConfig) -> Any:
+            with self._seated.invocation.turnstile:
+                return self._tool.invoke(apart(call, self._arguments), config)
+
+        def run(call: Any) -> Any:
+            with self._acting(config) as (inner, ended):
+                ended.append(_checked(carried_into(context).run(work, call, inner)))
+            return next(iter(ended), None)
+
+        with self._telling() as ended:
+            program = self._program(
+                run, call, given, partial(self._ask, config), may_wait=self._may_wait and not in_loop
+            )
+            ended.append(run_sync(program))
+        return self._result(ended[0])
+
+    async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
+        """Run the tool in its turn and return its result."""
+        context, config = copy_context(), config or ensure_config()
+        given = self._given(call)
+        if isinstance(given, BadCall):
+            return await given.ainvoke({**call, "args": self._arguments}, config)
+
+        async def run(call: Any) -> Any:
+            with self._acting(config) as (inner, ended):
+                work = self._tool.ainvoke(apart(call, self._arguments), inner)
+                if self._seated.place.held:
+                    # Another call's task releases it: this one's context goes along.
+                    ended.append(_checked(await asyncio.create_task(work, context=carried_into(context))))
+                elif runs_in_a_thread(self._tool):
+                    # A cancellation does not reach a thread: what it does is waited for, else nobody would know of it.
+                    ended.append(_checked(await to_its_end(work)))
+                else:
+                    ended.append(_checked(await work))
+            return next(iter(ended), None)
+
+        async def ask(gate: Gate) -> Any:
+            return self._ask(config, gate)
+
+        with self._telling() as ended:
+            try:
+                ended.append(await run_async(self._program(run, call, given, ask, may_wait=self._may_wait)))
+            except asyncio.CancelledError:
+                self._leave_behind()
+                raise
+        return self._result(ended[0])
+
+    def _ask(self, config: RunnableConfig, gate: Gate) -> Any:
+        """Return the answer to the question whether this call may act."""
+        try:
+            return ask(gate, config)
+        except GraphInterrupt:
+            self._seated.asks = True
+            raise
+
+    @contextmanager
+    def _acting(self, config: RunnableConfig) -> Generator[tuple[RunnableConfig, list[Any]]]:
+        """Have the tool act with a config of its own, where its questions have their own numbers; keep its answer."""
+        # A release that failed is tried again; one that asked a human is not to ask twice.
+        if isinstance(self._seated.control, GraphInterrupt):
+            raise self._seated.control
+        effect, asks = self._seated.effect, None
+        if effect is not None and effect.key and self._settles:
+            config, asks = own_questions(config, effect.disposed.question)
+        try:
+            yield config, []
+        except GraphInterrupt as control:
+            self._seated.asks = True
+            if self._seated.place.held:
+                self._seated.control = control
+            elif effect is not None and asks is not None:
+                effect.disposed = effect.disposed._replace(note=OWN_QUESTION, question=asks)
+            raise
+        except GraphBubbleUp as control:
+            # A command for a parent graph: the call is done, and says where to go on.
+            self._seated.control = control
+
+    def _given(self, call: Any) -> Mapping[str, Any] | BadCall | None:
+        """Return the arguments as the tool will get them, or what stands for a tool that cannot take them."""
+        if not self._settles:
+            return None  # the tool says itself what it cannot take
+        try:
+            return as_given(self._tool, call, own=self._arguments)
+        except Exception as error:
+            return BadCall.of(self._tool, error)
+
+    def _leave_behind(self) -> None:
+        """Note that a held effect leaves although its caller gave up: the answer is then what became of it."""
+        effect = self._seated.effect
+        if effect is not None and effect.held and effect.outcome not in (Outcome.DROPPED, Outcome.FAILED):
+            self._seated.queued = effect
+
+    def _program(
+        self, run: Any, call: Any, given: Mapping[str, Any] | None, ask: Callable[[Gate], Any], *, may_wait: bool
+    ) -> Program[Any]:
+        invocation = self._seated.invocation
+
+        def remake(arguments: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any] | None]:
+            made, taken = edited(self._tool, call, arguments, self._arguments)
+            return partial(run, made), taken
+
+        return invocation.turn.perform(
+            self._seated.place, partial(run, apart(call, self._arguments)), self._arguments, given=given,
+            because=invocation.because, pack=plain, unpack=partial(answer_from, call=self._seated.call), ask=ask,
+            remake=remake, may_wait=may_wait,
+        )  # fmt: skip
+
+    @contextmanager
+    def _telling(self) -> Generator[list[Any]]:
+        ended: list[Any] = []
+        try:
+            yield ended
+        except _ErrorAnswer as error:
+            ended.append(error.answer)
+        except TOLD as error:
+            if self._seated.invocation.raises:
+                raise
+            ended.append(told(self._seated.call, words(error)))
+
+    def _result(self, result: Any) -> Any:
+        seated = self._seated
+        if seated.control is not None:
+            raise seated.control
+        if isinstance(result, Queued):
+            seated.queued = seated.effect
+            return told(seated.call, str(result), status="success")
+        return answer_of(result, seated.call)
+
+
+def settled(request: ToolCallRequest) -> ToolCallRequest:
+    """Return the request with the tool as its seat calls it, if it has a seat."""
+    seated = SeatedCall.of(request.runtime)
+    if seated is None or request.tool is None:
+        return request
+    tool = SettledTool(request.tool, seated, request.tool_call)
+    return request.override(tool=cast("BaseTool", tool))
+
+
+def _checked(answer: Any) -> Any:
+    if isinstance(answer, ToolMessage) and failure(answer) is not None:
+        raise _ErrorAnswer(answer)
+    return answer
+
+
+__all__ = ["settled"]

@@ -1,0 +1,144 @@
+"""One run of a node: what it has of a turn, and what LangGraph is told of that."""
+
+# The stock classes leave the type parameters of `ToolRuntime` open.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from langchain_core.messages import ToolCall
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from settlemark import Effect, Queued, SettlemarkError
+from settlemark.agents import words
+from settlemark.hosting import Program
+from settlemark_langgraph._messages import answer_of, told
+from settlemark_langgraph._seated import SeatedCall
+
+
+class Visit:
+    """What one run of a node has of a turn: all its seats, or those of its own task."""
+
+    def __init__(self, calls: list[SeatedCall]) -> None:
+        self.calls = calls
+        self.invocations = list(dict.fromkeys(seated.invocation for seated in calls))
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._limit = self.invocations[0].limit
+        self._lock = threading.Lock()
+
+    def begin(self, request: ToolCallRequest) -> SeatedCall:
+        """Return the seat of a request's call, when the visit has this call alone."""
+        seated = self.take(request.tool_call, request.runtime)
+        assert seated is not None, "the visit was made for this call"
+        return seated
+
+    def with_room(self, config: RunnableConfig) -> RunnableConfig:
+        """Return the config with a thread for each call: a held one keeps its thread while it waits.
+
+        How many tools work at once stays what it was.
+        """
+        if not self._waits:
+            return config
+        if self._limit is not None:
+            turnstile = threading.BoundedSemaphore(self._limit)
+            for invocation in self.invocations:
+                invocation.turnstile = turnstile
+        return {**config, "max_concurrency": max(len(self.calls), self._limit or 0)}
+
+    @property
+    def _waits(self) -> bool:
+        return len(self.calls) > 1 and any(
+            invocation.turn.holds or invocation.shared for invocation in self.invocations
+        )
+
+    def take(self, call: ToolCall, runtime: Any) -> SeatedCall | None:
+        """Return the seat of a call that begins; calls with equal ids are told apart by identity."""
+        with self._lock:
+            seated = next((s for s in self.calls if s.call is call and not s.taken), None)
+            if seated is None:
+                return None
+            seated.taken = True
+        if self._waits:
+            config = cast("RunnableConfig", runtime.config)
+            config.pop("max_concurrency", None)
+            if self._limit is not None:
+                config["max_concurrency"] = self._limit
+        seated.attach(runtime)
+        return seated
+
+    def leave(self, seated: SeatedCall) -> Program[None]:
+        """Tell the turn that a call is over; where others' tasks wait for it, and can, it waits for them, too."""
+        yield from seated.leave()
+        invocation = seated.invocation
+        if invocation.shared and invocation.may_wait and seated.is_answered:
+            yield from invocation.turn.finish(seated.place)
+
+    def abandon(self, error: BaseException) -> Program[None]:
+        """End what this run of the node has begun: it was cut short.
+
+        A turn that it shares with others' tasks goes on when all of its own calls are over: they were told why.
+        """
+        for invocation in self.invocations:
+            own = [seated for seated in self.calls if seated.invocation is invocation]
+            told = isinstance(error, Exception) and all(seated.place.over for seated in own)
+            if not (invocation.shared and told):
+                for seated in own:
+                    seated.cut = True
+                yield from invocation.turn.abandon(error)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call was run in its seat, as far as this run of the node can tell."""
+        return all(invocation.turn.settled or not invocation.may_wait for invocation in self.invocations)
+
+    @property
+    def lost_race(self) -> bool:
+        """Whether it is to be run again: nothing of it happened."""
+        return any(invocation.turn.lost_race and not invocation.last for invocation in self.invocations)
+
+    def answer_to(self, seated: SeatedCall) -> Any:
+        """Return a call's answer as far as it is known: what it was told, or what became of it since."""
+        turn, call = seated.invocation.turn, seated.call
+        try:
+            found = turn.last_word(seated.place, seated.answer if seated.queued is None else Queued(seated.queued))
+        except Exception as error:
+            return told(call, words(error))
+        if not turn.is_final:
+            return seated.marked()
+        return seated.answer if seated.queued is None else answer_of(found, call)
+
+    def tell(self, writer: Callable[[Any], object]) -> None:
+        """Tell the graph's custom stream what became of its effects: one mapping for each, with a key "settlemark"."""
+        for seated in self.calls:
+            effect = seated.effect
+            if effect is not None and effect.key and seated.invocation.turn.undoes:
+                writer({"settlemark": self._told_of(seated, effect)})
+
+    @staticmethod
+    def _told_of(seated: SeatedCall, effect: Effect) -> dict[str, Any]:
+        return {
+            "transaction": seated.invocation.turn.name, "tool": effect.declaration.tool, "scope": effect.scope_text,
+            "key": effect.key, "call_id": seated.call["id"], "outcome": effect.outcome.value,
+            "tag": None if effect.tag is None else effect.tag.value, "note": effect.disposed.told,
+        }  # fmt: skip
+
+    def raise_what_escaped(self) -> None:
+        """Raise the first error that stock would have let out, now that all of its calls are over."""
+        for invocation in self.invocations:
+            if invocation.turn.broken is not None:
+                raise invocation.turn.broken
+        escaped = [seated.error for seated in self.calls if seated.error is not None]
+        own = [error for error in escaped if not isinstance(error, SettlemarkError)]
+        for error in (*own, *escaped):
+            if isinstance(error, GraphInterrupt) and all(seated.only_waits for seated in self.calls):
+                raise GraphInterrupt from error  # its task is to run again; another's has asked
+            raise error
+
+
+__all__ = ["Visit"]

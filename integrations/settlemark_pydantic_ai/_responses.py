@@ -1,0 +1,59 @@
+"""What the messages of a run say of its calls: which response issued them, and what each was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai import ToolFailed
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolReturn,
+    ToolReturnPart,
+)
+from pydantic_ai.tools import ToolDenied
+
+Results = Mapping[str, Any]
+"""What the framework was given for calls that it had put aside, by their ids."""
+
+
+def issuer_of(messages: Sequence[ModelMessage], call_id: str | None) -> tuple[int, ModelResponse | None]:
+    """Return the last response of the model and where it is, if it has issued this call."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, ModelResponse):
+            return (index, message) if call_id in ids_of(message) else (-1, None)
+    return -1, None
+
+
+def asker(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the run that the last response of the model was made in."""
+    return next((found.run_id for found in reversed(messages) if isinstance(found, ModelResponse)), None)
+
+
+def ids_of(response: ModelResponse) -> Sequence[str]:
+    """Return the ids of the calls that a response issued."""
+    return tuple(part.tool_call_id for part in response.tool_calls)
+
+
+def answered_in(messages: Sequence[ModelMessage]) -> set[str]:
+    """Return the ids of the calls whose answers are in these messages."""
+    requests = (message for message in messages if isinstance(message, ModelRequest))
+    return {part.tool_call_id for request in requests for part in request.parts if isinstance(part, ToolReturnPart)}
+
+
+def answers_in(parts: Sequence[ModelRequestPart]) -> Results:
+    """Return what a framework has answered for calls, as results it was given for them."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, ToolReturnPart):
+            text = part.model_response_str()
+            given = {"denied": ToolDenied(text), "success": ToolReturn(part.content)}
+            found[part.tool_call_id] = given.get(part.outcome, ToolFailed(text))
+    return found
+
+
+__all__ = ["Results", "answered_in", "answers_in", "asker", "ids_of", "issuer_of"]

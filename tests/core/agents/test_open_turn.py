@@ -1,0 +1,133 @@
+"""A turn whose framework knows it by a name of its own, and says itself when a tool runs and when a call is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from settlemark import Queued, UsageError
+from settlemark.agents import Since, Undone, open_turn, run_sync, since_answered
+
+BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
+BOOK_ACT, MAIL_ACT = ("book", "1"), ("mail", "ada")
+
+
+class Aside(Exception):
+    """A framework's control flow."""
+
+
+@pytest.fixture
+def opened(office, settlement):
+    """Open a turn and place its calls."""
+
+    def opened(*issued, **options):
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip", **options))
+        return turn, run_sync(turn.place_all(office.calls(settlement, *issued)))
+
+    return opened
+
+
+@pytest.fixture
+def perform(office):
+    """Run the tool of a call; it is not over by that."""
+
+    def perform(turn, place, **options):
+        tool = getattr(office, place.tool)
+        return run_sync(turn.perform(place, lambda: tool(**place.arguments), place.arguments, **options))
+
+    return perform
+
+
+def states(settlement):
+    return [(recorded.row.name, recorded.state.value) for recorded in settlement.transactions()]
+
+
+def test_a_turn_that_is_opened_again_under_its_name_does_nothing_twice(office, settlement, opened, perform):
+    answers = []
+    for _ in range(2):
+        turn, (book, mail) = opened(BOOK, MAIL)
+        answers.append([perform(turn, book), perform(turn, mail, may_wait=False)])
+        for place in (book, mail):
+            run_sync(turn.leave(place))
+        answers[-1] = [turn.last_word(place, found) for place, found in zip((book, mail), answers[-1], strict=True)]
+    assert answers == [["book 1", "mail ada"]] * 2
+    assert (office.log, states(settlement)) == ([BOOK_ACT, MAIL_ACT], [("trip/step-1", "committed")])
+
+
+def test_a_turn_in_which_a_call_can_have_no_place_is_undone_and_holds_nothing(office, settlement):
+    turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
+    with pytest.raises(UsageError, match="half a character"):
+        run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL, ids=["a", "half \ud83d"])))
+    assert (turn.settled, turn.abandoned, settlement.protocol.live, office.log) == (True, True, {}, [])
+
+
+def test_the_last_word_on_a_call_that_had_succeeded_is_that_it_was_undone(office, settlement, opened, perform):
+    office.fails.add(MAIL_ACT)
+    turn, (book, mail) = opened(BOOK, MAIL)
+    found = [perform(turn, book), perform(turn, mail, may_wait=False)]
+    assert (turn.last_word(book, found[0]), type(found[1]), turn.is_final) == ("book 1", Queued, False)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail))
+    with pytest.raises(Undone, match=r"^undone: book had .* because .*mail: mail ada is out of order$"):
+        turn.last_word(book, found[0])
+    with pytest.raises(OSError, match="mail ada is out of order"):
+        turn.last_word(mail, found[1])
+    assert (office.log, turn.is_undone, settlement.residue()) == ([BOOK_ACT, ("unbook", "1")], True, [])
+
+
+def test_a_turn_settles_without_the_calls_that_are_said_not_to_come(office, settlement, opened, perform):
+    turn, (book, mail) = opened(BOOK, MAIL)
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    assert (turn.unattended, turn.settled) == (False, False)
+    turn.absent(mail)
+    assert (turn.unattended, turn.settled) == (True, False)
+    run_sync(turn.finish(mail))
+    assert (turn.settled, office.log, states(settlement)) == (True, [BOOK_ACT], [("trip/step-1", "committed")])
+
+
+def test_a_turn_that_was_put_aside_and_let_go_is_settled_as_far_as_it_came(office, settlement, opened, perform):
+    turn, (book, mail) = opened(BOOK, MAIL, resumable=True, let_through=(Aside,), undoes=False)
+    perform(turn, book)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail, error=OSError("no net")))
+    assert (turn.suspended, turn.is_left, states(settlement)) == (True, True, [("trip/step-1", "open")])
+    run_sync(turn.let_go())
+    assert (turn.is_left, office.log, states(settlement)) == (False, [BOOK_ACT], [("trip/step-1", "committed")])
+
+
+# ---- what became of calls that were answered before their turn had settled
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/trip.db"], ids=["memory", "SQLite"])
+def test_of_a_call_that_was_acknowledged_and_has_left_its_result_is_the_answer(office, tmp_path, url):
+    with office.settlement(url.format(tmp_path)) as settlement:
+        turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
+        book, mail = run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL)))
+        for place, act in ((book, office.book), (mail, office.mail)):
+            run_sync(
+                turn.perform(
+                    place, lambda act=act, given=place.arguments: act(**given), place.arguments, may_wait=False
+                )
+            )
+        keys = [turn.acting(place).key for place in (book, mail)]
+        before = since_answered(settlement, keys)
+        run_sync(turn.leave(book))
+        run_sync(turn.leave(mail))
+        after = since_answered(settlement, [*keys, "nobody's", "half \ud83d", ""])
+    assert before == {}
+    assert after == {keys[0]: Since("book"), keys[1]: Since("mail", left=True, result="mail ada")}
+
+
+def test_of_calls_that_were_undone_since_it_is_told_why(office, settlement, opened, perform):
+    turn, (book, mail, post) = opened(BOOK, MAIL, ("post", {"to": "x"}))
+    perform(turn, book)
+    perform(turn, mail, may_wait=False)
+    run_sync(turn.leave(book))
+    run_sync(turn.leave(mail))
+    run_sync(turn.leave(post, failed="no stamps"))
+    keys = [turn.acting(place).key for place in (book, mail)]
+    assert since_answered(settlement, keys) == {
+        keys[0]: Since("book", "undone: book had succeeded, and was undone because post failed: no stamps"),
+        keys[1]: Since("mail", "never left: mail was held, and dropped because post failed: no stamps"),
+    }
+    assert office.log == [BOOK_ACT, ("unbook", "1")]

@@ -1,0 +1,565 @@
+"""The services of a driver, each alone: on a kernel over a ledger in memory, with others in the place of those it uses.
+
+What all of them do together is every other test's. Here each is shown to need no more than its constructor says.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import settlemark
+from settlemark import UNKNOWN, Effect, Outcome, Retries, Scope, Stale, State, Tag, WaitTimeout, effect
+from settlemark._attempt.live_read import LiveRead
+from settlemark._engine.act import Acting
+from settlemark._engine.admission import Admission, returned
+from settlemark._engine.calls import Calls
+from settlemark._engine.commit import Settling
+from settlemark._engine.doubt import Probing, Residue
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.mend import Mending
+from settlemark._engine.orphans import Orphans
+from settlemark._engine.release import Releases
+from settlemark._engine.splitting import Splitting
+from settlemark._engine.undo import Undoing
+from settlemark._lifecycle.ages import Ages
+from settlemark._lifecycle.approval import Answers
+from settlemark._lifecycle.entrance import Entrance
+from settlemark._lifecycle.fences import Fences
+from settlemark._lifecycle.gates import Gates
+from settlemark._lifecycle.parking import Parking
+from settlemark._lifecycle.recovery import Recovery
+from settlemark._lifecycle.resolution import Resolution
+from settlemark._lifecycle.rewind import Request, Rewinds
+from settlemark._lifecycle.runs import Runs
+from settlemark._lifecycle.selection import Selection
+from settlemark._protocol.holdings import Mode
+from settlemark._runtime.driver import PARTS, Parts
+from settlemark.hosting import Attempt, Driver, Part, Reason, declaration_of, run_sync
+from settlemark.ledger import MemoryLedger
+from settlemark.observe import Recovered
+
+CORE = Path(settlemark.__file__).parent
+
+
+class Stand:
+    """What stands in for a service: its programs do nothing, answer as they are told, and are written down."""
+
+    def __init__(self, **answers):
+        self.heard = []
+        self._answers = answers
+
+    def __getattr__(self, name):
+        def program(*given, **named):
+            self.heard.append((name, *given, *named.values()))
+            answer = self._answers.get(name)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+            yield
+
+        return program
+
+
+class At_once(Stand):  # noqa: N801 - it is only a kind of stand
+    """What stands in for a service whose methods are plain functions."""
+
+    def __getattr__(self, name):
+        def function(*given, **named):
+            self.heard.append((name, *given, *named.values()))
+            return self._answers.get(name)
+
+        return function
+
+
+@pytest.fixture
+def now():
+    return SimpleNamespace(seconds=100.0)
+
+
+@pytest.fixture
+def kernel(now):
+    return Kernel(MemoryLedger(clock=lambda: now.seconds), clock=lambda: now.seconds, monotonic=lambda: now.seconds)
+
+
+@pytest.fixture
+def begun(kernel):
+    """Return a function that begins a transaction, with a program of this process at it."""
+
+    def begin(name, *, retry=False, **given):
+        def enter(protocol, book):
+            txn = protocol.begin(name, name, owner=kernel.ledger.worker, retry=retry)
+            attempt = Attempt(
+                txn, name, name, 1, prefix=kernel.prefix, payloads=kernel.ledger.payloads, wait=0.0,
+                hooks=given.get("hooks", ()), on_failure="abort", retries=Retries(tries=1),
+            )  # fmt: skip
+            kernel.seat(book, txn, attempt)
+            return attempt
+
+        return run_sync(kernel.step(enter))
+
+    return begin
+
+
+@pytest.fixture
+def log():
+    return []
+
+
+@pytest.fixture
+def book(log):
+    @effect("reversible", scope="room:/{room}", undo=lambda room: log.append(("cancel", room)))
+    def book(room):
+        log.append(("book", room))
+        return f"booked {room}"
+
+    return book
+
+
+@pytest.fixture
+def mail(log):
+    @effect("irreversible", scope="mail:/{to}")
+    def mail(to):
+        log.append(("mail", to))
+
+    return mail
+
+
+def made(attempt, tool, **given):
+    """Return the effect of a call that has been placed and prepared, and nothing else."""
+    declaration = declaration_of(tool)
+    (scope,) = given.values()
+    made = Effect(declaration, (Scope.parse(f"{tool.__name__}:/{scope}"),), given, lambda: tool(**given))
+    attempt.place(made)
+    made.key = attempt.key(made.path, None)
+    return made
+
+
+def acted(kernel, attempt, tool, **given):
+    """Return an effect that was admitted, is on record, and has happened."""
+    found = made(attempt, tool, **given)
+    run_sync(Admission(kernel, Stand()).admit(attempt, attempt.live, found, Mode.EAGER, intends=True))
+    found.confirm(found.run())
+
+    def back(protocol, book):
+        returned(protocol, found.calls, happened=True)
+        attempt.put(book, [attempt.outcome(found, kernel.clock())])
+
+    run_sync(kernel.step(back))
+    return found
+
+
+def recorded(kernel, name):
+    return run_sync(kernel.look(lambda _protocol, book: book.load(name)))
+
+
+def undoing_on(kernel):
+    return Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), Stand())
+
+
+# ---- the house
+
+
+SERVICES = [getattr(PARTS, part.name) for part in fields(Parts)]
+
+
+@pytest.mark.parametrize("service", [Driver, *SERVICES], ids=lambda service: service.__name__)
+def test_a_driver_and_its_services_have_no_base_class(service):
+    assert service.__mro__ == (service, object)
+
+
+def test_no_service_leaves_a_method_to_another_class():
+    raised = [
+        f"{path.name}:{node.lineno}"
+        for room in ("_attempt", "_engine", "_lifecycle", "_runtime")
+        for path in (CORE / room).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError"
+    ]
+    assert raised == []
+
+
+def test_a_service_reaches_for_nothing_private_of_another():
+    private = [
+        f"{path.name}:{node.lineno}: {ast.unparse(node)}"
+        for room in ("_engine", "_lifecycle")
+        for path in (CORE / room).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+        and isinstance(node.value, ast.Attribute) and ast.unparse(node.value.value) == "self"
+    ]  # fmt: skip
+    assert private == []
+
+
+def test_every_service_is_tested_alone_here():
+    alone = {
+        node.func.id
+        for node in ast.walk(ast.parse(Path(__file__).read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert {service.__name__ for service in SERVICES} - alone == set()
+
+
+def test_a_driver_takes_a_service_of_anothers_making_in_place_of_its_own():
+    class Silent(Probing):
+        def doubt(self):
+            return None
+
+    parts = Parts(probing=Silent)
+    driver = Driver(MemoryLedger(), clock=lambda: 0.0, monotonic=lambda: 0.0, parts=parts)
+    assert type(driver.probing) is Silent
+    assert [type(getattr(driver, part.name)) for part in fields(Parts) if part.name != "probing"] == [
+        service for service in SERVICES if service is not Probing
+    ]
+
+
+# ---- the kernel, and who finds out
+
+
+def test_the_kernel_forgets_who_was_seated_in_a_step_that_was_interrupted(kernel, begun):
+    first = begun("trip")
+
+    def is_interrupted(protocol, book):
+        kernel.seat(book, protocol.begin("tour", owner=kernel.ledger.worker), first)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(kernel.step(is_interrupted))
+    assert list(kernel.attempts.values()) == [first]
+
+
+def test_probing_says_that_nobody_knows_when_there_is_nobody_to_ask(kernel, begun, book):
+    probing, told = Probing(kernel), []
+    probing.on_doubt = lambda: told.append("asked again")
+    attempt = begun("trip")
+    one = made(attempt, book, room="a")
+    assert run_sync(probing.ask(one, attempt.current(one), None, final=True)) is UNKNOWN
+    probing.doubt()
+    assert told == ["asked again"]
+
+
+def test_residue_tells_of_what_stays_once_and_has_what_is_in_doubt_asked_about(kernel, begun, book, log):
+    told, doubts = [], At_once()
+    residue = Residue(kernel, doubts, told.append)
+    attempt = begun("trip")
+    one = acted(kernel, attempt, book, room="a")
+    residue.tell(attempt)
+    assert (told, doubts.heard) == ([], [])
+    one.tag, one.outcome = Tag.UNRESOLVED, Outcome.UNKNOWN
+    residue.tell(attempt)
+    assert (told, doubts.heard) == (["trip"], [("doubt",)])
+
+
+def test_freshness_finds_the_read_that_has_changed_and_lets_its_own_write_pass(kernel, begun, book):
+    world = {"a": 1}
+    freshness, attempt = Freshness(kernel), begun("trip")
+    read = LiveRead("look", (Scope.parse("book:/a"),), lambda: world["a"], 1, None, None)
+    attempt.live_reads["look"] = read
+    assert run_sync(freshness.verify(attempt, [read])) is None
+    world["a"] = 2
+    wrong = run_sync(freshness.verify(attempt, [read]))
+    assert wrong == {"scope": read.scopes[0], "how": "changed, from outside, after it was read"}
+    freshness.after_writing(attempt, made(attempt, book, room="a"))
+    assert run_sync(freshness.verify(attempt, freshness.live_reads(attempt))) is None
+
+
+# ---- one transaction
+
+
+def test_admission_has_the_intent_on_record_before_anything_acts(kernel, begun, book, log):
+    tidies = Stand()
+    admission, attempt = Admission(kernel, tidies), begun("trip")
+    one = made(attempt, book, room="a")
+    run_sync(admission.admit(attempt, attempt.live, one, Mode.EAGER, intends=True))
+    (found,) = recorded(kernel, "trip").effects
+    assert (found.row.key, found.outcome, log, attempt.effects) == (one.key, Outcome.INTENDED, [], {(0,): one})
+    assert tidies.heard == [("tidy",)]
+
+
+def test_admission_gives_up_a_call_for_which_another_stays_in_the_way_and_nothing_is_on_record(
+    kernel, begun, book, log
+):
+    admission = Admission(kernel, Stand())
+    older = begun("tour")
+    acted(kernel, older, book, room="a")
+    attempt = begun("trip")
+    one = made(attempt, book, room="a")
+    with pytest.raises(WaitTimeout):
+        run_sync(admission.admit(attempt, attempt.live, one, Mode.EAGER, intends=True))
+    assert (recorded(kernel, "trip"), attempt.effects, log) == (None, {}, [("book", "a")])
+    assert not any(call.wanting for call in attempt.live.calls.values())
+
+
+def test_calls_make_a_call_of_what_is_admitted_and_nobody_is_asked_where_no_yes_is_needed(kernel, begun, book, log):
+    gates, undoing = Stand(), Stand()
+    acting = Stand(act="booked a")
+    calls = Calls(kernel, undoing, Admission(kernel, undoing), acting, gates)
+    attempt = begun("trip")
+    one = made(attempt, book, room="a")
+    assert run_sync(calls.call(attempt, one)) == "booked a"
+    assert (acting.heard, log, gates.heard) == ([("act", attempt, attempt.live, one, ())], [], [])
+
+
+def test_acting_has_the_intent_on_record_then_the_tool_called_then_its_outcome_noted(kernel, begun, log):
+    attempt, seen = begun("trip"), []
+
+    @effect("reversible", scope="room:/{room}", undo=lambda room: None)
+    def rent(room):
+        (found,) = recorded(kernel, "trip").effects
+        seen.append((found.outcome, room))
+        return room
+
+    acting = Acting(kernel, Probing(kernel), Freshness(kernel), Stand(), Admission(kernel, Stand()))
+    one = made(attempt, rent, room="a")
+    assert run_sync(acting.act(attempt, attempt.live, one, ())) == "a"
+    (found,) = recorded(kernel, "trip").effects
+    assert (seen, found.outcome) == ([(Outcome.INTENDED, "a")], Outcome.CONFIRMED)
+
+
+def test_a_gate_leaves_what_nobody_is_here_to_approve_to_the_end_of_its_transaction(kernel, begun, log):
+    @effect("irreversible", scope="room:/{room}", approve=True)
+    def rent(room):
+        log.append(room)
+
+    gates, attempt = Gates(kernel, Freshness(kernel), Stand(), Admission(kernel, Stand())), begun("trip")
+    attempt.parks = "keep"
+    one = made(attempt, rent, room="a")
+    assert run_sync(gates.gate(attempt, attempt.live, one, None, ())) is None
+    assert (attempt.park, one.outcome, log) == ("keep", Outcome.INTENDED, [])
+
+
+def test_undoing_takes_back_what_acted_and_the_transaction_is_over(kernel, begun, book, log):
+    attempt = begun("trip")
+    one = acted(kernel, attempt, book, room="a")
+    run_sync(undoing_on(kernel).abort(attempt, Reason.FAILED, cause="no"))
+    (found,) = recorded(kernel, "trip").effects
+    assert (found.outcome, found.tag, one.tag) == (Outcome.UNDONE, Tag.CLEAN, Tag.CLEAN)
+    assert (log, attempt.live.state, kernel.attempts) == ([("book", "a"), ("cancel", "a")], State.ABORTED, {})
+
+
+def test_undoing_leaves_what_a_mend_holds_to_mending(kernel, begun, book, log):
+    mending = Stand(take_back=True)
+    undoing = Undoing(kernel, Probing(kernel), Freshness(kernel), At_once(), mending)
+    attempt = begun("trip")
+    one = acted(kernel, attempt, book, room="a")
+    attempt.live.mends, one.call_id = True, "tour#1/0"
+    run_sync(undoing.abort(attempt, Reason.LATE))
+    assert ([heard[0] for heard in mending.heard], log) == (["take_back"], [("book", "a")])
+
+
+def test_mending_has_nothing_to_do_when_nobody_has_a_late_effect_to_undo(kernel, begun, book, log):
+    attempt = begun("trip")
+    one = acted(kernel, attempt, book, room="a")
+    one.call_id = "tour#1/0"
+    assert run_sync(Mending(kernel, Probing(kernel)).take_back(attempt, one)) is False
+    assert (one.tag, one.disposed.note, log) == (Tag.CLEAN, "see tour#1/0", [("book", "a")])
+
+
+def test_orphans_are_on_record_as_taken_back_before_the_first_is_undone(kernel, begun, book, log):
+    attempt, seen = begun("trip"), []
+    one = acted(kernel, attempt, book, room="a")
+    attempt.expected.add(one.path)
+
+    class Watching(Stand):
+        def undo_one(self, _attempt, effect, _back, *, because):
+            (found,) = recorded(kernel, "trip").effects
+            seen.append((effect, because, found.disposition))
+            return True
+            yield
+
+    run_sync(Orphans(kernel, Watching()).take_back_orphans(attempt))
+    assert [(effect, because is on_record) for effect, because, on_record in seen] == [(one, True)]
+    assert (attempt.expected, attempt.live.state) == (set(), State.OPEN)
+
+
+def test_splitting_puts_behind_each_gate_what_was_to_leave_after_it(kernel, begun, mail):
+    @effect("staged", scope="note:/{to}")
+    def note(to):
+        return to
+
+    attempt = begun("trip")
+    for tool, to in ((note, "early"), (mail, "bee"), (note, "late")):
+        one = made(attempt, tool, to=to)
+        attempt.prepare(one)
+        one.held, one.outcome = True, Outcome.QUEUED
+        attempt.add(one)
+    (splinter,) = Splitting(kernel, Freshness(kernel)).splinters(attempt)
+    assert [effect.arguments["to"] for effect in splinter.effects] == ["bee", "late"]
+    assert (splinter.attempt.name, [effect.path for effect in splinter.moved]) == ("trip!1", [(0,), (1,)])
+
+
+def test_settling_records_its_decision_and_leaves_the_rest_to_releases(kernel, begun, mail, log):
+    class Leaving(At_once):
+        def release_all(self, attempt, txn):
+            self.heard.append(("release_all", recorded(kernel, "trip").state))
+            return ()
+
+    releases = Leaving(to_leave=["a mail"])
+    settling = Settling(kernel, Freshness(kernel), Stand(), Stand(), Stand(), releases)
+    attempt = begun("trip")
+    one = made(attempt, mail, to="bee")
+    one.outcome, one.held = Outcome.QUEUED, True
+    run_sync(Admission(kernel, Stand()).admit(attempt, attempt.live, one, Mode.HELD, intends=True))
+    run_sync(settling.commit(attempt))
+    assert (log, attempt.live.state) == ([], State.RELEASING)
+    assert releases.heard == [("to_leave", attempt), ("release_all", State.RELEASING)]
+
+
+def test_releases_let_what_is_held_leave_when_the_decision_is_taken(kernel, begun, mail, log):
+    residue = At_once()
+    releases = Releases(kernel, Probing(kernel), Freshness(kernel), Stand(), residue, Stand())
+    attempt = begun("trip")
+    one = made(attempt, mail, to="bee")
+    one.outcome, one.held = Outcome.QUEUED, True
+    run_sync(Admission(kernel, Stand()).admit(attempt, attempt.live, one, Mode.HELD, intends=True))
+
+    def decide(protocol, _book):
+        protocol.seal(attempt.live)
+        return protocol.decide(attempt.live)
+
+    assert (run_sync(kernel.step(decide)), log) == (None, [])
+    run_sync(releases.release_all(attempt, attempt.live))
+    (found,) = recorded(kernel, "trip").effects
+    assert (log, found.outcome, attempt.live.state) == ([("mail", "bee")], Outcome.CONFIRMED, State.COMMITTED)
+    assert (kernel.attempts, residue.heard) == ({}, [("tell", attempt)])
+
+
+def test_settling_refuses_by_its_hook_and_leaves_the_undo_to_undoing(kernel, begun, mail, log):
+    def never(_footprint):
+        return "too late in the day"
+
+    refused = Stale("vetoed", transaction="trip", epoch=1)
+    undoing = Stand(refuse=refused)
+    settling = Settling(kernel, Freshness(kernel), Stand(), undoing, Stand(), At_once(to_leave=[]))
+    attempt = begun("trip", hooks=(never,))
+    with pytest.raises(Stale):
+        run_sync(settling.commit(attempt))
+    assert ("refuse", attempt, Reason.VETOED, "never", "too late in the day") in undoing.heard
+    assert log == []
+
+
+# ---- what outlives one process, or one opinion
+
+
+def test_recovery_leaves_what_a_program_of_this_process_is_at(kernel, begun):
+    attempt = begun("trip")
+    report = run_sync(Recovery(kernel, Probing(kernel), Stand(), At_once(), Stand()).take_up(keep_open=0))
+    assert (bool(report), attempt.live.state, kernel.attempts) == (False, State.OPEN, {attempt.live: attempt})
+
+
+def test_recovery_aborts_what_nobody_is_at_when_its_grace_is_over(kernel, begun):
+    attempt = begun("trip")
+    kernel.attempts.clear()
+    undoing = Stand()
+    recovery = Recovery(kernel, Probing(kernel), undoing, At_once(), Stand())
+    kept = run_sync(recovery.take_up(keep_open=30))
+    assert (kept.kept, undoing.heard) == (["trip"], [])
+    run_sync(recovery.take_up(keep_open=0))
+    (taken,) = [heard for heard in undoing.heard if heard[0] == "abort"]
+    assert (taken[1].live, taken[2]) == (attempt.live, Reason.LEFT)
+
+
+def test_resolution_refuses_word_of_an_effect_that_is_not_on_record(kernel):
+    resolution = Resolution(kernel, Probing(kernel), Stand(), Stand(), At_once())
+    with pytest.raises(settlemark.UsageError, match="no effect with the key 'trip#1/0' is on record"):
+        run_sync(resolution.confirm("trip#1/0", True, by="ada"))
+    assert (resolution.asked, resolution.until_due()) == ({}, None)
+
+
+def test_parking_keeps_a_transaction_open_and_asks_undoing_to_put_it_aside(kernel, begun):
+    undoing, orphans = Stand(), Stand()
+    parking = Parking(kernel, At_once(), undoing, orphans, Stand(), Stand(), Stand(), At_once())
+    attempt = begun("trip")
+    run_sync(parking.keep(attempt))
+    assert (orphans.heard, undoing.heard) == ([("take_back_orphans", attempt)], [("suspend", attempt)])
+    assert (attempt.live.state, parking.parked()) == (State.OPEN, [])
+
+
+def test_answers_refuse_a_yes_to_what_nobody_asked_about(kernel):
+    answers = Answers(kernel, Stand(), Stand())
+    with pytest.raises(settlemark.UsageError):
+        run_sync(answers.say("trip#1/0", "approve", arguments=None, because=None, by="ada"))
+    assert answers.asked() == []
+
+
+def test_ages_have_what_is_older_than_it_may_be_aborted(kernel, begun, now):
+    undoing = Stand()
+    ages, attempt = Ages(kernel, undoing, At_once(coming=set())), begun("trip")
+    ages.on_age = lambda: None
+    attempt.max_age = 60.0
+    ages.watch_age(attempt)
+    run_sync(ages.look_at_ages())
+    assert (undoing.heard, ages.until_aged()) == ([], 45.0)
+    now.seconds += 60
+    run_sync(ages.look_at_ages())
+    assert [heard[0] for heard in undoing.heard] == ["abandon", "abort"]
+    assert ages.stranded() == []
+
+
+def test_rewinds_refuse_a_name_that_was_never_begun_and_nothing_moves(kernel):
+    undoing = Stand()
+    rewinds = Rewinds(kernel, At_once(), undoing, Stand(), At_once(where="this ledger"))
+    request = Request(("trip",), rewinds.word("ada", "no"))
+    with pytest.raises(settlemark.UsageError, match="trip"):
+        run_sync(rewinds.rewind(request, dry_run=False, wait=1.0))
+    assert undoing.heard == []
+
+
+def test_an_entrance_begins_a_name_that_nobody_has_used(kernel):
+    ages = At_once()
+    entrance = Entrance(kernel, At_once(), ages)
+    attempt = run_sync(
+        entrance.begin(
+            "trip", "trip", known=True, declared=(), hooks=(), wait=1.0, on_failure="abort", retries=Retries(),
+            retry=False,
+        )
+    )  # fmt: skip
+    assert (attempt.number, attempt.live.state, kernel.attempts) == (1, State.OPEN, {attempt.live: attempt})
+    assert ages.heard == [("watch_age", attempt)]
+    assert run_sync(entrance.ended("tour", wait=1.0)) is None
+
+
+def test_runs_call_the_body_and_commit_and_discard_when_the_body_fails(kernel, begun):
+    settling, undoing = Stand(), Stand()
+    runs = Runs(kernel, undoing, settling, Stand(), Stand(), At_once())
+
+    def entering(attempt):
+        return Part(attempt, attempt.numbering)
+        yield
+
+    first, second = begun("trip"), begun("tour")
+    assert run_sync(runs.run(entering(first), lambda _part: lambda: "done", tries=1)) == "done"
+
+    def fails():
+        raise ValueError("no room")
+
+    with pytest.raises(ValueError, match="no room"):
+        run_sync(runs.run(entering(second), lambda _part: fails, tries=1))
+    assert (settling.heard, undoing.heard) == (
+        [("commit", first)], [("discard", second, Reason.FAILED, "ValueError: no room")]
+    )  # fmt: skip
+
+
+def test_a_selection_seals_the_winner_and_dooms_the_losers_in_one_step(kernel, begun, book):
+    undoing, settling = Stand(), Stand()
+    selection = Selection(kernel, Freshness(kernel), undoing, Stand(), settling, Stand())
+    winner, loser = begun("a"), begun("b")
+    acted(kernel, loser, book, room="b")
+    run_sync(selection.choose(winner, [loser], cause="b was dearer"))
+    assert (winner.live.state, loser.live.state) == (State.SEALED, State.ABORTING)
+    assert undoing.heard == [("discard", loser, Reason.ABANDONED, "b was dearer")]
+    assert settling.heard[-1] == ("commit", winner, True)
+
+
+def test_fences_keep_a_run_from_beginning_anything_and_end_what_it_had_begun(kernel, begun):
+    fences = Fences(kernel, undoing_on(kernel), Stand(take_up=Recovered()))
+    attempt = begun("trip")
+    run_sync(fences.cancel("trip"))
+    assert (attempt.live.state, kernel.attempts) == (State.ABORTED, {})
+    with pytest.raises(settlemark.Cancelled):
+        begun("trip")
