@@ -1,0 +1,61 @@
+"""The way of a call is short: what its store commits, and what of core is entered for it.
+
+The figures are bounds, about 5 % above what there is: who makes the way longer says so here, and why. See the hops
+themselves with `pytest -s`.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.way import committing, shortest
+
+from settlemark.ledger._replica import store
+
+MOST = {"memory": (935, 58), "sqlite": (1_375, 66), "postgres": (1_575, 66)}
+"""Entries and files of a plain transaction of two calls, by the kind of its store."""
+
+
+@pytest.fixture
+def trips(open_settlement, tools, monkeypatch):
+    """Take trips over a store: each books so many rooms, in a transaction of its own. Nobody else goes to the store."""
+    for name in ("LINGER_SECONDS", "LINGER_MOST_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(store, name, 60.0)
+
+    def over(url):
+        settlement, numbers = open_settlement(url), itertools.count()
+
+        def take(rooms):
+            number = next(numbers)
+            with settlement.transaction(f"trip-{number}") as tx:
+                for room in range(rooms):
+                    tx.call(tools.book, room=f"{number}-{room}")
+
+        for _ in range(3):
+            take(1)  # whatever is set up late
+        return take
+
+    return over
+
+
+@pytest.mark.parametrize("rooms", [0, 1, 2, 5])
+def test_a_transaction_commits_its_beginning_each_intent_and_its_decision(trips, shared_url, rooms):
+    trip = trips(shared_url)
+
+    with committing() as commits:
+        trip(rooms)
+
+    assert commits == [False, *[True] * rooms, rooms > 0]
+
+
+@pytest.mark.every_store
+def test_the_way_of_a_plain_transaction_grows_no_longer(trips, url, kind_of_store):
+    trip = trips(url)
+
+    way = shortest(lambda: trip(2))
+
+    print(f"\na transaction of two calls, {kind_of_store}: {way}")  # noqa: T201 - for who asks where it goes
+    entries, files = MOST[kind_of_store]
+    assert way.entries <= entries
+    assert way.files <= files
