@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from settlemark import CurrentCall, Declaration, DeclarationError, EffectClass, Settlement, current_call
-from settlemark.hosting import HELD_CLASSES, EffectName, Handler, bear, declaration_of, declare
+from settlemark.hosting import HELD_CLASSES, EffectName, Handler, bear, declaration_of, declare, host_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -227,7 +227,7 @@ class Adapter:
         declaration = declare(name, kind, function=made, **_fitting(kind, parts))
         bear(made, declaration)
         if self.settlement is not None:
-            self.settlement.adopt(declaration)
+            host_of(self.settlement).tools.adopt(declaration)
         return made
 
     def _told(self, known: Operation[Any, Any]) -> tuple[EffectClass, dict[str, Any]]:

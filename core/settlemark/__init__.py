@@ -12,8 +12,11 @@ from settlemark._acts.failure import Failure
 from settlemark._acts.gate import Gate
 from settlemark._acts.perform import Retries
 from settlemark._api.hold import Hold
-from settlemark._api.settlement import Residue, Settlement
-from settlemark._api.transaction import AsyncTransaction, Opening, PlannedCall, Queued, Transaction, TurnFace
+from settlemark._api.opening import Opening
+from settlemark._api.records import Residue
+from settlemark._api.settings import Injected, Payloads
+from settlemark._api.settlement import Settlement
+from settlemark._api.transaction import AsyncTransaction, PlannedCall, Queued, Transaction, TurnFace
 from settlemark._edges.errors import (
     Cancelled,
     Cascaded,
@@ -82,6 +85,7 @@ __all__ = [
     "Gate",
     "Hold",
     "InDoubt",
+    "Injected",
     "InternalError",
     "KeyConflict",
     "LateAppend",
@@ -95,6 +99,7 @@ __all__ = [
     "Parked",
     "PartialCommit",
     "PayloadError",
+    "Payloads",
     "PlannedCall",
     "Pruned",
     "Queued",

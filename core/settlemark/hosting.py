@@ -10,6 +10,8 @@ is imported by `integrations/` or `adapters/`, and a contract says so.
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
 - *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
+- *A settlement's workings*: `host_of(settlement)` is its `Host`: the engine (`driver`), the `ledger`, the `protocol`
+  to be looked at, what is known of `tools` (a `Toolbox`), and programs that begin transactions and choices.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
 - *Words*: `in_words`, `kind_of`, `message_of` ask an exception for its text, whatever its own code does; `json_text`
   is how payloads are written; `discreet` and `shown` show a URL without its password.
@@ -26,8 +28,11 @@ from settlemark._acts.gate import Approver, approval_of, approve, edit, reject
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Act, Wait
+from settlemark._api.checked import checked_park
+from settlemark._api.host import Host
 from settlemark._api.per_settlement import OfSettlement
-from settlemark._api.transaction import checked_park
+from settlemark._api.settlement import host_of
+from settlemark._api.toolbox import Toolbox
 from settlemark._attempt.attempt import Attempt, Inside, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.door import ended, outcome_of
@@ -74,6 +79,7 @@ __all__ = [
     "Driver",
     "EffectName",
     "Handler",
+    "Host",
     "Inside",
     "OfSettlement",
     "Once",
@@ -86,6 +92,7 @@ __all__ = [
     "Reason",
     "Staged",
     "Ticket",
+    "Toolbox",
     "Turn",
     "Wait",
     "account",
@@ -106,6 +113,7 @@ __all__ = [
     "ended",
     "escape",
     "fire",
+    "host_of",
     "in_event_loop",
     "in_thread",
     "in_words",

@@ -10,6 +10,7 @@ from autogen_core.models import CreateResult, LLMMessage, RequestUsage
 from autogen_core.tools import Tool, ToolSchema
 
 from settlemark.agents import AgentRun, Call, Declarations
+from settlemark.hosting import host_of
 from settlemark_autogen._handing import Handing
 from settlemark_autogen._messages import answered_in, arguments_of
 from settlemark_autogen._tools import function_of, names_of
@@ -95,7 +96,7 @@ class Alone:
             return None
         if self._job is None:
             self._job = self._begin()
-        self._job.settlement.tell_once(
+        host_of(self._job.settlement).tell_once(
             "no workbench",
             "this agent has no SettledWorkbench, so its calls are handed out one at a time: its max_tool_iterations"
             " must be as many as a turn may have calls; AssistantAgent(…, workbench=SettledWorkbench(tools,"

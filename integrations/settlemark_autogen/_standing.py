@@ -10,8 +10,8 @@ from autogen_core import FunctionCall
 
 from settlemark import Outcome, PayloadError, Settlement, State
 from settlemark.agents import Names
-from settlemark.hosting import Disposition, Program, Protocol, effect_of_key, json_text, questions, said_values
-from settlemark.ledger import Book, Payloads, RecordedEffect
+from settlemark.hosting import Disposition, Program, Protocol, effect_of_key, host_of, json_text, questions, said_values
+from settlemark.ledger import Book, Packer, RecordedEffect
 from settlemark_autogen._messages import NO_JSON, arguments_of
 
 
@@ -25,7 +25,7 @@ class Standing:
     """
 
     effect: RecordedEffect
-    payloads: Payloads
+    payloads: Packer
 
     @property
     def is_answered(self) -> bool:
@@ -72,14 +72,14 @@ def standing(settlement: Settlement, run: str, keys: Iterable[str]) -> Program[d
     def look(protocol: Protocol, book: Book) -> dict[str, Standing]:
         elsewhere = [one.key for one in questions(protocol, book) if one.run == run and one.answer is not None]
         found = {key: _now(book, effect_of_key(book, key)) for key in dict.fromkeys([*given, *elsewhere])}
-        payloads = settlement.ledger.payloads
+        payloads = host_of(settlement).ledger.payloads
         return {
             key: Standing(effect, payloads)
             for key, effect in found.items()
             if effect is not None and _is_open(protocol, book, effect, run)
         }
 
-    return settlement.driver.kernel.look(look)
+    return host_of(settlement).driver.kernel.look(look)
 
 
 def _now(book: Book, effect: RecordedEffect | None) -> RecordedEffect | None:

@@ -25,6 +25,7 @@ from settlemark.hosting import (
     Program,
     Reason,
     checked_park,
+    host_of,
     is_parked,
     kind_of,
 )
@@ -117,11 +118,11 @@ class Boundaries:
         if settle == "superstep":
             for other in earlier:  # its checkpoint is not stored yet, or never, as with durability="exit"
                 yield from self.settle(other)
-        epoch: int = yield from self._settlement.epoch_for(identity.superstep)
+        epoch: int = yield from host_of(self._settlement).epoch_for(identity.superstep)
         position = (epoch, "")
 
         def begin() -> Program[Part]:
-            entering = self._settlement.begin(name, run=identity.run, position=position, may_touch=may_touch)
+            entering = host_of(self._settlement).begin(name, run=identity.run, position=position, may_touch=may_touch)
             entered: Part = yield from entering
             if settle == "run":
                 yield from self._take_back_left(entered, identity.step, superstep.taken_otherwise)
@@ -152,7 +153,7 @@ class Boundaries:
         left |= yield from taken_otherwise([other for other in earlier if other < step])
         for other in sorted(left, reverse=True):
             attempt.expect((other,))
-            yield from self._settlement.driver.orphans.take_back_orphans(attempt, (other,))
+            yield from host_of(self._settlement).driver.orphans.take_back_orphans(attempt, (other,))
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
         """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
@@ -162,7 +163,7 @@ class Boundaries:
             return here
         prefix = f"{identity.run}/{identity.namespace}:"
 
-        with self._settlement.driver.kernel.local as protocol:
+        with host_of(self._settlement).driver.kernel.local as protocol:
             open_ = (txn for txn in protocol.live.values() if txn.state is State.OPEN)
             names = (txn.name for txn in open_ if txn.run == identity.run)
             found = next((name for name in names if name.startswith(prefix) and name.endswith(WHOLE_RUN)), None)
@@ -192,7 +193,7 @@ class Boundaries:
         """Commit a transaction, if it is open; return what refused it, or None."""
         try:
             if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
-                yield from self._settlement.driver.settling.commit(part.attempt)
+                yield from host_of(self._settlement).driver.settling.commit(part.attempt)
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
             return error
@@ -210,7 +211,7 @@ class Boundaries:
             for name in self.left_behind.waiting(run):
                 if name.startswith(f"{run}/") and not name.endswith(WHOLE_RUN):
                     yield from self.left_behind.undo(run, name)
-        prefix, driver = superstep_name(run, namespace, ""), self._settlement.driver
+        prefix, driver = superstep_name(run, namespace, ""), host_of(self._settlement).driver
         with driver.kernel.local as protocol, self._lock:
             left = [
                 txn.name
@@ -236,7 +237,7 @@ class Boundaries:
         with self._lock:
             parts = [boundary.part for boundary in self._open.values()]
         if any(part is not None and part.attempt.run == run for part in parts):
-            yield from self._settlement.driver.kernel.flush()
+            yield from host_of(self._settlement).driver.kernel.flush()
 
     def _left(self, name: str) -> Program[Any]:
         """Return what was left unfinished under this name, or None: an ended process, or an interrupted run, had it.
@@ -244,11 +245,11 @@ class Boundaries:
         No node has come back to it since, for all of them were over: their results were kept.
         """
         settlement = self._settlement
-        with settlement.driver.kernel.local as protocol:
+        with host_of(settlement).driver.kernel.local as protocol:
             txn = protocol.named.get(name)
         if txn is None:
             return None
-        again = settlement.begin(name, run=txn.run)
+        again = host_of(settlement).begin(name, run=txn.run)
         return (yield from again)
 
     def _end(self, loop: int, error: BaseException | None) -> Program[None]:
@@ -273,10 +274,10 @@ class Boundaries:
             if part.attempt.live.state is not State.OPEN:
                 continue
             if boundary.resumable:
-                yield from self._settlement.driver.undoing.suspend(part.attempt)
+                yield from host_of(self._settlement).driver.undoing.suspend(part.attempt)
             else:
                 cause = f"its run was stopped by {kind_of(error)}"
-                yield from self._settlement.driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
+                yield from host_of(self._settlement).driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
         if refused is not None:
             raise refused
 

@@ -27,6 +27,7 @@ from settlemark.hosting import (
     Protocol,
     Reason,
     chosen_in,
+    host_of,
     is_left,
     is_rewound,
     is_undone,
@@ -86,7 +87,7 @@ class Candidates:
 
     @property
     def _driver(self) -> Driver:
-        return self._settlement.driver
+        return host_of(self._settlement).driver
 
     def know(self, candidate: Candidate) -> None:
         """Take note of what a node says it is a candidate of: it may be chosen without having done anything."""
@@ -156,9 +157,9 @@ class Candidates:
 
     def _opened(self, group: str, identity: Identity, root: Superstep) -> Program[_Open]:
         name = (yield from self._left(group, identity, root)) or choice_name(group, identity, root)
-        epoch = yield from self._settlement.epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
+        epoch = yield from host_of(self._settlement).epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
         position = (epoch, f"{group}@")
-        made = self._settlement.choice(name, run=identity.run, position=position)
+        made = host_of(self._settlement).choice(name, run=identity.run, position=position)
         with self._lock:
             known = self._loops.get(root.loop)
             begins = known is None
@@ -230,7 +231,7 @@ class Candidates:
             return [name for name in names if name != own and parsed(name, run, found.group) is not None]
 
         for name in (yield from self._driver.kernel.look(look)):
-            left = self._settlement.choice(name, run=run)
+            left = host_of(self._settlement).choice(name, run=run)
             yield from left.begin()
             yield from left.undo("its thread went on without a choice")
 
@@ -255,7 +256,7 @@ class Candidates:
         if chosen is None or is_rewound(record):
             raise rewound(name, record.epoch, record.cause or "")
         winner, choice = chosen
-        yield from self._settlement.choice(choice, run=record.row.run).carry_out(winner)
+        yield from host_of(self._settlement).choice(choice, run=record.row.run).carry_out(winner)
         return chosen
 
     def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program[None]:

@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import (
 )
 
 from settlemark import Settlement, State, UsageError
-from settlemark.hosting import Program, in_thread, run_async, run_sync
+from settlemark.hosting import Program, host_of, in_thread, run_async, run_sync
 from settlemark.ledger import Book
 from settlemark_langgraph._boundaries import boundaries_of
 from settlemark_langgraph._identity import CHECKPOINTER, superstep_name
@@ -202,7 +202,7 @@ def _without_undone(self: SettledCheckpointer, found: CheckpointTuple | None) ->
     if found is None or not found.pending_writes:
         return found
     name = _superstep(found.config)
-    if name is None or not self.settlement.ledger.read(lambda book: _is_undone(book, name)):
+    if name is None or not host_of(self.settlement).ledger.read(lambda book: _is_undone(book, name)):
         return found
     kept = [write for write in found.pending_writes if write[1] in WRITES_IDX_MAP]
     return found._replace(pending_writes=kept)

@@ -9,7 +9,7 @@ from typing import cast
 
 from settlemark import SettlemarkError, Settlement, State
 from settlemark.agents import undo_left
-from settlemark.hosting import Program, is_parked
+from settlemark.hosting import Program, host_of, is_parked
 from settlemark_langgraph._identity import ROOT, WHOLE_RUN, Identity, is_left_behind
 from settlemark_langgraph._superstep import Superstep
 
@@ -49,16 +49,18 @@ class LeftBehind:
             if name in parked:
                 yield from self.undo(identity.run, name)
             else:
-                yield from self._settlement.driver.recovery.take_up(name, keep_open=0)  # if its process has ended
+                yield from host_of(self._settlement).driver.recovery.take_up(
+                    name, keep_open=0
+                )  # if its process has ended
 
     def waiting(self, run: str) -> list[str]:
         """Return the names of what of a thread waits for a person."""
-        with self._settlement.driver.kernel.local as protocol:
+        with host_of(self._settlement).driver.kernel.local as protocol:
             return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
 
     def _cut_off(self, run: str) -> list[str]:
         """Return the names of what of a thread is open and in no hands here: those that had it may have died."""
-        driver = self._settlement.driver
+        driver = host_of(self._settlement).driver
         with driver.kernel.local as protocol:
             live = (txn for txn in protocol.live.values() if txn.run == run and txn.state is State.OPEN)
             return [

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import ToolCall
 
-from settlemark import Settlement
+from settlemark import Payloads, Settlement
 from settlemark.agents import OpenTurn, run_sync
 
 NO_DEADLINE = 1e6
@@ -20,7 +20,7 @@ class Memory:
     """Order and deduplication in this process, for one node."""
 
     def __init__(self) -> None:
-        self.settlement = Settlement("memory:", on_failure="continue", wait=NO_DEADLINE, retain=KEPT)
+        self.settlement = Settlement("memory:", on_failure="continue", wait=NO_DEADLINE, payloads=Payloads(retain=KEPT))
         self._failed: OrderedDict[str, OpenTurn] = OrderedDict()
         self._numbers = itertools.count()
         self._lock = threading.Lock()

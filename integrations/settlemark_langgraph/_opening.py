@@ -16,7 +16,7 @@ from langgraph.errors import GraphInterrupt
 
 from settlemark import EffectClass, Settlement
 from settlemark.agents import Call, OpenTurn, PlacedCall, open_turn
-from settlemark.hosting import Order, Park, Program, Turn
+from settlemark.hosting import Order, Park, Program, Turn, host_of
 from settlemark_langgraph._arguments import before_injection
 from settlemark_langgraph._boundaries import Settle, boundaries_of
 from settlemark_langgraph._candidates import candidates_of
@@ -117,7 +117,7 @@ class Opener:
         if self._settle != "call":
             invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name, place=place)
             return invocation.calls
-        order = self.settlement.turn(order=self._order, stop_on_failure=False, holds=False)
+        order = host_of(self.settlement).turn(order=self._order, stop_on_failure=False, holds=False)
         seats: list[SeatedCall] = []
         for number, call in enumerate(calls):
             own = replace(identity, ordinal=f"{identity.ordinal}/{number:04d}")
@@ -142,9 +142,9 @@ class Opener:
         position = within = None
         superstep = arrival.superstep
         if memory is None:
-            position = ((yield from self.settlement.epoch_for(identity.superstep)), identity.ordinal)
+            position = ((yield from host_of(self.settlement).epoch_for(identity.superstep)), identity.ordinal)
             if not identity.resumable:
-                self.settlement.tell_once(
+                host_of(self.settlement).tell_once(
                     "no checkpointer",
                     "this graph runs without a checkpointer or a thread_id: what it settles is settled, but a resume"
                     ' cannot know it again; compile(checkpointer=…) and pass {"configurable": {"thread_id": …}}',

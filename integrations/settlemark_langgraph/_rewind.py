@@ -17,7 +17,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import StateSnapshot
 
 from settlemark import Rewind, Settlement, UsageError
-from settlemark.hosting import Act, Program, run_async, run_sync
+from settlemark.hosting import Act, Program, host_of, run_async, run_sync
 from settlemark.ledger import RecordedTransaction
 from settlemark_langgraph._history import History, Place
 from settlemark_langgraph._identity import superstep_name
@@ -174,7 +174,7 @@ def _program(
     stored = yield from _ask(asked.checkpoints, {"configurable": {"thread_id": thread}})
     history = History.of(thread, stored, target)
     recorded: list[RecordedTransaction]
-    recorded, unfinished = yield from settlement.driver.rewinds.of_run(thread)
+    recorded, unfinished = yield from host_of(settlement).driver.rewinds.of_run(thread)
     names = dict.fromkeys((*(one.row.name for one in recorded), *unfinished))
     places = {name: history.place(name) for name in names}
     for name, place in places.items():
@@ -185,7 +185,7 @@ def _program(
         state: StateSnapshot = yield from _ask(asked.state, history.config(leaf))
         barred.update(dict.fromkeys(_to_come(thread, state), thread))
     after = [name for name, place in places.items() if place is Place.AFTER]
-    world: Rewind = yield from settlement.rewinding(
+    world: Rewind = yield from host_of(settlement).rewinding(
         after, by=by, note=note, dry_run=dry_run, overwrite=overwrite, barred=barred
     )
     fork: RunnableConfig | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
-from settlemark.hosting import Program, run_async, run_sync, running_loop
+from settlemark.hosting import Program, host_of, run_async, run_sync, running_loop
 from settlemark_langgraph._messages import left_behind
 from settlemark_langgraph._opening import Arrival, Opener
 from settlemark_langgraph._shared_turn import SharedTurn, calls_in
@@ -100,7 +100,7 @@ class Turns:
             if self._opener.memory is not None
             else "their order and their settling together are lost"
         )
-        self._opener.settlement.tell_once(
+        host_of(self._opener.settlement).tell_once(
             "fanned out",
             f"the calls of one turn ({', '.join([*(call['name'] for call in calls), *others])}) are sent to a node"
             f" one by one (Send), and this release of LangGraph does not tell which tasks belong together: so each is"

@@ -13,7 +13,7 @@ from pydantic_ai import ApprovalRequired, CallDeferred, RunContext
 
 from settlemark import Settlement, UsageError
 from settlemark.agents import AgentRun, Declarations, Declared, Settles, Work, refuse_bad_options
-from settlemark.hosting import Order, Park, Program
+from settlemark.hosting import Order, Park, Program, host_of
 
 Run = str | Callable[[RunContext[Any]], str]
 """The caller's id for the job, or what tells it of a run."""
@@ -112,7 +112,7 @@ class Jobs:
     def named(self, ctx: RunContext[Any]) -> str | None:
         """Return the caller's id for the job of an agent's run, or None: he gave none."""
         if self._run is None and _is_fresh(ctx.run_id):
-            self.settlement.tell_once(
+            host_of(self.settlement).tell_once(
                 "no run",
                 "this job has no id of yours, so that after a crash only its message history can tell what it did: give"
                 " it one, run=…",

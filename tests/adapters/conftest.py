@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Settlement
+from settlemark.hosting import host_of
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def open_here(clock):
 
     def open_(url="memory:", **options):
         settlement = Settlement(url, **{**clock.options(), "keep_open": 0, **options})
-        settlement.driver.probing.on_doubt = None
+        host_of(settlement).driver.probing.on_doubt = None
         opened.append(settlement)
         return settlement
 

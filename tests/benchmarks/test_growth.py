@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from settlemark import Settlement, effect
+from settlemark import Injected, Settlement, effect
+from settlemark.hosting import host_of
 from settlemark.ledger._payloads.payloads import LIMIT
 from settlemark.ledger._replica import replica
 
@@ -76,8 +77,10 @@ def test_a_ledger_with_retention_stops_growing(gauge, folder, monkeypatch):
     sizes = []
 
     def work():
-        with Settlement(f"sqlite:///{path}", clock=clock) as settlement:
-            settlement.protocol.board.versions.plan_limit = min(chunk, settlement.protocol.board.versions.plan_limit)
+        with Settlement(f"sqlite:///{path}", injected=Injected(clock=clock)) as settlement:
+            host_of(settlement).protocol.board.versions.plan_limit = min(
+                chunk, host_of(settlement).protocol.board.versions.plan_limit
+            )
             for number in range(total):
                 name = f"trip-{number}"
                 with settlement.transaction(name) as tx:
@@ -94,8 +97,8 @@ def test_a_ledger_with_retention_stops_growing(gauge, folder, monkeypatch):
                 clock.now += second
                 if number % chunk == chunk - 1:
                     settlement.prune(0.25, keys=0.5)
-                    settlement.ledger.now(lambda _protocol, _book: None)
-                    sizes.append(measured(path) | {"fenced": len(settlement.protocol.fenced)})
+                    host_of(settlement).ledger.now(lambda _protocol, _book: None)
+                    sizes.append(measured(path) | {"fenced": len(host_of(settlement).protocol.fenced)})
         return total
 
     gauge.once(work)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from settlemark import Settlement, effect
+from settlemark import Payloads, Settlement, effect
+from settlemark.hosting import host_of
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda hotel: None)
@@ -26,7 +27,7 @@ def nodes(node):
 
 def kept(settlement):
     """Everything that the protocol, the driver and the ledger in memory still hold."""
-    protocol, driver, ledger = settlement.protocol, settlement.driver, settlement.ledger
+    protocol, driver, ledger = host_of(settlement).protocol, host_of(settlement).driver, host_of(settlement).ledger
     return {
         "scopes in the index": nodes(protocol.board.index.root) - 1,
         "entries in its log": protocol.board.versions.logged,
@@ -37,7 +38,7 @@ def kept(settlement):
         "attempts": len(driver.kernel.attempts) + len(driver.kernel.waiting),
         "recorded transactions": len(ledger._transactions) + len(ledger._last) + len(ledger._finished),
         "recorded effects": len(ledger._effects),
-        "declarations": len(settlement._declarations),
+        "declarations": len(host_of(settlement).tools._declared),
     }
 
 
@@ -59,7 +60,7 @@ def planners(tx, number):
 def test_memory_is_flat_however_many_transactions_have_finished(gauge, step, total, request):
     retained = gauge.scale(1_000, 20)
     few, many = gauge.scale(10_000, 100), gauge.scale(total, 300)
-    settlement = Settlement("memory:", retain=retained)
+    settlement = Settlement("memory:", payloads=Payloads(retain=retained))
 
     def settle(start, stop):
         for number in range(start, stop):
@@ -86,7 +87,7 @@ def test_memory_is_flat_however_many_transactions_have_finished(gauge, step, tot
 @pytest.mark.parametrize("waits_on", ["an open transaction", "a plan"])
 def test_what_one_unfinished_piece_of_work_keeps_of_those_that_finish_beside_it(gauge, waits_on):
     many = gauge.scale(5_000, 50)
-    settlement = Settlement("memory:", retain=10)
+    settlement = Settlement("memory:", payloads=Payloads(retain=10))
 
     def settle_beside():
         for number in range(many):

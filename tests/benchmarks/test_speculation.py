@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Retries, Settlement, effect
+from settlemark.hosting import host_of
 
 
 class Rooms:
@@ -86,6 +87,6 @@ def test_a_branch_costs_the_same_however_many_there_are(gauge, sizes, store, tmp
         assert choices.rooms.booked == won  # every choice has its winner, and nothing of a loser
         assert choices.rooms.calls == choices.done * branches
         assert choices.settlement.residue() == []
-        assert choices.settlement.protocol.live == {}
+        assert host_of(choices.settlement).protocol.live == {}
     for choices in built:
         choices.settlement.close()

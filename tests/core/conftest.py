@@ -12,7 +12,7 @@ import pytest
 from settlemark import LedgerError, Retries, Scope, Settlement, effect
 from settlemark._acts.requests import Pending
 from settlemark._protocol.holdings import Mode
-from settlemark.hosting import Protocol, Reason
+from settlemark.hosting import Protocol, Reason, host_of
 from settlemark.ledger._record.book import SqlBook
 from settlemark.testing import VirtualClock
 
@@ -216,7 +216,7 @@ def open_settlement():
 
     yield open_
     # Every unfinished transaction has a living program, a lease, or a deadline.
-    stranded = [found for settlement in opened for found in settlement.driver.ages.stranded()]
+    stranded = [found for settlement in opened for found in host_of(settlement).driver.ages.stranded()]
     for settlement in opened:
         settlement.close()
     assert stranded == []
@@ -233,7 +233,7 @@ def open_here(open_settlement, clock):
 
     def open_(url="memory:", **options):
         settlement = open_settlement(url, **{**clock.options(), **options})
-        settlement.driver.probing.on_doubt = settlement.driver.ages.on_age = None
+        host_of(settlement).driver.probing.on_doubt = host_of(settlement).driver.ages.on_age = None
         return settlement
 
     return open_
@@ -272,8 +272,8 @@ def someone_waits():
     """Return an event that is set when somebody begins to wait in a settlement, from now on."""
 
     def watch(settlement):
-        settlement.driver.kernel.waiting = Noticed()
-        return settlement.driver.kernel.waiting.noticed
+        host_of(settlement).driver.kernel.waiting = Noticed()
+        return host_of(settlement).driver.kernel.waiting.noticed
 
     return watch
 
@@ -298,7 +298,7 @@ def in_step(monkeypatch):
     """Let something happen inside every step that writes such a change, before the change is kept."""
 
     def meet(settlement, is_it, what):
-        owner = settlement.ledger if settlement.ledger.immediate else SqlBook
+        owner = host_of(settlement).ledger if host_of(settlement).ledger.immediate else SqlBook
         keep = owner.write
 
         def write(*args):
@@ -332,7 +332,12 @@ def when_taken(in_step):
     """Let something happen once, when the first step that writes such a change is on record."""
 
     def meet(settlement, is_it, what):
-        ledger, told, now, submit = settlement.ledger, [], settlement.ledger.now, settlement.ledger.submit
+        ledger, told, now, submit = (
+            host_of(settlement).ledger,
+            [],
+            host_of(settlement).ledger.now,
+            host_of(settlement).ledger.submit,
+        )
 
         def then():
             if told == ["written"]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import settlemark
-from settlemark import agents, effect, inverse
+from settlemark import agents, effect, hosting, inverse
 
 DEEP = 10_000
 
@@ -414,8 +414,9 @@ async def raised_by(awaitable):
 
 def public_parameters():
     """Yield every parameter of all that is public, with the name of what takes it."""
-    for module in (settlemark, agents):
-        for name in module.__all__:
+    faces = [(module, module.__all__) for module in (settlemark, agents)]
+    for module, names in (*faces, (hosting, ["Host", "Toolbox"])):
+        for name in names:
             thing = getattr(module, name)
             if inspect.isclass(thing) and issubclass(thing, BaseException | enum.Enum):
                 continue

@@ -22,6 +22,7 @@ from settlemark import (
     effect,
 )
 from settlemark._acts.requests import Pending
+from settlemark.hosting import host_of
 from settlemark.ledger import EffectRow
 
 PATIENCE = 20
@@ -40,7 +41,7 @@ def test_a_missing_undo_is_named(settlement, world, tools):
 
 def test_an_undo_that_fails_for_good_is_tried_three_times_and_named_and_the_others_are_undone(settlement, world, tools):
     told = []
-    settlement.driver.residue.on_residue = told.append
+    host_of(settlement).driver.residue.on_residue = told.append
     world.fail("cancel", None, *[Boom("closed")] * 3)
     with pytest.raises(Boom), settlement.transaction("trip") as tx:
         for room in "abc":
@@ -93,7 +94,7 @@ def test_an_undo_that_raises_never_surfaces_in_whoever_wounded_it(settlement, wo
         victim.call(tools.book, room="b")
     assert (older.state, victim.state) == (State.COMMITTED, State.ABORTED)
     assert [(r.transaction, r.tool, r.tag) for r in settlement.residue()] == [("younger", "reserve", Tag.UNRESOLVED)]
-    assert (world.rooms, settlement.protocol.live) == ({"a"}, {})
+    assert (world.rooms, host_of(settlement).protocol.live) == ({"a"}, {})
 
 
 @pytest.mark.parametrize("result", [object(), {1, 2}, {"x": object()}, float("nan"), "\ud800"])
@@ -168,7 +169,7 @@ def test_late_sibling_still_running_when_its_turn_aborted_leaves_nothing(settlem
     assert world.log == [("book", "a"), ("slow", "late"), ("undo slow", "late"), ("cancel", "a")]
     assert tx.state is State.ABORTED
     assert recorded(settlement, "trip/1") == [("aborted", [("book", "undone", "clean"), ("slow", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_late_sibling_of_a_cancelled_run_leaves_nothing_and_nothing_of_the_run_acts_again(settlement, world, tools):
@@ -275,7 +276,7 @@ def slow_intent(open_settlement, tmp_path, tools, in_step, disk_full):
 
     def begin(*, full=False):
         settlement = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}")
-        ledger, submit, slow, told = settlement.ledger, settlement.ledger.submit, [], []
+        ledger, submit, slow, told = host_of(settlement).ledger, host_of(settlement).ledger.submit, [], []
         tx = settlement.transaction("trip").__enter__()
 
         def submitting(step, *, durable):
@@ -335,7 +336,7 @@ def test_a_held_call_whose_intent_could_not_be_recorded_does_not_leave(slow_inte
     assert "disk is full" in str(told[0])
     assert committed == [None]
     assert (tx.state, world.log, settlement.transactions()) == (State.COMMITTED, [], [])
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 
 def test_a_held_call_whose_transaction_was_aborted_meanwhile_is_told_and_recorded_as_dropped(
@@ -388,7 +389,11 @@ def test_a_run_that_is_wounded_while_its_call_runs_and_then_fails_leaves_its_pla
     opening.__exit__(None, None, None)
     assert world.log == [("book", "a"), ("cancel", "a"), ("book", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
 
 
 def test_each_undo_is_on_record_before_the_next_one_begins(tmp_path):

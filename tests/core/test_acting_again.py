@@ -6,7 +6,7 @@ import pytest
 
 from settlemark import LedgerError, Outcome, Refused
 from settlemark.agents import open_turn
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.ledger import OutcomeChange
 from settlemark.ledger._record.book import SqlBook
 
@@ -29,7 +29,7 @@ class Again:
     def __init__(self, settlement, tools, how):
         self.settlement, self.how = settlement, how
         self.batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-        self.call = self.batch.place(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
+        self.call = self.batch.place(host_of(settlement).tools.of(tools.book), {"room": "a"}, call_id="1")
         self.error = Boom("full") if how == "failed" else Ask()
 
         def stop():
@@ -73,7 +73,7 @@ def test_its_intent_is_on_record_and_it_holds_what_it_acts_on_before_it_acts_aga
     assert seen == [([("open", [("book", "intended", None)])], (1, 1))]
     again.end()
     assert recorded(again.settlement, "trip") == [("committed", [("book", "confirmed", None)])]
-    assert (world.log, again.settlement.protocol.live, again.settlement.residue()) == ([("book", "a")], {}, [])
+    assert (world.log, host_of(again.settlement).protocol.live, again.settlement.residue()) == ([("book", "a")], {}, [])
 
 
 @pytest.mark.parametrize("how", ["failed", "suspended"])
@@ -100,7 +100,7 @@ def test_what_cannot_be_recorded_does_not_act_again_and_nothing_changed(
 
     def fail():
         if full:
-            raise disk_full(again.settlement.ledger)
+            raise disk_full(host_of(again.settlement).ledger)
 
     in_step(again.settlement, is_intent, fail)
     with pytest.raises(LedgerError, match="full"):
@@ -114,18 +114,18 @@ def test_what_cannot_be_recorded_does_not_act_again_and_nothing_changed(
 
 @pytest.mark.every_store
 def test_what_is_cancelled_before_its_intent_is_on_record_does_not_act_again(again, tools, world, recorded):
-    time, cancelled = again.settlement.ledger.time, []
+    time, cancelled = host_of(again.settlement).ledger.time, []
 
     def cancel():
         if not cancelled:
             cancelled.append(True)
-            again.settlement.ledger.later(lambda protocol, _book: protocol.cancel("trip"))
+            host_of(again.settlement).ledger.later(lambda protocol, _book: protocol.cancel("trip"))
         return time()
 
-    again.settlement.ledger.time = cancel
+    host_of(again.settlement).ledger.time = cancel
     with pytest.raises(Refused, match="trip was cancelled"):
         again.run(lambda: tools.book("a"))
-    assert (world.log, again.settlement.protocol.live, again.settlement.residue()) == ([], {}, [])
+    assert (world.log, host_of(again.settlement).protocol.live, again.settlement.residue()) == ([], {}, [])
     ((state, _),) = recorded(again.settlement, "trip")
     assert state == "aborted"
 
@@ -138,7 +138,7 @@ def test_what_could_not_be_recorded_did_not_act_again_so_nothing_of_it_is_undone
 
     def fail():
         if full:
-            raise disk_full(again.settlement.ledger)
+            raise disk_full(host_of(again.settlement).ledger)
 
     in_step(again.settlement, is_intent, fail)
     with pytest.raises(LedgerError, match="full") as refused:
@@ -146,14 +146,19 @@ def test_what_could_not_be_recorded_did_not_act_again_so_nothing_of_it_is_undone
     full.clear()
     run_sync(again.batch.abandon(refused.value))
     ((state, _),) = recorded(again.settlement, "trip")
-    assert (state, world.log, again.settlement.residue(), again.settlement.protocol.live) == ("aborted", [], [], {})
+    assert (state, world.log, again.settlement.residue(), host_of(again.settlement).protocol.live) == (
+        "aborted",
+        [],
+        [],
+        {},
+    )
 
 
 def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_waits_for_no_disk(
     open_settlement, tools, tmp_path, monkeypatch
 ):
     settlement, waited = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}"), []
-    submit = settlement.ledger.submit
+    submit = host_of(settlement).ledger.submit
 
     def submitted(step, *, durable):
         waited.append(durable)
@@ -161,15 +166,17 @@ def test_what_is_put_aside_after_it_has_written_is_on_disk_and_what_has_not_wait
 
     for name, writes in (("reads", False), ("writes", True)):
         batch = run_sync(open_turn(settlement, name, run=name, resumable=True, let_through=(Ask,)))
-        call = batch.place(settlement.declaration(tools.book if writes else tools.look), {"room": name}, call_id="1")
+        call = batch.place(
+            host_of(settlement).tools.of(tools.book if writes else tools.look), {"room": name}, call_id="1"
+        )
 
         def stop():
             raise Ask
 
         with pytest.raises(Ask):
             run_sync(batch.perform(call, stop, {"room": name}))
-        monkeypatch.setattr(settlement.ledger, "submit", submitted)
-        run_sync(settlement.driver.undoing.suspend(batch.attempt))
-        monkeypatch.setattr(settlement.ledger, "submit", submit)
+        monkeypatch.setattr(host_of(settlement).ledger, "submit", submitted)
+        run_sync(host_of(settlement).driver.undoing.suspend(batch.attempt))
+        monkeypatch.setattr(host_of(settlement).ledger, "submit", submit)
         assert (waited, batch.attempt.suspended) == ([writes], True)
         waited.clear()

@@ -8,7 +8,7 @@ import pytest
 
 from settlemark import Overdue, Settlement, UsageError, WaitTimeout
 from settlemark._lifecycle.ages import OLD_SECONDS
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Aging
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
@@ -36,7 +36,7 @@ class Hung:
 
 
 def look(settlement):
-    run_sync(settlement.driver.ages.look_at_ages())
+    run_sync(host_of(settlement).driver.ages.look_at_ages())
 
 
 def test_a_transaction_older_than_it_may_be_is_undone_and_its_late_calls_are_refused(
@@ -55,13 +55,13 @@ def test_a_transaction_older_than_it_may_be_is_undone_and_its_late_calls_are_ref
         hung.opening.__exit__(None, None, None)
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert settlement.residue() == []
-    assert not settlement.protocol.live
+    assert not host_of(settlement).protocol.live
 
 
 def test_it_is_told_once_before_its_end(url, open_here, clock, tools, caplog):
     heard = Heard()
     settlement = open_here(url, max_age=100)
-    settlement.driver.kernel.telling.observer = heard
+    host_of(settlement).driver.kernel.telling.observer = heard
     heard.around = lambda _acting: threading.Lock()
     hung = Hung(settlement, tools)
     clock.advance(74)
@@ -160,7 +160,7 @@ def test_an_age_that_is_none_is_refused_and_nothing_is_begun(quick, age):
         quick.transaction("trip", max_age=age)
     with pytest.raises(UsageError, match="max_age"):
         Settlement("memory:", max_age=age)
-    assert not quick.protocol.live
+    assert not host_of(quick).protocol.live
 
 
 def test_a_thread_of_its_own_looks_after_it(url, open_settlement, tools, world):

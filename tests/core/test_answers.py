@@ -12,6 +12,7 @@ import pytest
 
 from settlemark import DeclarationError, InDoubt, Retries, Tag, UsageError, effect
 from settlemark._edges.door import Unfinished
+from settlemark.hosting import host_of
 
 
 def a_generator(did):
@@ -149,7 +150,7 @@ def test_a_tool_that_answers_with_work_yet_to_be_done_is_in_doubt_and_named_neve
         play(settlement, is_async, act)
     assert "lazily" not in did
     assert [(r.tool, r.tag) for r in settlement.residue()] == [("act", Tag.UNRESOLVED)]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @both
@@ -202,7 +203,7 @@ def test_a_handler_that_answers_with_work_yet_to_be_done_has_not_done_it(open_se
     assert did == []
     left = [(r.tool, r.tag) for r in settlement.residue()]
     assert left == ([("act", Tag.UNRESOLVED)] if place in ("undo", "probe", "release") else [])
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @awaited
@@ -252,7 +253,7 @@ def test_a_generator_is_refused_as_a_tool_and_as_a_handler_before_anything_runs(
             settlement.declare("act", kind, scope="thing:/a", **{**parts, role: function})
     with pytest.raises(DeclarationError, match="act is a generator"):
         settlement.declare("act", "irreversible", scope="thing:/a", function=function)
-    assert (settlement.transactions(), settlement.protocol.live) == ([], {})
+    assert (settlement.transactions(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_an_async_object_that_is_called_is_awaited(settlement):
@@ -267,7 +268,7 @@ def test_a_body_that_is_a_generator_has_done_nothing_and_is_refused(settlement, 
 
     with pytest.raises(Unfinished, match="answered with a generator, which is work that has not been done yet"):
         settlement.run("job", body)
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_open_file_is_an_answer(settlement):

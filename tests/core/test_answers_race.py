@@ -10,7 +10,7 @@ from settlemark import Rejected, UsageError, effect
 from settlemark._engine.kernel import Kernel
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.gates import Gates
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 ANSWERS = {"approve": True, "reject": False}
 
@@ -172,4 +172,4 @@ def test_whose_answer_another_thread_carries_out_is_told_when_it_is_carried_out(
     answered = settlement.reject("trip", because="too expensive", by="ada")
     assert (answered.settled, answered.waits, cancelled) == (True, "", ["a"])
     quicker[0].join()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}

@@ -10,7 +10,7 @@ import pytest
 from settlemark import Cancelled, Rejected, Retries, UsageError, effect
 from settlemark._lifecycle.gates import TRIES
 from settlemark.agents import open_turn
-from settlemark.hosting import edit, reject, run_sync
+from settlemark.hosting import edit, host_of, reject, run_sync
 from settlemark.testing import die, in_child
 
 
@@ -96,7 +96,7 @@ def test_who_comes_back_to_a_no_is_told_it_again_and_nobody_is_asked_twice(again
     settlement = again(plan, Person(reject("too soon"), reject("too soon")))
     with settlement.transaction("trip", approver=Person()) as tx:
         plan(tx)
-    assert (office.log, settlement.residue(), settlement.protocol.live) == ([], [], {})
+    assert (office.log, settlement.residue(), host_of(settlement).protocol.live) == ([], [], {})
 
 
 @pytest.mark.every_store
@@ -109,7 +109,7 @@ def test_who_comes_back_to_a_yes_has_the_call_done_once_and_nobody_is_asked_twic
     with settlement.transaction("trip", approver=Person()) as tx:
         booked, sent = plan(tx)
     assert (booked, sent.result(), office.log) == ({"room": "a"}, "sent to x", ["book a", "send x"])
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
     dispositions = [found.disposition for one in settlement.transactions() for found in one.effects]
     assert dispositions == ["approved", "approved"]
 
@@ -124,7 +124,7 @@ def test_who_comes_back_to_a_yes_with_other_arguments_has_those_done_once(again,
     with settlement.transaction("trip", approver=Person()) as tx:
         booked, sent = plan(tx)
     assert (booked, sent.result(), office.log) == ({"room": "b"}, "sent to boss", ["book b", "send boss"])
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_call_with_the_arguments_that_were_given_is_recorded_as_the_models_own(quick, office):
@@ -193,7 +193,7 @@ def test_what_somebody_answers_while_nobody_is_there_to_hear_it_is_heard_by_who_
         else:
             tx.call(office.tools.book, room="a")
     assert office.log == {"yes": ["book a"], "no": [], "other arguments": ["book b"]}[answer]
-    assert (tx.attempt, settlement.residue(), settlement.protocol.live) == (1, [], {})
+    assert (tx.attempt, settlement.residue(), host_of(settlement).protocol.live) == (1, [], {})
 
 
 @pytest.mark.parametrize("tool", ["book", "send"])
@@ -209,7 +209,7 @@ def test_a_question_whose_process_died_is_asked_again_in_the_next(died, office, 
     with settlement.transaction("trip", approver=person) as tx:
         tx.call(getattr(office.tools, tool), **given)
     assert ([gate.tool for gate in person.asked], office.log) == ([tool], [f"{tool} {'x' if tool == 'send' else 'a'}"])
-    assert (tx.attempt, settlement.residue(), settlement.protocol.live) == (1, [], {})
+    assert (tx.attempt, settlement.residue(), host_of(settlement).protocol.live) == (1, [], {})
 
 
 def test_a_question_whose_process_died_waits_at_the_end_of_a_step_that_has_nobody_to_ask(died, office):
@@ -221,7 +221,7 @@ def test_a_question_whose_process_died_waits_at_the_end_of_a_step_that_has_nobod
         tx.call(office.tools.send, to="x")
     assert ([parked.transaction for parked in settlement.parked()], office.log) == (["trip"], [])
     assert settlement.answer("trip", approve=True) == ["sent to x"]
-    assert (office.log, settlement.protocol.live) == (["send x"], {})
+    assert (office.log, host_of(settlement).protocol.live) == (["send x"], {})
 
 
 # ---- while a person thinks
@@ -238,7 +238,7 @@ def test_a_cancel_waits_for_nobody_who_thinks_and_a_yes_comes_too_late(quick, of
     with pytest.raises(Cancelled), quick.transaction("trip", approver=think, wait=0) as tx:
         tx.call(office.tools.book, room="a")
     assert (found, office.log) == ([[("aborted", ["dropped"])]], [])
-    assert (quick.residue(), quick.protocol.live) == ([], {})
+    assert (quick.residue(), host_of(quick).protocol.live) == ([], {})
 
 
 # ---- an answer that is none
@@ -247,7 +247,7 @@ def test_a_cancel_waits_for_nobody_who_thinks_and_a_yes_comes_too_late(quick, of
 def batch_of(settlement, tool, given, ask):
     """Play one call as a framework does that asks by itself."""
     batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Suspended,)))
-    call = batch.place(settlement.declaration(tool), given)
+    call = batch.place(host_of(settlement).tools.of(tool), given)
     error = None
     try:
         return run_sync(
@@ -277,14 +277,14 @@ def test_a_frameworks_question_that_was_not_answered_is_put_again_and_says_what_
 
 def test_a_frameworks_call_runs_with_the_arguments_that_were_given_for_it(quick, office):
     assert batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: edit({"room": "b"})) == {"room": "b"}
-    assert (office.log, quick.protocol.live) == (["book b"], {})
+    assert (office.log, host_of(quick).protocol.live) == (["book b"], {})
 
 
 def test_nobody_is_asked_for_ever_and_what_was_asked_about_never_runs(quick, office):
     asked = []
     with pytest.raises(UsageError, match="'maybe' is no decision"):
         batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: asked.append(gate) or "maybe")
-    assert (len(asked), office.log, quick.protocol.live) == (3, [], {})
+    assert (len(asked), office.log, host_of(quick).protocol.live) == (3, [], {})
 
 
 @pytest.mark.every_store
@@ -342,4 +342,4 @@ def test_where_nothing_can_be_put_aside_nobody_is_advised_to_wait_for_an_answer(
         "send needs a person's yes, and there is nobody to ask: nothing was run; give settlement.transaction(…,"
         " approver=function)"
     )
-    assert (office.log, quick.protocol.live) == ([], {})
+    assert (office.log, host_of(quick).protocol.live) == ([], {})

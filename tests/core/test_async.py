@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from settlemark import InDoubt, Queued, Refused, Retries, State, Tag, Vetoed, WaitTimeout, Wounded, current_call, effect
-from settlemark.hosting import to_its_end
+from settlemark.hosting import host_of, to_its_end
 
 PATIENCE = 20
 
@@ -176,7 +176,7 @@ async def test_a_tool_cancelled_midway_leaves_an_unknown_that_is_named(settlemen
     assert [(r.tool, r.note) for r in settlement.residue()] == [
         ("act", "nobody can tell whether it happened: ask the counterparty")
     ]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize(("found", "undone", "outcome"), [(None, [], "failed"), ("yes", [("undo", "x")], "undone")])
@@ -208,7 +208,7 @@ async def test_a_sync_tool_in_a_thread_is_waited_for_and_then_undone(settlement,
     with pytest.raises(asyncio.CancelledError):
         await task
     assert world.log == [("slow",), ("undo",)]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 async def test_a_task_cancelled_while_it_waits_ran_nothing_and_holds_nothing(settlement, world, tools, someone_waits):
@@ -224,8 +224,8 @@ async def test_a_task_cancelled_while_it_waits_ran_nothing_and_holds_nothing(set
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert [txn.name for txn in settlement.protocol.live.values()] == ["holder"]
-    assert (world.log, settlement.waiting(), settlement.protocol.live) == ([("book", "a")], [], {})
+        assert [txn.name for txn in host_of(settlement).protocol.live.values()] == ["holder"]
+    assert (world.log, settlement.waiting(), host_of(settlement).protocol.live) == ([("book", "a")], [], {})
 
 
 class Gate:
@@ -288,7 +288,7 @@ async def test_a_cancellation_has_its_message_by_which_a_cancel_scope_knows_its_
     with pytest.raises(asyncio.CancelledError) as raised:
         await task
     assert raised.value.args == ("by its scope",)
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 async def test_a_cancellation_during_a_release_lets_it_end_and_is_raised_then(settlement, world):
@@ -395,7 +395,7 @@ async def test_a_cancellation_that_a_tools_failure_hides_is_raised_at_the_next_w
     assert isinstance(cancelled.value.__cause__, Boom)
     assert (world.log, task.cancelled()) == ([], True)
     assert recorded(settlement, "trip") == [("aborted", [("book", "failed", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 async def test_a_timeout_over_work_that_cannot_be_cut_short_is_told_as_one_and_its_task_can_go_on():

@@ -7,7 +7,8 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from settlemark import LedgerError, Outcome, effect
+from settlemark import Injected, LedgerError, Outcome, effect
+from settlemark.hosting import host_of
 from settlemark.ledger import OutcomeChange, open_ledger
 from settlemark.ledger._payloads.payloads import LIMIT
 
@@ -71,7 +72,7 @@ def test_any_payload_of_an_effect_may_be_long(url, open_settlement, field):
         told["result"] = json.dumps(LONG)
     if field not in ("arguments", "rationale"):
         change = OutcomeChange("trip#1/0", Outcome.CONFIRMED, told["result"], told["error"], None, told["note"], 2.0)
-        settlement.ledger.now(lambda _protocol, book: book.write([change]))
+        host_of(settlement).ledger.now(lambda _protocol, book: book.write([change]))
 
     [recorded] = settlement.transactions()
     found = recorded.effects[0]
@@ -82,7 +83,7 @@ def test_any_payload_of_an_effect_may_be_long(url, open_settlement, field):
 
 def test_a_content_is_stored_once_and_stays_until_the_last_transaction_that_names_it_is_pruned(url, open_settlement):
     now = [1.0]
-    settlement = open_settlement(url, clock=lambda: now[0])
+    settlement = open_settlement(url, injected=Injected(clock=lambda: now[0]))
     for name in ("one", "two"):
         with settlement.transaction(name) as tx:
             tx.call(print_page, number=1)
@@ -99,7 +100,9 @@ def test_a_content_is_stored_once_and_stays_until_the_last_transaction_that_name
 
 def test_a_namespace_has_its_own(url, open_settlement):
     now = [1.0]
-    acme, bolt = (open_settlement(url, namespace=name, clock=lambda: now[0]) for name in ("acme", "bolt"))
+    acme, bolt = (
+        open_settlement(url, namespace=name, injected=Injected(clock=lambda: now[0])) for name in ("acme", "bolt")
+    )
     for settlement in (acme, bolt):
         with settlement.transaction("trip") as tx:
             tx.call(print_page, number=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import LedgerError, Outcome, Refused, Scope, Settlement, Stale, State, Transaction, UsageError
-from settlemark.hosting import Choice, Part, Reason, chosen_in, run_sync
+from settlemark.hosting import Choice, Part, Reason, chosen_in, host_of, run_sync
 
 RECORD = "trip/choose"
 
@@ -15,7 +15,7 @@ def begin():
     """Begin a choice, or come back to it."""
 
     def begin(settlement):
-        return run_sync(settlement.choice("trip/plan", run="trip").begin())
+        return run_sync(host_of(settlement).choice("trip/plan", run="trip").begin())
 
     return begin
 
@@ -23,7 +23,7 @@ def begin():
 def candidate(settlement, choice, label, **options):
     """A candidate, to call tools in."""
     attempt = run_sync(choice.candidate(label, **options))
-    return Transaction(settlement, Part(attempt, attempt.numbering))
+    return Transaction(host_of(settlement), Part(attempt, attempt.numbering))
 
 
 def make(choice, label):
@@ -45,7 +45,7 @@ def test_the_chosen_one_commits_when_the_others_are_undone_and_the_choice_is_on_
     make(choice, "b")
     assert world.log[2:] == [("cancel", "a"), ("send", "b", "hello")]
     assert choice.is_made
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     recorded = {found.row.name: found for found in settlement.transactions()}
     assert chosen_in(recorded[RECORD]) == ("b", "trip/plan")
     assert {name: found.state for name, found in recorded.items()} == {
@@ -75,7 +75,7 @@ def test_choosing_none_undoes_all_and_that_is_on_record_too(settlement, begin, t
     two(settlement, choice, tools)
     make(choice, None)
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     record = next(found for found in settlement.transactions() if found.row.name == RECORD)
     assert chosen_in(record) == (None, "trip/plan")
 
@@ -85,19 +85,19 @@ def test_a_candidate_that_never_began_has_done_nothing_and_may_win(settlement, b
     two(settlement, choice, tools)
     make(choice, "c")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_what_was_undone_cannot_be_chosen_and_nothing_moves(settlement, begin, tools, world):
     choice = begin(settlement)
     two(settlement, choice, tools)
-    run_sync(settlement.driver.undoing.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
-    log, open_ = list(world.log), set(settlement.protocol.named)
+    run_sync(host_of(settlement).driver.undoing.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
+    log, open_ = list(world.log), set(host_of(settlement).protocol.named)
     with pytest.raises(
         UsageError, match="'a' cannot be chosen, for it was undone .no.: nothing moved; choose one of 'b'"
     ):
         make(choice, "a")
-    assert (world.log, set(settlement.protocol.named)) == (log, open_)
+    assert (world.log, set(host_of(settlement).protocol.named)) == (log, open_)
     make(choice, "b")
     assert world.rooms == {"b"}
 
@@ -107,7 +107,7 @@ def test_who_comes_to_a_candidate_that_was_undone_may_not_go_on_in_it_unless_it_
 ):
     first = begin(settlement)
     two(settlement, first, tools)
-    run_sync(settlement.driver.undoing.abort(first.candidates["a"], Reason.FAILED, cause="no"))
+    run_sync(host_of(settlement).driver.undoing.abort(first.candidates["a"], Reason.FAILED, cause="no"))
     run_sync(first.suspend())
     choice = begin(settlement)
     tx = candidate(settlement, choice, "a")
@@ -124,7 +124,7 @@ def test_a_candidate_declares_what_it_may_touch(settlement, begin):
     attempt = run_sync(choice.candidate("a", declared=[Scope.parse("room:/a")]))
     assert [hold.scope.text for hold in attempt.live.holds.values()] == ["room:/a"]
     run_sync(choice.undo("no more"))
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_one_that_is_suspended_is_come_back_to_with_all_that_was_done(settlement, begin, tools, world):
@@ -135,7 +135,7 @@ def test_one_that_is_suspended_is_come_back_to_with_all_that_was_done(settlement
     assert candidate(settlement, again, "a").call(tools.book, room="a") == {"confirmation": "R-a"}
     make(again, "a")  # and the one that nobody has come back to is undone
     assert world.log == [("book", "a"), ("book", "b"), ("cancel", "b"), ("send", "a", "hello")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_stale_winner_is_undone_with_the_others_and_that_is_told_again(settlement, begin, tools, world):
@@ -151,8 +151,8 @@ def test_a_stale_winner_is_undone_with_the_others_and_that_is_told_again(settlem
             make(choice, "a")
     assert world.rooms == set()
     with pytest.raises(Refused, match="a was chosen, and undone before it could commit"):
-        run_sync(settlement.choice("trip/plan", run="trip").carry_out("a"))
-    assert settlement.protocol.live == {}
+        run_sync(host_of(settlement).choice("trip/plan", run="trip").carry_out("a"))
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_interrupt_while_a_loser_is_undone_does_not_keep_the_winner_from_committing(quick, begin, tools, world):
@@ -162,7 +162,7 @@ def test_an_interrupt_while_a_loser_is_undone_does_not_keep_the_winner_from_comm
     with pytest.raises(KeyboardInterrupt):
         make(choice, "a")
     assert world.log[-1] == ("send", "a", "hello")
-    assert quick.protocol.live == {}
+    assert host_of(quick).protocol.live == {}
 
 
 # ---- death
@@ -178,7 +178,8 @@ def dies(settlement, at):
     def die(*_given, **_named):
         raise Died
 
-    setattr(settlement.driver.selection if at == "discard_all" else settlement.driver.settling, at, die)
+    driver = host_of(settlement).driver
+    setattr(driver.selection if at == "discard_all" else driver.settling, at, die)
 
 
 @pytest.mark.parametrize("keep_open", [0, 30])
@@ -192,18 +193,18 @@ def test_a_choice_that_is_on_record_is_carried_out_by_whoever_recovers(
     two(dying, choice, tools)
     dies(dying, at)
     if at == "discard_all":
-        dying.driver.settling.commit = dying.driver.selection.discard_all
+        host_of(dying).driver.settling.commit = host_of(dying).driver.selection.discard_all
     with pytest.raises((Died, LedgerError)):
         make(choice, "a")
     dying.close()
     with Settlement(url) as settlement:
         for _ in range(2):  # the choice ends behind its candidates
             settlement.recover(keep_open=keep_open)
-        run_sync(settlement.choice("trip/plan", run="trip").carry_out("a"))
+        run_sync(host_of(settlement).choice("trip/plan", run="trip").carry_out("a"))
         assert world.rooms == {"a"}
         assert sorted(world.log) == [("book", "a"), ("book", "b"), ("cancel", "b"), ("send", "a", "hello")]
         assert world.log.index(("cancel", "b")) < world.log.index(("send", "a", "hello"))
-        left = [txn.role for txn in settlement.protocol.live.values()]
+        left = [txn.role for txn in host_of(settlement).protocol.live.values()]
         assert left == ([] if keep_open == 0 else ["choice"])  # kept for its framework, and holding nothing
 
 
@@ -217,7 +218,7 @@ def test_a_choice_that_was_not_made_is_come_back_to_in_another_process(tmp_path,
         choice = begin(settlement)
         make(choice, "b")
         assert world.log == [("book", "a"), ("book", "b"), ("cancel", "a"), ("send", "b", "hello")]
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
 
 
 def test_a_choice_is_kept_as_long_as_one_of_its_candidates(tmp_path, open_settlement, begin, tools, world):
@@ -225,7 +226,7 @@ def test_a_choice_is_kept_as_long_as_one_of_its_candidates(tmp_path, open_settle
     dying = open_settlement(url)
     choice = begin(dying)
     two(dying, choice, tools)
-    run_sync(dying.driver.undoing.suspend(choice.candidates["a"]))
+    run_sync(host_of(dying).driver.undoing.suspend(choice.candidates["a"]))
     dying.close()
     with Settlement(url) as settlement:
         report = settlement.recover(keep_open=0)
@@ -238,17 +239,19 @@ def test_when_the_store_fails_at_the_choice_nothing_is_chosen(tmp_path, open_set
     settlement = open_settlement(f"sqlite:///{tmp_path / 'ledger.db'}")
     choice = begin(settlement)
     two(settlement, choice, tools)
-    run_sync(settlement.driver.kernel.flush())
+    run_sync(host_of(settlement).driver.kernel.flush())
     log = list(world.log)
 
     def fails(_step, *, durable=False):
         raise LedgerError("no space left")
         yield
 
-    step, settlement.driver.kernel.step = settlement.driver.kernel.step, fails
+    step, host_of(settlement).driver.kernel.step = host_of(settlement).driver.kernel.step, fails
     with pytest.raises(LedgerError):
-        run_sync(settlement.driver.selection.choose(choice.candidates["a"], [choice.candidates["b"]], cause="x"))
-    settlement.driver.kernel.step = step
+        run_sync(
+            host_of(settlement).driver.selection.choose(choice.candidates["a"], [choice.candidates["b"]], cause="x")
+        )
+    host_of(settlement).driver.kernel.step = step
     assert world.log == log
     assert {attempt.live.state for attempt in choice.candidates.values()} == {State.OPEN}
     make(choice, "b")

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from settlemark import LedgerError, Retries, Settlement, current_call, effect
+from settlemark.hosting import host_of
 
 PATIENCE = 30
 
@@ -106,14 +107,14 @@ def test_a_call_that_takes_longer_is_handed_over_in_doubt_and_what_came_of_it_is
     thread.join(PATIENCE)
     assert told in (["LedgerError"], ["LeaseLost"])
     for _ in range(2):
-        after.driver.resolution.asked.clear()
+        host_of(after).driver.resolution.asked.clear()
         after.recover(keep_open=0)
     key = office.log[0][1]
     assert office.log == [(name, key), *([("cancel", key)] if name == "book" else [])]
     found = {row: (state, outcomes) for row, state, outcomes in stand(after)}
     assert found["job"] == (("aborted", ["undone"]) if name == "book" else ("committed", ["confirmed"]))
     assert (after.residue(), after.in_doubt()) == ([], [])
-    assert after.ledger.read(lambda book: book.ghosts()) == frozenset()
+    assert host_of(after).ledger.read(lambda book: book.ghosts()) == frozenset()
 
 
 def test_closing_in_an_event_loop_does_not_wait_for_what_runs_in_it(shared_url, open_settlement):
@@ -202,8 +203,8 @@ def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_i
     thread, told = at_work(settlement, office, name)
     if handed_over:
         settlement.close()
-    shared = settlement.ledger._shared
-    failing = Mock(side_effect=disk_full(settlement.ledger))
+    shared = host_of(settlement).ledger._shared
+    failing = Mock(side_effect=disk_full(host_of(settlement).ledger))
     monkeypatch.setattr(shared, "_connected", failing)
     shared._let_go()
     office.go_on.set()
@@ -213,13 +214,13 @@ def test_what_was_closed_while_its_store_was_away_keeps_nothing_for_as_long_as_i
     assert told in ([["ok"]] if left else [["LedgerError"], ["LeaseLost"]])
     after = open_settlement(shared_url, keep_open=0)
     for _ in range(3):
-        after.driver.resolution.asked.clear()
+        host_of(after).driver.resolution.asked.clear()
         after.recover(keep_open=0)
     key = office.log[0][1]
     assert office.log == [(name, key), *([("cancel", key)] if name == "book" else [])]
     assert stand(after) == [("job", *(("aborted", ["undone"]) if name == "book" else ("committed", ["confirmed"])))]
-    assert (after.residue(), after.in_doubt(), after.protocol.live) == ([], [], {})
-    assert after.ledger.read(lambda book: [worker.worker for worker in book.workers()]) == []
+    assert (after.residue(), after.in_doubt(), host_of(after).protocol.live) == ([], [], {})
+    assert host_of(after).ledger.read(lambda book: [worker.worker for worker in book.workers()]) == []
 
 
 def test_closing_twice_and_closing_what_is_idle_is_nothing(shared_url):

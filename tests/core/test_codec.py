@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from settlemark import PayloadError, State, effect
 from settlemark._model.json_text import check, decode, encode, encode_result, fingerprint
-from settlemark.hosting import json_text
+from settlemark.hosting import host_of, json_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -156,7 +156,7 @@ def test_a_result_that_ends_the_program_of_whoever_looks_at_it_ends_no_transacti
     with settlement.transaction("trip") as tx:
         tx.call(tool)
     assert [found.state for found in settlement.transactions()] == ([] if kind == "read" else [State.COMMITTED])
-    assert (settlement.protocol.live, settlement.residue()) == ({}, [])
+    assert (host_of(settlement).protocol.live, settlement.residue()) == ({}, [])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import threading
 import pytest
 
 from settlemark import InDoubt, Settlement, State, Tag, WaitTimeout, effect
+from settlemark.hosting import host_of
 
 PATIENCE = 20
 
@@ -110,7 +111,7 @@ def test_a_mail_that_may_have_left_and_cannot_be_asked_about_is_in_doubt_and_nam
     assert world(tmp_path) == ["booked Ada", "mail a@example.com"]
     with Settlement(f"sqlite:///{tmp_path / 'ledger.db'}") as settlement:
         assert [(r.tool, r.tag) for r in settlement.residue()] == [("send", Tag.UNRESOLVED)]
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
 
 
 def test_a_third_process_replays_what_the_first_committed(tmp_path):
@@ -149,7 +150,7 @@ def entering():
     threads = []
 
     def enter(settlement, function, **arguments):
-        waits, listen, told = threading.Event(), settlement.ledger.listen, []
+        waits, listen, told = threading.Event(), host_of(settlement).ledger.listen, []
 
         def listening(change):
             listen(change)
@@ -160,7 +161,7 @@ def entering():
                 tx.call(function, **arguments)
             told.append((tx.attempt, tx.state))
 
-        settlement.ledger.listen = listening
+        host_of(settlement).ledger.listen = listening
         threads.append(threading.Thread(target=target))
         threads[-1].start()
         assert waits.wait(PATIENCE)

@@ -22,6 +22,7 @@ from settlemark import (
     UsageError,
     effect,
 )
+from settlemark.hosting import host_of, run_sync
 from settlemark.ledger import _limits
 from settlemark.ledger._sql.wire import PostgresWire
 
@@ -74,10 +75,10 @@ class Desk:
 def accounted_for(settlement, desk):
     """Wait until all has come to its end, and say what of the world is not as the record has it."""
     deadline = time.monotonic() + PATIENCE
-    while settlement.recover(keep_open=0) is not None and settlement.protocol.live:
+    while settlement.recover(keep_open=0) is not None and host_of(settlement).protocol.live:
         live = [
-            (txn.name, txn.state, txn.owner, txn in settlement.driver.kernel.attempts)
-            for txn in settlement.protocol.live.values()
+            (txn.name, txn.state, txn.owner, txn in host_of(settlement).driver.kernel.attempts)
+            for txn in host_of(settlement).protocol.live.values()
         ]
         assert time.monotonic() < deadline, f"stranded: {live}"
         time.sleep(0.01)
@@ -89,7 +90,7 @@ def accounted_for(settlement, desk):
         if (seats[name], mails[name]) not in ([(1, 0), (1, 1), (0, 1), (0, 0)] if ended.get(name) is State.COMMITTED
                                               else [(0, 0)])
     ]  # fmt: skip
-    return wrong, settlement.residue(), settlement.driver.kernel.attempts
+    return wrong, settlement.residue(), host_of(settlement).driver.kernel.attempts
 
 
 # ---- every verb
@@ -156,7 +157,7 @@ def verbs(settlement, desk):
         "Settlement.recover": settlement.recover,
         "Settlement.prune": lambda: settlement.prune(30),
         "Settlement.in_doubt": settlement.in_doubt,
-        "Settlement.resolved": lambda: settlement.resolved(key, "confirmed", by="ada"),
+        "Host.resolving": lambda: run_sync(host_of(settlement).resolving(key, "confirmed", "ada")),
         "Settlement.approvals": settlement.approvals,
         "Settlement.approve": lambda: settlement.approve(key, by="ada"),
         "Settlement.reject": lambda: settlement.reject(key, because="no", by="ada"),
@@ -180,7 +181,7 @@ LOCAL = {
     *(f"Transaction.{name}" for name in ["name", "joined", "run", "attempt", "epoch", "state", "staged", "park"]),
     # what these do for an event loop is the same program
     *(f"Settlement.{name}" for name in [
-        "aanswer", "aapprove", "acancel", "aconfirm", "areject", "aresolve", "arewind",
+        "aanswer", "aapprove", "acancel", "aclose", "aconfirm", "arecover", "areject", "aresolve", "arewind",
     ]),
     "Settlement.close",  # below
 }  # fmt: skip
@@ -203,7 +204,7 @@ def test_the_table_has_every_verb(open_settlement, store):
 
 def is_of_no_store(name):
     """Whether a verb takes its answer from the caller alone; a new one is none until somebody has said so here."""
-    return name in {"Settlement.ledger", "Settlement.driver", "Settlement.guards", "Settlement.url"}
+    return name == "Settlement.url"
 
 
 def test_every_verb_returns_or_raises_in_time_and_all_is_accounted_for_when_the_store_is_back(open_settlement, store):
@@ -329,7 +330,7 @@ def test_a_commit_whose_answer_is_lost_is_found_out_and_never_told_as_not_taken(
     network = SilentNetwork(postgres_url)
     settlement, desk = open_settlement(network.url, wait=WAIT if lasts else PATIENCE, lease=600), Desk()
     tx = opened(settlement, desk, "trip", mails=True)
-    settlement.ledger.now(lambda _protocol, _book: None)  # nothing else is to be taken
+    host_of(settlement).ledger.now(lambda _protocol, _book: None)  # nothing else is to be taken
     commit = PostgresWire.commit
 
     def losing(wire):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from settlemark import PayloadError, effect
+from settlemark import PayloadError, Payloads, effect
 from settlemark._edges.shield import HEADROOM
 from settlemark._model.json_text import MOST_LEVELS
 
@@ -178,7 +178,7 @@ def test_a_person_says_no_result_past_the_limit(settlement, make, stand):
 
 @pytest.mark.parametrize("rules", [["secret"], lambda tool, path, value: value], ids=["paths", "a function"])
 def test_a_payload_as_deep_as_may_be_is_redacted_field_by_field(open_here, url, stand, rules):
-    settlement = open_here(url, redact=rules)
+    settlement = open_here(url, payloads=Payloads(redact=rules))
     act = Counterparty().tool(returns=objects(MOST_LEVELS))
     stand(lambda: settlement.run("trip", lambda tx: tx.call(act, value=objects(INSIDE))))
     (recorded,) = settlement.transactions()

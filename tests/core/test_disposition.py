@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settlemark import InDoubt, Outcome, Rejected, Settlement, StateError, Tag, effect, new_key
+from settlemark import InDoubt, Injected, Outcome, Payloads, Rejected, Settlement, StateError, Tag, effect, new_key
 from settlemark._model.disposition import NOTHING, Disposed, words
 from settlemark._report.verdicts import because_in
-from settlemark.hosting import Disposition, edit, reject, run_sync
+from settlemark.hosting import Disposition, edit, host_of, reject, run_sync
 from settlemark.ledger._payloads.payloads import PRUNED, PRUNED_WHY
 from settlemark.ledger._payloads.unreadable import Outdated, Sealed
 
@@ -72,7 +72,7 @@ def lose_words(settlement, url, how):
                 if found.note is not None:
                     found.note = IN_MEMORY[how]
         return
-    settlement.ledger.read(lambda _book: None)  # all that was given before is there
+    host_of(settlement).ledger.read(lambda _book: None)  # all that was given before is there
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         lost = sa.text("UPDATE settlemark_effect SET note = :lost WHERE note IS NOT NULL")
@@ -204,7 +204,7 @@ def in_doubt(office, tool, **said):
 def what_came_too_late_is_still_to_be_undone(office):
     key = in_doubt(office, office.tool("book"))
     settlement = office.settle()
-    settlement._wait = 0
+    host_of(settlement).patience = 0
     with settlement.transaction("other") as other:
         other.call(office.tool("take", scope="book:/{to}"), to="ada")
         assert settlement.confirm(key, "late") is Outcome.CONFIRMED
@@ -212,7 +212,7 @@ def what_came_too_late_is_still_to_be_undone(office):
     office.lose_words()
     settlement = office.settle()
     for _ in range(2):
-        run_sync(settlement.driver.resolution.ask_again())
+        run_sync(host_of(settlement).driver.resolution.ask_again())
         office.clock.advance(1.0)
     assert office.log == ["book ada", "take ada", "unbook ada"]
     assert settlement.residue() == []
@@ -277,7 +277,7 @@ def test_whatever_becomes_of_the_words_of_a_record(office, place):
 @pytest.mark.parametrize("to", ["person", "by a person", "rejected by a person"])
 def test_a_rejection_of_a_call_with_a_secret_that_is_one_of_our_words_is_one_in_a_replay(url, open_settlement, to):
     send = effect("irreversible", scope="mail:/all", name="send", approve=True)(lambda to: None)
-    settlement = open_settlement(url, approver=lambda _gate: reject("no such person"), redact=["to"])
+    settlement = open_settlement(url, approver=lambda _gate: reject("no such person"), payloads=Payloads(redact=["to"]))
     for _ in range(2):
         with settlement.transaction("trip") as tx, pytest.raises(Rejected):
             tx.call(send, to=to)
@@ -286,7 +286,7 @@ def test_a_rejection_of_a_call_with_a_secret_that_is_one_of_our_words_is_one_in_
 @pytest.mark.every_store
 def test_a_rejection_is_one_in_a_replay_after_its_words_were_pruned(url, open_settlement, clock):
     send = effect("irreversible", scope="mail:/{to}", name="send", approve=True)(lambda to: None)
-    settlement = open_settlement(url, approver=lambda _gate: reject("too late"), clock=clock)
+    settlement = open_settlement(url, approver=lambda _gate: reject("too late"), injected=Injected(clock=clock))
     with settlement.transaction("trip") as tx, pytest.raises(Rejected) as first:
         tx.call(send, to="ada")
     clock.advance(10 * DAY)
@@ -301,7 +301,10 @@ def test_a_rejection_is_one_in_a_replay_where_its_words_cannot_be_read(shared_ur
     pytest.importorskip("cryptography")
     send = effect("irreversible", scope="mail:/{to}", name="send", approve=True)(lambda to: None)
     said = {"approver": lambda _gate: reject("too late")}
-    with Settlement(shared_url, encrypt=new_key(), **said) as settlement, settlement.transaction("trip") as tx:
+    with (
+        Settlement(shared_url, payloads=Payloads(encrypt=new_key()), **said) as settlement,
+        settlement.transaction("trip") as tx,
+    ):
         with pytest.raises(Rejected):
             tx.call(send, to="ada")
     (trip,) = open_settlement(shared_url).transactions()

@@ -7,14 +7,16 @@ import threading
 import pytest
 from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
 
+from settlemark import Payloads
 from settlemark._protocol.states import FINISHED
 from settlemark.history import HistoryFile
+from settlemark.hosting import host_of
 
 
 def unaccounted(settlement, world, name):
     """Return what is wrong with the state behind a scene, as a text; none when nothing is."""
-    live = [f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()]
-    live += [f"nobody ends: {found}" for found in settlement.driver.ages.stranded()]
+    live = [f"{txn.name} is {txn.state}" for txn in host_of(settlement).protocol.live.values()]
+    live += [f"nobody ends: {found}" for found in host_of(settlement).driver.ages.stranded()]
     recorded = [r for r in settlement.transactions() if r.row.name.partition("~")[0] == name]
     live += [f"{r.row.name} is recorded as {r.state}" for r in recorded if r.state not in FINISHED]
     committed = any(r.state == "committed" for r in recorded)
@@ -45,9 +47,9 @@ def sweep(open_settlement, monkeypatch, tmp_path):
 
         options = {}
         if place == "redact":
-            options = {"redact": redact}
+            options = {"payloads": Payloads(redact=redact)}
         elif place == "encrypt" and url != "memory:":
-            options = {"encrypt": key_of}
+            options = {"payloads": Payloads(encrypt=key_of)}
         elif place == "history":
             options = {"history": tmp_path / "h.jsonl"}
         write = HistoryFile.write
@@ -56,7 +58,7 @@ def sweep(open_settlement, monkeypatch, tmp_path):
         settlement = open_settlement(
             url, observe=Watching(world), on_residue=lambda _: world.here("on_residue"), **options
         )
-        settlement.driver.probing.on_doubt = None
+        host_of(settlement).driver.probing.on_doubt = None
         wrong = []
         for number, (what, throw) in enumerate(RAISED.items()):
             scene, name = Scene(world, settlement, tools), f"x{number}"
@@ -101,19 +103,19 @@ TAKEN = {
     "Encryption.__init__(keys)": {"encrypt"},
     "Settlement.__init__(approver)": {"approver"},
     "Settlement.__init__(ask)": {"ask"},
-    "Settlement.__init__(clock)": ELSEWHERE,
-    "Settlement.__init__(encrypt)": {"encrypt"},
+    "Injected.__init__(clock)": ELSEWHERE,
+    "Payloads.__init__(encrypt)": {"encrypt"},
     "Settlement.__init__(history)": {"history"},
-    "Settlement.__init__(ids)": ELSEWHERE,
-    "Settlement.__init__(monotonic)": ELSEWHERE,
+    "Injected.__init__(ids)": ELSEWHERE,
+    "Injected.__init__(monotonic)": ELSEWHERE,
     "Settlement.__init__(observe)": OBSERVED,
     "Settlement.__init__(on_residue)": {"on_residue"},
-    "Settlement.__init__(redact)": {"redact"},
-    "Settlement.__init__(store_clock)": ELSEWHERE,
-    "Settlement.declaration(function)": ELSEWHERE,
+    "Payloads.__init__(redact)": {"redact"},
+    "Injected.__init__(store_clock)": ELSEWHERE,
+    "Toolbox.of(function)": ELSEWHERE,
     "Settlement.declared(function)": ELSEWHERE,
-    "Settlement.effect_of(run_tool)": ELSEWHERE,
-    "Settlement.know(function)": ELSEWHERE,
+    "Toolbox.effect_of(run_tool)": ELSEWHERE,
+    "Toolbox.know(function)": ELSEWHERE,
     "Settlement.run(approver)": {"approver"},
     "Settlement.run(ask)": {"ask"},
     "Settlement.run(before_commit)": {"hook"},
@@ -139,6 +141,19 @@ TAKEN = {
     "effect(scope)": {"scope"},
     "effect(undo)": {"undo"},
     "inverse(function)": {"inverse"},
+    "Settlement.declare(approve)": {"approve"},
+    "Settlement.declare(check)": {"check"},
+    "Settlement.declare(live)": {"live"},
+    "Settlement.declare(probe)": {"probe"},
+    "Settlement.declare(refine)": {"refine"},
+    "Settlement.declare(release)": {"release"},
+    "Settlement.declare(scope)": {"scope"},
+    "Settlement.declare(undo)": {"undo"},
+    "Host.__init__(tools)": ELSEWHERE,
+    "Toolbox.known(function)": ELSEWHERE,
+    "Host.options(approver)": {"approver"},
+    "Host.options(ask)": {"ask"},
+    "Host.options(before_commit)": {"hook"},
     "AgentTurn.perform(ask)": ELSEWHERE,
     "AgentTurn.perform(pack)": ELSEWHERE,
     "AgentTurn.perform(remake)": ELSEWHERE,

@@ -8,7 +8,7 @@ import pytest
 
 from settlemark import Failure, InDoubt, PartialCommit, Queued, Refused, State, UsageError, effect
 from settlemark.agents import open_turn
-from settlemark.hosting import Reason, run_sync
+from settlemark.hosting import Reason, host_of, run_sync
 
 
 class Boom(Exception):
@@ -118,7 +118,7 @@ def test_what_is_no_answer_fails_the_call(asking, tools, world, answer):
             tx.call(tools.book, room="a")
     assert isinstance(refused.value.__cause__, Boom)
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_error_of_whoever_is_asked_fails_the_call(open_settlement, tools, world):
@@ -126,19 +126,19 @@ def test_an_error_of_whoever_is_asked_fails_the_call(open_settlement, tools, wor
     world.fail("book", Boom())
     with pytest.raises(ZeroDivisionError), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_step_that_was_undone_while_the_answer_was_thought_about_is_not_tried_again(quick, tools, world):
     def think(_failure):
-        quick.ledger.now(lambda protocol, _book: protocol.abort(protocol.named["trip"], Reason.FAILED))
+        host_of(quick).ledger.now(lambda protocol, _book: protocol.abort(protocol.named["trip"], Reason.FAILED))
         return "retry"
 
     world.fail("book", Boom())
     with pytest.raises(Boom), quick.transaction("trip", on_failure="ask", ask=think) as tx:
         tx.call(tools.book, room="a")
     assert world.log == []
-    assert quick.protocol.live == {}
+    assert host_of(quick).protocol.live == {}
 
 
 async def test_whoever_is_asked_may_be_awaited(url, open_settlement, tools, world):
@@ -169,7 +169,7 @@ def test_asking_nobody_is_refused(open_settlement, quick):
         quick.transaction("trip", on_failure="ask")
     with pytest.raises(UsageError, match="ask=7"):
         quick.transaction("trip", on_failure="ask", ask=7)
-    assert quick.protocol.live == {}
+    assert host_of(quick).protocol.live == {}
 
 
 # ---- replays
@@ -235,7 +235,7 @@ def test_the_others_leave_without_one_that_is_skipped(asking, tools, world, reco
         )
     ]
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -262,7 +262,7 @@ def test_what_is_skipped_when_it_was_to_leave_is_in_nobodys_way_while_the_rest_l
         tx.call(tools.send, to="x")
         tx.call(wire, to="y")
     assert seen == [("releasing", [("send", "dropped", "clean"), ("wire", "queued", None)])]
-    assert (world.log, settlement.residue(), settlement.protocol.live) == ([("draft", "x")], [], {})
+    assert (world.log, settlement.residue(), host_of(settlement).protocol.live) == ([("draft", "x")], [], {})
 
 
 @pytest.mark.every_store
@@ -280,7 +280,7 @@ def test_abort_behind_a_gate_is_what_a_refused_release_means(asking, tools, worl
 
 def batch_of(settlement, world, tools, *rooms):
     batch = run_sync(open_turn(settlement, "step", run="r"))
-    calls = [batch.place(settlement.declaration(tools.book), {"room": room}) for room in rooms]
+    calls = [batch.place(host_of(settlement).tools.of(tools.book), {"room": room}) for room in rooms]
     answers = []
     for call, room in zip(calls, rooms, strict=True):
         try:

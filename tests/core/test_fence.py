@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from settlemark import Cancelled, PartialCommit, State, Tag, UsageError, effect
+from settlemark.hosting import host_of
 from settlemark.ledger import StateChange
 
 PATIENCE = 20
@@ -17,7 +18,7 @@ def decides(change):
 
 
 def fences(settlement):
-    return settlement.ledger.read(lambda _: set(settlement.protocol.fenced))
+    return host_of(settlement).ledger.read(lambda _: set(host_of(settlement).protocol.fenced))
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def cancelling():
     threads = []
 
     def cancel(settlement, run, then):
-        stands, put_up = threading.Event(), settlement.protocol.cancel
+        stands, put_up = threading.Event(), host_of(settlement).protocol.cancel
 
         def watched(run):
             found = put_up(run)
@@ -37,7 +38,7 @@ def cancelling():
             settlement.cancel(run)
             then()
 
-        settlement.protocol.cancel = watched
+        host_of(settlement).protocol.cancel = watched
         thread = threading.Thread(target=target)
         threads.append(thread)
         thread.start()
@@ -76,7 +77,7 @@ def test_a_cancel_stops_between_two_releases_and_returns_when_nothing_acts_any_m
         ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
     ]
     assert [(r.key, r.note) for r in settlement.residue()] == [("trip#1/1", "not run: the run was cancelled")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_cancel_before_the_first_release_undoes_what_was_decided(
@@ -88,7 +89,7 @@ def test_a_cancel_before_the_first_release_undoes_what_was_decided(
         tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean"), ("send", "dropped", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_call_may_cancel_its_own_run_and_is_undone_when_it_has_returned(settlement, world, recorded):
@@ -101,7 +102,7 @@ def test_a_call_may_cancel_its_own_run_and_is_undone_when_it_has_returned(settle
         tx.call(book, room="a")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip/1") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.parametrize("names_a_run", [False, True], ids=["a slash in the name", "run="])
@@ -109,10 +110,14 @@ def test_a_transactions_name_is_no_run_and_puts_up_no_fence(settlement, world, t
     name, run = ("book", "job") if names_a_run else ("trip/book", "trip")
     with settlement.transaction(name, run=run if names_a_run else None) as tx:
         tx.call(tools.book, room="a")
-        kept, before = settlement.transactions(), settlement.protocol.freeze()
+        kept, before = settlement.transactions(), host_of(settlement).protocol.freeze()
         with pytest.raises(UsageError, match=f"{name} is a transaction of the run {run}: .*cancel '{run}'"):
             settlement.cancel(name)
-        assert (fences(settlement), settlement.protocol.freeze(), settlement.transactions()) == (set(), before, kept)
+        assert (fences(settlement), host_of(settlement).protocol.freeze(), settlement.transactions()) == (
+            set(),
+            before,
+            kept,
+        )
     assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
 
 
@@ -140,7 +145,7 @@ def test_a_cancel_undoes_what_an_earlier_process_left_of_the_run(left_open, worl
     after.cancel("trip")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(after, "trip/1") == [("aborted", [("book", "undone", "clean"), ("send", "dropped", "clean")])]
-    assert (after.residue(), after.protocol.live) == ([], {})
+    assert (after.residue(), host_of(after).protocol.live) == ([], {})
     with pytest.raises(Cancelled, match="start again under another run id"), after.transaction("trip/1"):
         raise AssertionError("not reached")
 
@@ -157,7 +162,7 @@ def test_a_cancel_names_what_an_earlier_process_left_and_cannot_be_undone(left_o
     assert (world.log, told) == ([("hire", "a")], ["trip"])
     assert recorded(after, "trip") == [("aborted", [("hire", "confirmed", "unresolved")])]
     assert [(r.key, r.tag) for r in after.residue()] == [("trip#1/0", Tag.UNRESOLVED)]
-    assert after.protocol.live == {}
+    assert host_of(after).protocol.live == {}
 
 
 def test_a_cancel_of_another_run_leaves_what_an_earlier_process_left(left_open, world, tools, recorded):
@@ -176,7 +181,7 @@ def test_a_cancel_that_ctrl_c_interrupts_leaves_what_an_earlier_process_left_to_
     after = left_open("trip", (tools.book, {"room": "a"}))
     with monkeypatch.context() as patch:
         part = "take_up" if interrupted == "before it is taken up" else "_end"
-        recovery = after.driver.recovery
+        recovery = host_of(after).driver.recovery
         goes_on = getattr(recovery, part)
 
         def interrupt(*arguments, **options):
@@ -190,4 +195,4 @@ def test_a_cancel_that_ctrl_c_interrupts_leaves_what_an_earlier_process_left_to_
     after.cancel("trip")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(after, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (after.residue(), after.protocol.live, after.driver.kernel.attempts) == ([], {}, {})
+    assert (after.residue(), host_of(after).protocol.live, host_of(after).driver.kernel.attempts) == ([], {}, {})

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from settlemark import Forgotten, Settlement, current_call, effect
+from settlemark import Forgotten, Payloads, Settlement, current_call, effect
+from settlemark.hosting import host_of
 
 
 @pytest.fixture
@@ -22,20 +23,20 @@ def town():
 
 def test_a_committed_name_that_made_room_is_refused_and_nothing_runs_twice(town):
     book, log = town
-    with Settlement("memory:", retain=2) as settlement:
+    with Settlement("memory:", payloads=Payloads(retain=2)) as settlement:
         for name in ("a", "b", "c"):
             settlement.run(name, lambda tx, room=name: tx.call(book, room=room))
         before = list(log)
         with pytest.raises(Forgotten, match="a has committed, and its record had to make room") as forgotten:
             settlement.run("a", lambda tx: tx.call(book, room="a"))
-        assert (forgotten.value.transaction, log, settlement.protocol.live) == ("a", before, {})
+        assert (forgotten.value.transaction, log, host_of(settlement).protocol.live) == ("a", before, {})
         settlement.run("c", lambda tx: tx.call(book, room="c"))  # replayed, as ever
         assert log == before
 
 
 def test_an_aborted_name_that_made_room_takes_the_next_key(town):
     book, log = town
-    with Settlement("memory:", retain=1) as settlement:
+    with Settlement("memory:", payloads=Payloads(retain=1)) as settlement:
         with pytest.raises(KeyError), settlement.transaction("a") as tx:
             tx.call(book, room="a")
             raise KeyError
@@ -49,7 +50,10 @@ def test_an_aborted_name_that_made_room_takes_the_next_key(town):
 
 def test_when_a_name_goes_too_that_is_said_once(town, caplog):
     book, _ = town
-    with caplog.at_level(logging.WARNING, "settlemark"), Settlement("memory:", retain=1) as settlement:
+    with (
+        caplog.at_level(logging.WARNING, "settlemark"),
+        Settlement("memory:", payloads=Payloads(retain=1)) as settlement,
+    ):
         for number in range(14):
             settlement.run(f"trip-{number}", lambda tx, room=number: tx.call(book, room=str(room)))
     told = [record.getMessage() for record in caplog.records if "no room left for the name" in record.getMessage()]

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from settlemark import LedgerError, Settlement, State, effect
+from settlemark.hosting import host_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nobody forks here")
 GENEROUS = 20
@@ -175,7 +176,7 @@ def test_a_child_forked_by_a_thread_or_by_a_pool_of_processes_is_told_and_may_op
     assert ["make a new Settlement in the child" in each for each in told] == [True, True]
     settlement.run("after", lambda tx: tx.call(world, name="after"))
     assert world.log() == ["book before", "book thread", "book pool", "book after"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 _acts = {}
@@ -233,5 +234,5 @@ def test_a_file_that_is_put_back_is_gone_on_with(tmp_path, world):
         aside.rename(path)
         settlement.run("after", lambda tx: tx.call(world, name="after"))
         settlement.recover(keep_open=0)
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
     assert world.log() == ["book before", "book after"]

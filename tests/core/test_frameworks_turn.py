@@ -9,7 +9,7 @@ import pytest
 
 from settlemark import Refused, State, StateError, effect
 from settlemark.agents import open_turn
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 
 class Boom(Exception):
@@ -19,7 +19,7 @@ class Boom(Exception):
 def turn(settlement, *calls, name="trip/1"):
     """Play a turn as a framework does that calls all its tools at once; return the batch, and each answer or error."""
     batch = run_sync(open_turn(settlement, name, run="trip", resumable=True))
-    seated = [(batch.place(settlement.declaration(tool), given), tool, given) for tool, given in calls]
+    seated = [(batch.place(host_of(settlement).tools.of(tool), given), tool, given) for tool, given in calls]
     # None comes to its end before all have come.
     all_there = threading.Barrier(len(seated))
 
@@ -45,7 +45,7 @@ def test_each_call_of_a_turn_gets_its_tools_real_result_and_whoever_comes_back_g
     assert world.log == [("book", "a"), ("send", "x", "hello"), ("send", "y", "bye")]
     assert (batch.settled, batch.refusal, batch.attempt.live.state) == (True, None, State.COMMITTED)
     _, again = turn(settlement, *calls)
-    assert (again, len(world.log), settlement.residue(), settlement.protocol.live) == (answers, 3, [], {})
+    assert (again, len(world.log), settlement.residue(), host_of(settlement).protocol.live) == (answers, 3, [], {})
 
 
 @pytest.mark.every_store
@@ -59,7 +59,7 @@ def test_where_one_call_fails_none_of_the_turn_stays_and_each_is_told_which_it_w
     )
     assert str(behind).startswith("send was not run: ")
     assert (world.log, batch.attempt.live.state) == ([], State.ABORTED)
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 # ---- a turn that waits for a person, put aside in parts
@@ -76,7 +76,7 @@ def asked_turn(settlement, calls, asks, *, order="turn"):
             settlement, "trip/1", run="trip", resumable=True, let_through=(Suspended,), park="split", order=order
         )
     )  # fmt: skip
-    seated = [(batch.place(settlement.declaration(tool), given), tool, given) for tool, given in calls]
+    seated = [(batch.place(host_of(settlement).tools.of(tool), given), tool, given) for tool, given in calls]
     answers = []
     for call, tool, given in seated:
         error = None
@@ -124,7 +124,7 @@ def test_what_came_before_a_question_settles_and_the_rest_waits_with_it_for_the_
     assert (again, wired.result(), sent.result()) == (booked, "wired to x", "sent to y")
     left = [("wire", "x"), *([] if at_once else [("send", "y", "hello")])]
     assert world.log == [("book", "a"), *at_once, ("book", "a"), *left]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_turn_whose_tool_asks_by_itself_is_put_aside_whole(quick, tools, world):
@@ -137,7 +137,7 @@ def test_a_turn_whose_tool_asks_by_itself_is_put_aside_whole(quick, tools, world
     batch, _ = asked_turn(quick, [(tools.book, {"room": "a"}), (ask_inside, {"desk": "d"})], None)
     assert (batch.suspended, [one.state for one in quick.transactions()]) == (True, [State.OPEN])
     quick.cancel("trip")
-    assert (world.log, quick.protocol.live) == ([("book", "a"), ("cancel", "a")], {})
+    assert (world.log, host_of(quick).protocol.live) == ([("book", "a"), ("cancel", "a")], {})
 
 
 # ---- calls that come again
@@ -145,14 +145,14 @@ def test_a_turn_whose_tool_asks_by_itself_is_put_aside_whole(quick, tools, world
 
 def test_a_call_that_a_wrapper_makes_again_is_done_once_and_with_other_arguments_it_is_another(quick, tools, world):
     batch = run_sync(open_turn(quick, "trip/1", run="trip"))
-    call = batch.place(quick.declaration(tools.charge), {"account": "a", "amount": 1})
+    call = batch.place(host_of(quick).tools.of(tools.charge), {"account": "a", "amount": 1})
     found = [
         run_sync(batch.perform(call, lambda given=given: tools.charge(**given), given))
         for given in ({"account": "a", "amount": amount} for amount in (1, 1, 2))
     ]
     run_sync(batch.leave(call))
     assert (found, world.log) == ([1, 1, 2], [("charge", "a", 1), ("charge", "a", 2)])
-    assert (batch.attempt.live.state, quick.protocol.live) == (State.COMMITTED, {})
+    assert (batch.attempt.live.state, host_of(quick).protocol.live) == (State.COMMITTED, {})
 
 
 def test_a_call_that_the_turn_did_not_have_is_not_run_when_the_turn_has_committed(quick, tools, world):

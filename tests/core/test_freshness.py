@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import DeclarationError, Queued, Stale, State, UsageError, effect
+from settlemark.hosting import host_of
 
 
 class Boom(Exception):
@@ -38,8 +39,7 @@ def shop():
 
 @pytest.fixture
 def timed(url, clock, open_settlement):
-    options = clock.options()
-    return open_settlement(url, clock=options["clock"], monotonic=options["monotonic"])
+    return open_settlement(url, injected=clock.options()["injected"])
 
 
 def look(shop, tx, **options):
@@ -71,7 +71,7 @@ def test_what_changed_from_outside_before_the_decision_undoes_everything(settlem
     assert (stale.value.transaction, stale.value.scope.text) == ("trip", "price:/Ada")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_the_tag_is_taken_before_the_value_so_that_no_change_falls_between(settlement, tools, world, shop):
@@ -211,7 +211,7 @@ def test_what_changed_before_it_was_written_is_found_before_it_is_written(settle
         shop.reprice(11)
         tx.call(reprice, item="Ada")
     assert shop.price == 11
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_write_that_did_not_happen_leaves_the_read_to_be_compared(settlement, tools, world, shop):
@@ -264,7 +264,7 @@ def test_it_is_compared_again_before_the_first_held_effect_leaves_and_not_behind
             work()
         assert world.log == [("book", "a"), ("cancel", "a")]
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     assert len(shop.asked) == 3
 
 
@@ -325,7 +325,7 @@ def test_of_so_many_runs_that_only_read_the_oldest_is_forgotten(quick, shop, mon
     for run in "abc":
         with quick.transaction(f"{run}/1") as tx:
             look(shop, tx)
-    assert [*quick.driver.freshness.live_plans] == ["b", "c"]
+    assert [*host_of(quick).driver.freshness.live_plans] == ["b", "c"]
 
 
 def test_what_was_read_anew_or_by_another_run_does_not_count(settlement, tools, world, shop):
@@ -460,7 +460,7 @@ def test_a_live_read_writes_nothing_and_a_sealed_one_is_not_settled_by_others(tm
     found = []
 
     def tag():
-        found.append([txn.hooked for txn in settlement.protocol.live.values() if txn.state is State.SEALED])
+        found.append([txn.hooked for txn in host_of(settlement).protocol.live.values() if txn.state is State.SEALED])
         return 1
 
     with settlement.transaction("trip") as tx:
@@ -474,4 +474,4 @@ def test_it_costs_nothing_where_nothing_is_live(quick, tools):
         tx.read("price:/Ada")
         tx.call(tools.book, room="a")
         assert tx._attempt.live_reads == {}
-    assert quick.driver.freshness.live_plans == {}
+    assert host_of(quick).driver.freshness.live_plans == {}

@@ -19,7 +19,7 @@ import pydantic
 import pytest
 
 from settlemark import PayloadError, Retries, Vetoed, current_call, effect
-from settlemark.hosting import json_text
+from settlemark.hosting import host_of, json_text
 
 
 class Point(NamedTuple):
@@ -452,7 +452,7 @@ def test_what_no_record_can_hold_is_refused_and_nothing_changed(settlement, make
 
         with pytest.raises(PayloadError, match=r"\$.value.at is a"), settlement.transaction("job") as tx:
             tx.call(act, value={"at": make()})
-    assert (acted, settlement.transactions(), settlement.protocol.live) == ([], [], {})
+    assert (acted, settlement.transactions(), host_of(settlement).protocol.live) == ([], [], {})
 
 
 def test_what_contains_itself_is_refused_and_nothing_changed(quick):

@@ -24,7 +24,7 @@ from settlemark import (
     effect,
 )
 from settlemark._acts.gate import Approval
-from settlemark.hosting import Turn, approval_of, approve, declare, edit, reject
+from settlemark.hosting import Turn, approval_of, approve, declare, edit, host_of, reject
 
 
 class Person:
@@ -115,7 +115,7 @@ def test_what_is_no_answer_is_refused_and_nothing_acted(settlement, gated, world
     assert told in str(caught.value)
     assert world.log == []
     assert outcomes(recorded, settlement) == ("aborted", [("book", "dropped", "clean")])
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- declarations
@@ -160,7 +160,7 @@ def test_a_person_sees_the_call_and_what_it_would_do_and_a_yes_lets_it_run_so(se
         'send would act on mail:/x with text="hello", to="x" when its step settles; that cannot be undone'
     )
     assert (sent.result(), world.log) == ("sent to x", [("book", "a"), ("send", "x", "hello")])
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_predicate_is_given_the_arguments_it_names_and_says_who_is_asked(settlement, gated, world):
@@ -188,7 +188,7 @@ def test_a_predicate_that_does_not_say_keeps_its_call_from_running(settlement, w
         tx.call(pay)
     assert told in str(caught.value)
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -259,7 +259,7 @@ def test_a_no_is_an_error_that_says_why_and_undoes_the_step_it_leaves(settlement
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert outcomes(recorded, settlement) == ("aborted", [("book", "undone", "clean"), ("send", "dropped", "clean")])
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_step_that_takes_the_no_goes_on_without_the_call_and_so_does_its_replay(settlement, gated, world):
@@ -338,7 +338,7 @@ def test_arguments_that_the_tool_does_not_take_are_refused_and_nothing_acted(set
     ):
         tx.call(gated.book, room="a")
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_other_arguments_are_checked_as_those_of_the_call_were_and_nothing_acted(settlement, world):
@@ -357,7 +357,7 @@ def test_other_arguments_are_checked_as_those_of_the_call_were_and_nothing_acted
         settlement.transaction("trip", approver=Person(edit({"to": "boss"}))) as tx,
     ):
         tx.call(send, to="x")
-    assert (world.log, settlement.protocol.live, settlement.residue()) == ([], {}, [])
+    assert (world.log, host_of(settlement).protocol.live, settlement.residue()) == ([], {}, [])
 
 
 def test_what_ran_with_other_arguments_is_undone_with_them(settlement, gated, world):
@@ -389,7 +389,7 @@ def test_what_was_read_and_changed_while_a_person_thought_refuses_the_call_and_n
             tx.read("cell:/1")
             calls[call](tx)
     assert world.log == [("put", "1", 5)]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_live_read_that_changed_behind_its_back_refuses_the_call_too(settlement, gated, world):
@@ -410,7 +410,7 @@ def test_an_error_of_whoever_asks_is_the_calls_and_nothing_acted(settlement, gat
     with pytest.raises(OSError, match="the line is dead"), settlement.transaction("trip", approver=hang_up) as tx:
         tx.call(gated.book, room="a")
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- order
@@ -505,7 +505,7 @@ def test_a_branch_that_may_lose_is_nothing_to_wait_with(settlement, gated, world
         settlement.speculate([lambda tx: tx.call(gated.send, to="x")], lambda _values: 0, name="trip")
     assert "there is nobody to ask" in str(caught.value.exceptions[0])
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_answer_with_arguments_that_the_tool_does_not_take_leaves_the_question_open(settlement, gated, world):

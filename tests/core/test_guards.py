@@ -11,6 +11,7 @@ import pytest
 from settlemark import Level, Settlement, Stale, UsageError, effect
 from settlemark._model.guards import ALL_ON, Guards, guards_for
 from settlemark.history import ANOMALIES, analyze, read
+from settlemark.hosting import host_of
 
 POINTS = [frozenset(some) for size in range(5) for some in itertools.combinations(ANOMALIES, size)]
 
@@ -74,7 +75,7 @@ def stale_generation(settlement, tools):
     other.call(tools.publish, "draft", "new")
     writer.__exit__(None, None, None)
     tx.call(tools.publish, "review", "of the old")
-    with pytest.raises(Stale, match="page:/draft") if settlement.guards.current else nullcontext():
+    with pytest.raises(Stale, match="page:/draft") if host_of(settlement).guards.current else nullcontext():
         reader.__exit__(None, None, None)
 
 
@@ -93,7 +94,7 @@ def cascade(settlement, tools):
 
     thread = threading.Thread(target=second)
     thread.start()
-    if settlement.guards.reads == "any":
+    if host_of(settlement).guards.reads == "any":
         thread.join()
     first.__exit__(ValueError, ValueError("no"), None)
     thread.join()
@@ -115,7 +116,11 @@ def phantom(settlement, tools):
     tx = planned.__enter__()
     tx.call(tools.mail, "ada")
     settlement.revoke("mail")
-    with nullcontext() if settlement.guards.tools == "any" else pytest.raises(Stale, match="registry:/tool/mail"):
+    with (
+        nullcontext()
+        if host_of(settlement).guards.tools == "any"
+        else pytest.raises(Stale, match="registry:/tool/mail")
+    ):
         planned.__exit__(None, None, None)
 
 
@@ -138,7 +143,7 @@ def test_a_level_is_what_it_names(level):
 
 
 def test_by_default_everything_is_prevented(open_settlement):
-    assert open_settlement().guards == guards_for(Level.L4) == ALL_ON == Guards()
+    assert host_of(open_settlement()).guards == guards_for(Level.L4) == ALL_ON == Guards()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from settlemark import InDoubt, Outcome, Retries, Settlement, effect
 from settlemark._model.declaration import Registry
-from settlemark.hosting import declare
+from settlemark.hosting import declare, host_of
 from settlemark.testing import die, in_child
 
 
@@ -31,8 +31,8 @@ def after(url, open_settlement, monkeypatch):
     def open_(**options):
         monkeypatch.setattr("settlemark._model.declare._declared", Registry())
         settlement = open_settlement(url, **{"keep_open": 1e9, **options})
-        own = settlement._registry.find
-        settlement.driver.kernel.declaration = lambda tool, version=None: own(tool, version)
+        own = host_of(settlement).tools._registry.find
+        host_of(settlement).driver.kernel.declaration = lambda tool, version=None: own(tool, version)
         return settlement
 
     return open_

@@ -21,7 +21,7 @@ from settlemark import (
     effect,
 )
 from settlemark._protocol.holdings import Mode
-from settlemark.hosting import Reason, run_sync
+from settlemark.hosting import Reason, host_of, run_sync
 
 
 def place(stage, *scopes, name="night", **options):
@@ -255,7 +255,7 @@ def test_what_begins_later_waits_for_the_work_under_a_hold(settlement, tools, wo
         assert world.cells == {"1": "night"}
     later.join(20)
     assert world.log == [("put", "1", "night"), ("put", "1", "day")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -268,7 +268,7 @@ async def test_a_hold_is_placed_and_dropped_in_an_event_loop_too(settlement, too
             async with settlement.transaction("day", wait=0) as tx:
                 await tx.call(tools.put, cell="1", value=2)
     assert world.cells == {"1": 1}
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_hold_is_dropped_once_also_when_its_block_fails(settlement):
@@ -276,7 +276,7 @@ def test_a_hold_is_dropped_once_also_when_its_block_fails(settlement):
         hold.drop()
         hold.drop()
         raise ZeroDivisionError
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     with pytest.raises(StateError, match="a hold that has been dropped"), hold.transaction("late"):
         pass
 
@@ -291,7 +291,7 @@ def test_a_hold_that_was_not_entered_says_so(quick):
 def test_cancelling_its_run_ends_a_hold(settlement):
     with settlement.hold("room:/a", name="night/hold") as hold:
         settlement.cancel("night")
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
         with pytest.raises(Refused), hold.transaction("night/1"):
             pass
 
@@ -311,10 +311,10 @@ def test_a_hold_whose_process_ends_is_dropped_by_whoever_recovers(tmp_path, open
     first = open_settlement(url)
     run_sync(first.hold("room:/a", name="night")._placing())
     second = open_settlement(url)
-    assert second.protocol.frontier(Scope.parse("room:/a")) == 1 or second.recover()
+    assert host_of(second).protocol.frontier(Scope.parse("room:/a")) == 1 or second.recover()
     first.close()
     assert second.recover(keep_open=0).undone == ["night"]
-    assert second.protocol.live == {}
+    assert host_of(second).protocol.live == {}
 
 
 def test_an_advance_is_durable_and_seen_by_other_processes(tmp_path):
@@ -325,9 +325,9 @@ def test_an_advance_is_durable_and_seen_by_other_processes(tmp_path):
     with Settlement(url) as settlement:
         settlement.advance("room:/a", epoch)
         with Settlement(url) as other:
-            assert other.protocol.floor(scope) == epoch
+            assert host_of(other).protocol.floor(scope) == epoch
     with Settlement(url) as settlement:
-        assert settlement.protocol.floor(scope) == epoch
+        assert host_of(settlement).protocol.floor(scope) == epoch
 
 
 @pytest.mark.every_store

@@ -78,7 +78,6 @@ TO_BE_CUT = {
     "_api/settlement.py": 1023,
     "ledger/_memory.py": 589,
     "ledger/_record/book.py": 581,
-    "_api/transaction.py": 572,
     "_attempt/attempt.py": 565,
     "_lifecycle/rewind.py": 486,
     "_lifecycle/gates.py": 470,

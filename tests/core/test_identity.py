@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, KeyConflict, Queued, Refused, State, StateError, current_call, effect
+from settlemark.hosting import host_of
 
 
 class Boom(Exception):
@@ -25,7 +26,7 @@ def test_entering_a_committed_name_again_replays_its_results_and_runs_nothing(se
     assert isinstance(queued_again, Queued)
     assert (queued_again.key, queued_again.outcome, queued_again.result()) == (queued.key, "confirmed", "sent to ada")
     assert world.log == [("book", "a"), ("send", "ada", "hello")]
-    assert (tx.state, tx.attempt, settlement.protocol.live) == (State.COMMITTED, 1, {})
+    assert (tx.state, tx.attempt, host_of(settlement).protocol.live) == (State.COMMITTED, 1, {})
 
 
 def test_a_replay_outlives_the_process(tmp_path, open_settlement, world, tools):
@@ -162,7 +163,7 @@ def test_two_namespaces_of_one_store_share_nothing(tmp_path, open_settlement, wo
     assert [entry[0] for entry in world.log] == ["book", "book", "send", "send"]
     one.cancel("gone")
     for settlement, fences in ((one, {"gone"}), (two, set())):
-        assert settlement.ledger.now(lambda protocol, _: set(protocol.fenced)) == fences
+        assert host_of(settlement).ledger.now(lambda protocol, _: set(protocol.fenced)) == fences
     with two.transaction("gone"):
         pass
     assert [[r.row.name for r in settlement.transactions()] for settlement in (one, two)] == [["trip"]] * 2

@@ -15,7 +15,7 @@ import settlemark
 from settlemark import effect
 from settlemark._edges import shield
 from settlemark._protocol.states import FINISHED
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 GENEROUS = 60
 HOME = str(Path(settlemark.__file__).parent)
@@ -78,9 +78,8 @@ WITH = act.__code__.co_firstlineno + 1
 
 def wrong_with(settlement, world, name):
     """Return what is not undone, not named, or still taken."""
-    found = [
-        f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()
-    ] + settlement.driver.ages.stranded()
+    host = host_of(settlement)
+    found = [f"{txn.name} is {txn.state}" for txn in host.protocol.live.values()] + host.driver.ages.stranded()
     recorded = [r for r in settlement.transactions() if r.row.name == name]
     found += [f"recorded as {r.state}" for r in recorded if r.state not in FINISHED]
     did, left = world.count("do", name) - world.count("undo", name), world.count("leave", name)
@@ -262,14 +261,14 @@ def test_what_a_signal_came_before_is_not_in_doubt(url, open_settlement, world, 
     """It was put off until the call, which then was not made."""
     settlement = open_settlement(url, keep_open=0)
     on_signal(signal.SIGINT, strike)
-    intent = type(settlement.driver.kernel).still_ours
+    intent = type(host_of(settlement).driver.kernel).still_ours
 
     def struck(driver, txn):
         signal.raise_signal(signal.SIGINT)
         return intent(driver, txn)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Struck):
-        patch.setattr(type(settlement.driver.kernel), "still_ours", struck)
+        patch.setattr(type(host_of(settlement).driver.kernel), "still_ours", struck)
         act(settlement, world, "trip")
     assert world.log == []
     assert settlement.residue() == []
@@ -322,7 +321,7 @@ def test_an_undo_that_hangs_is_stopped_by_an_interrupt_after_a_while_and_tried_a
         raise LookupError
     assert time.monotonic() - began < GENEROUS
     assert log == ["begins", "begins", "ends"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_that_is_on_record(
@@ -348,7 +347,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
     def book(s):
         log.append("book")
 
-    tidy = settlement.driver.undoing.tidy
+    tidy = host_of(settlement).driver.undoing.tidy
 
     def left_to_another(beside=None):
         if threading.current_thread() is not threading.main_thread():
@@ -359,7 +358,7 @@ def test_who_is_interrupted_while_another_thread_undoes_its_work_leaves_when_tha
         told.wait(30)
         run_sync(tidy())
 
-    monkeypatch.setattr(settlement.driver.undoing, "tidy", left_to_another)
+    monkeypatch.setattr(host_of(settlement).driver.undoing, "tidy", left_to_another)
     thread = threading.Thread(target=another)
     thread.start()
     with pytest.raises(Struck), settlement.transaction("trip") as tx:

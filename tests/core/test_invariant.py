@@ -17,7 +17,7 @@ from settlemark import Refused, Settlement, State, effect
 from settlemark._api.waiting import standing
 from settlemark._cli.doctor import examine
 from settlemark._lifecycle.ages import DROPPED
-from settlemark.hosting import Reason
+from settlemark.hosting import Reason, host_of
 from settlemark.ledger import open_ledger
 from settlemark.testing import in_child
 
@@ -148,8 +148,10 @@ def test_whatever_a_lost_task_had_begun_comes_to_its_end(settlement, someone_wai
     del thread
     opening.__exit__(None, None, None)
 
-    assert waits_until(lambda: not settlement.protocol.live), next(iter(settlement.protocol.live.values())).state
-    assert settlement.driver.ages.stranded() == []
+    assert waits_until(lambda: not host_of(settlement).protocol.live), next(
+        iter(host_of(settlement).protocol.live.values())
+    ).state
+    assert host_of(settlement).driver.ages.stranded() == []
 
 
 # ---- a caller that is gone from a process that lives: what it dropped without leaving its block
@@ -251,10 +253,10 @@ def test_what_its_caller_dropped_is_undone_and_its_scope_is_free_while_the_proce
     settlement, world, recorded, drop
 ):
     drop(settlement, world)
-    assert waits_until(lambda: not settlement.protocol.live)
+    assert waits_until(lambda: not host_of(settlement).protocol.live)
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.driver.ages.stranded()) == ([], [])
+    assert (settlement.residue(), host_of(settlement).driver.ages.stranded()) == ([], [])
     with settlement.transaction("trip", wait=0) as again:
         again.call(world.tools.book, room="a")
     assert (again.attempt, again.state) == (2, State.COMMITTED)
@@ -262,7 +264,7 @@ def test_what_its_caller_dropped_is_undone_and_its_scope_is_free_while_the_proce
 
 def test_that_it_was_dropped_is_told_with_what_to_do(quick, world, caplog):
     by_hand(quick, world)
-    assert waits_until(lambda: not quick.protocol.live)
+    assert waits_until(lambda: not host_of(quick).protocol.live)
     (told,) = [r.getMessage() for r in caplog.records if "dropped" in r.getMessage()]
     assert told == (
         "trip was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
@@ -291,7 +293,7 @@ def a_call_of_a_turn(settlement, world):
 @pytest.mark.parametrize("keep", [the_block, what_it_returned, a_call_of_a_turn])
 def test_it_is_not_as_long_as_anything_is_kept_by_which_somebody_may_come_back(quick, world, monkeypatch, keep):
     ended = []
-    monkeypatch.setattr(quick.driver.ages, "end_dropped", ended.append)
+    monkeypatch.setattr(host_of(quick).driver.ages, "end_dropped", ended.append)
     kept, settle = keep(quick, world)
     gc.collect()
     assert ended == []
@@ -330,8 +332,8 @@ def test_what_is_put_aside_stays_so_when_its_caller_is_gone(quick, world):
 def test_it_may_be_dropped_in_the_midst_of_a_step_by_whoever_holds_the_lock(quick, world):
     """As by the collector, which runs between any two instructions."""
     held = [entered(quick, world)]
-    quick.ledger.now(lambda _protocol, _book: held.clear())
-    assert waits_until(lambda: not quick.protocol.live)
+    host_of(quick).ledger.now(lambda _protocol, _book: held.clear())
+    assert waits_until(lambda: not host_of(quick).protocol.live)
     assert world.log == [("book", "a"), ("cancel", "a")]
 
 
@@ -343,7 +345,7 @@ def test_a_copy_of_the_process_that_drops_it_does_not_end_its_parents(open_settl
         nonlocal opening, settle
         del opening, settle
         gc.collect()
-        tell([txn.state.value for txn in settlement.protocol.live.values()])
+        tell([txn.state.value for txn in host_of(settlement).protocol.live.values()])
 
     assert in_child(drops, timeout=PATIENCE).told == [["open"]]
     settle()
@@ -393,9 +395,9 @@ def test_what_a_killed_process_was_at_has_its_lease_and_then_whoever_takes_it_up
 
     tools_of(World(is_async=False))
     settlement = open_settlement(shared_url, keep_open=0, lease=0.5)
-    assert waits_until(lambda: not settlement.protocol.live), standing_in(shared_url)
+    assert waits_until(lambda: not host_of(settlement).protocol.live), standing_in(shared_url)
     assert standing_in(shared_url) == []
-    assert settlement.driver.ages.stranded() == []
+    assert host_of(settlement).driver.ages.stranded() == []
     os.close(told)
     os.close(tell)
 
@@ -405,8 +407,8 @@ def test_what_a_killed_process_was_at_has_its_lease_and_then_whoever_takes_it_up
 
 def without_tender(url):
     settlement = Settlement(url)
-    if settlement._tender is not None:
-        settlement._tender.stop()
+    if host_of(settlement)._tender is not None:
+        host_of(settlement)._tender.stop()
     return settlement
 
 
@@ -427,7 +429,7 @@ def moved_to(settlement, state):
             protocol.abort(txn, Reason.FAILED)
             protocol.take_aborted()
 
-    settlement.ledger.now(move)
+    host_of(settlement).ledger.now(move)
     assert txn.state is state
     return txn
 
@@ -449,13 +451,13 @@ def test_a_transaction_at_which_no_program_is_is_stranded_and_no_longer_when_som
     settlement = without_tender(any_url)
     txn = moved_to(settlement, state)
 
-    assert settlement.driver.ages.stranded() == [f"trip/book is {state}"]
+    assert host_of(settlement).driver.ages.stranded() == [f"trip/book is {state}"]
 
-    settlement.driver.kernel.attempts[txn].adrift = True  # as its own end would have it
-    tended = settlement.driver.kernel.wake_tender is not None  # in memory nobody does, but who asks to recover
-    assert settlement.driver.ages.stranded() == ([] if tended else [f"trip/book is {state}"])
+    host_of(settlement).driver.kernel.attempts[txn].adrift = True  # as its own end would have it
+    tended = host_of(settlement).driver.kernel.wake_tender is not None  # in memory nobody does, but who asks to recover
+    assert host_of(settlement).driver.ages.stranded() == ([] if tended else [f"trip/book is {state}"])
     settlement.recover()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     settlement.close()
 
 
@@ -464,7 +466,7 @@ def test_doctor_names_what_a_process_that_is_gone_has_left_with_its_scope_and_wh
     settlement = without_tender(shared_url)
     moved_to(settlement, state)
     assert found_by_doctor(shared_url) == []  # its process is alive
-    settlement.ledger.now(lambda protocol, _book: protocol.bury(settlement.ledger.worker))
+    host_of(settlement).ledger.now(lambda protocol, _book: protocol.bury(host_of(settlement).ledger.worker))
 
     ((severity, found, advice),) = found_by_doctor(shared_url)
     assert severity == "attention"
@@ -493,7 +495,7 @@ def test_doctor_says_that_a_framework_is_to_come_back_to_what_was_put_aside(shar
     settlement = without_tender(shared_url)
     tx = settlement.transaction("trip/book").__enter__()
     tx.call(reserve, hotel="Ada")
-    settlement.ledger.now(lambda protocol, _book: protocol.park(tx._attempt.live, parked=True))
+    host_of(settlement).ledger.now(lambda protocol, _book: protocol.park(tx._attempt.live, parked=True))
 
     ((severity, found, advice),) = found_by_doctor(shared_url)
     assert severity == "note"
@@ -508,8 +510,8 @@ def test_doctor_says_how_many_wait_for_what_nobody_ends(shared_url):
     first.call(send, to="bee")
     second = settlement.transaction("second", wait=0).__enter__()
     second.call(send, to="bee")
-    settlement.ledger.now(lambda protocol, _book: protocol.seal(second._attempt.live))
-    settlement.ledger.now(lambda protocol, _book: protocol.bury(settlement.ledger.worker))
+    host_of(settlement).ledger.now(lambda protocol, _book: protocol.seal(second._attempt.live))
+    host_of(settlement).ledger.now(lambda protocol, _book: protocol.bury(host_of(settlement).ledger.worker))
 
     found = [one[1] for one in found_by_doctor(shared_url)]
     assert [text.partition(" is ")[0] for text in found] == ["first", "second"]
@@ -524,7 +526,7 @@ def test_who_ends_each_is_a_value_that_programs_can_read(shared_url):
     alive.call(reserve, hotel="a")
     parked = settlement.transaction("parked").__enter__()
     parked.call(reserve, hotel="b")
-    settlement.ledger.now(lambda protocol, _book: protocol.park(parked._attempt.live, parked=True))
+    host_of(settlement).ledger.now(lambda protocol, _book: protocol.park(parked._attempt.live, parked=True))
     ledger = open_ledger(shared_url, readonly=True)
     stand, _ = standing(ledger)
     ledger.close()
@@ -539,4 +541,4 @@ def test_a_refusal_does_not_leave_a_commit_without_its_program(quick):
 
     with pytest.raises(Refused), quick.transaction("trip", before_commit=[no]) as tx:
         tx.call(send, to="bee")
-    assert quick.driver.ages.stranded() == []
+    assert host_of(quick).driver.ages.stranded() == []

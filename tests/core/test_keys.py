@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from settlemark import Settlement, current_call, effect
 from settlemark._model import identity
 from settlemark._model.identity import fits, key_of, path_in, step_of
-from settlemark.hosting import step_in
+from settlemark.hosting import host_of, step_in
 
 pytestmark = pytest.mark.usefixtures("whole_keys")
 
@@ -127,8 +127,8 @@ def test_another_process_of_the_same_ledger_makes_the_same_key(tmp_path):
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
     with Settlement(url) as settlement:
-        assert settlement.driver.kernel.prefix == prefix_of(settlement.ledger.id, "default")
-        assert told.strip() == key_of(settlement.driver.kernel.prefix, "trip", 1, (0,), None)
+        assert host_of(settlement).driver.kernel.prefix == prefix_of(host_of(settlement).ledger.id, "default")
+        assert told.strip() == key_of(host_of(settlement).driver.kernel.prefix, "trip", 1, (0,), None)
 
 
 @pytest.mark.every_store
@@ -162,7 +162,7 @@ def test_what_is_derived_of_a_decision_carries_the_ledgers_id_too(url, open_sett
     recorded = [effect_.row.key for one in settlement.transactions() for effect_ in one.effects]
     assert len(recorded) == len(set(recorded)) >= 7
     for key in itertools.chain(keys, recorded):
-        assert key.startswith(settlement.ledger.id)
+        assert key.startswith(host_of(settlement).ledger.id)
 
 
 @pytest.mark.every_store

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, State, Tag, effect
+from settlemark.hosting import host_of
 
 
 class Boom(Exception):
@@ -47,34 +48,34 @@ class Outside:
 # ---- each class, one by one
 
 
-def two_calls(tx, calls):
+def two_calls(_settlement, tx, calls):
     for tool, arguments in calls:
         tx.call(tool, **arguments)
 
 
-def one_turn(tx, calls):
+def one_turn(_settlement, tx, calls):
     with tx.turn() as turn:
         for planned in [turn.plan(tool, **arguments) for tool, arguments in calls]:
             planned.run()
 
 
-def two_turns(tx, calls):
+def two_turns(_settlement, tx, calls):
     for tool, arguments in calls:
         with tx.turn() as turn:
             turn.call(tool, **arguments)
 
 
-def a_part(tx, calls):
+def a_part(settlement, tx, calls):
     """A sub-agent in the transaction of its caller has the first of them; the caller the second."""
     (inner, arguments), last = calls
 
     @effect("reversible", scope="desk:/d", undo=lambda: None)
     def delegate():
-        with tx._host.transaction("inner") as part:
+        with settlement.transaction("inner") as part:
             part.call(inner, **arguments)
 
     tx.call(delegate)
-    one_turn(tx, [last])
+    one_turn(settlement, tx, [last])
 
 
 @pytest.mark.parametrize("ways", [two_calls, one_turn, two_turns, a_part])
@@ -88,14 +89,14 @@ def test_a_mail_never_left_when_a_call_before_or_behind_it_fails(settlement, too
 
     with pytest.raises((Boom, Refused, PartialCommit)) as raised, settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
-        ways(tx, calls)
+        ways(settlement, tx, calls)
 
     if kind == "irreversible" and mailed_first:  # one of two that cannot be undone is the first to leave
         assert world.log == [("book", "a"), ("send", "ada", "hello")]
         assert (raised.type, [r.tag for r in settlement.residue()]) == (PartialCommit, [Tag.PARTIAL_COMMIT])
         return
     assert world.log == [("book", "a"), ("cancel", "a")]
-    assert (tx.state, settlement.residue(), settlement.protocol.live) == (State.ABORTED, [], {})
+    assert (tx.state, settlement.residue(), host_of(settlement).protocol.live) == (State.ABORTED, [], {})
 
 
 def test_what_left_and_cannot_be_undone_makes_a_partial_commit_and_the_mail_stays_at_home(settlement, tools, world):
@@ -199,7 +200,7 @@ def test_nothing_irreversible_ever_left_when_anything_of_its_transaction_failed_
     outside = job.outside
     with Settlement("memory:", on_residue=lambda _: None) as settlement:
         tx, error = job.play(settlement)
-        state, residue, live = tx.state, settlement.residue(), settlement.protocol.live
+        state, residue, live = tx.state, settlement.residue(), host_of(settlement).protocol.live
 
     left = [n for n in outside.acted if job.kind(n) == "irreversible"]
     for mail in left:

@@ -15,7 +15,7 @@ from settlemark import EffectClass, LedgerError, Outcome, Refused, Scope, State,
 from settlemark._acts.requests import Pending
 from settlemark._protocol.holdings import Mode
 from settlemark._protocol.protocol import NOBODY
-from settlemark.hosting import Reason, shown
+from settlemark.hosting import Reason, host_of, shown
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
 from settlemark.ledger._record.migrating import migrate
 from settlemark.ledger._replica.image import image
@@ -843,14 +843,14 @@ def test_an_effects_intent_is_on_disk_before_it_acts_and_its_outcome_after(url, 
 
 def test_what_cannot_be_recorded_does_not_act(url, open_settlement, world, tools, meddle, disk_full):
     settlement = open_settlement(url)
-    fail, left = failing(2, disk_full(settlement.ledger))
+    fail, left = failing(2, disk_full(host_of(settlement).ledger))
     meddle("before", "INSERT INTO settlemark_effect", fail)
     for name in ("trip", "tour"):
         with pytest.raises(LedgerError, match="free some space: nothing was run that could not be recorded"):
             with settlement.transaction(name) as tx:
                 tx.call(tools.book, room="a")
         assert (tx.state, world.log, settlement.transactions()) == (State.ABORTED, [], [])
-    assert (left, settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (left, host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ([], {}, {})
 
 
 @pytest.mark.parametrize("times", [1, 2, 4])
@@ -859,7 +859,7 @@ def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_aga
 ):
     monkeypatch.setattr("settlemark.ledger._replica.store.RETRY_SECONDS", 0.01)
     settlement = open_settlement(url, keep_open=0)
-    fail, left = failing(times, disk_full(settlement.ledger))
+    fail, left = failing(times, disk_full(host_of(settlement).ledger))
     with pytest.raises(LedgerError), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="a")
         tx.call(tools.send, to="ada")
@@ -873,7 +873,7 @@ def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_aga
     assert [(e.outcome, e.tag) for r in settlement.transactions() for e in r.effects] == [
         (Outcome.UNDONE, Tag.CLEAN), (Outcome.DROPPED, Tag.CLEAN),
     ]  # fmt: skip
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 
 # ---- stores that cannot be opened

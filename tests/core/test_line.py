@@ -13,7 +13,7 @@ from settlemark._api.waiting import in_the_way
 from settlemark._model.guards import Guards
 from settlemark._protocol.holdings import Mode
 from settlemark._runtime.sync import _do_sync
-from settlemark.hosting import Reason, Wait, run_sync
+from settlemark.hosting import Reason, Wait, host_of, run_sync
 from settlemark.ledger._replica.image import image, load
 
 AGENTS, TIMES = 16, 10
@@ -120,7 +120,7 @@ def test_of_agents_on_one_cell_each_loses_a_race_once_at_most(url, open_settleme
     commits = AGENTS * TIMES
     assert cell.value == commits
     assert commits + AGENTS - 1 <= cell.bodies <= 1.3 * commits
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     assert settlement.residue() == []
 
 
@@ -429,7 +429,7 @@ def test_a_wait_is_given_up_when_nobody_before_it_has_moved_for_so_long(clock, b
     if moves is not None:
         clock.at(moves, first.commit)
     with pytest.raises(WaitTimeout, match="third was undone: it waited 30 s for second, which holds cell:/1") as late:
-        in_time(clock, settlement.driver.settling.commit(third._attempt))
+        in_time(clock, host_of(settlement).driver.settling.commit(third._attempt))
     assert clock.monotonic() == 30 + (moves or 0)
     assert late.value.holder == "second"
     assert cell.value == (0 if moves is None else 1)
@@ -441,7 +441,7 @@ def test_whom_a_call_waited_for_in_vain_is_told_with_who_is_first_in_its_way(clo
     third = settlement.transaction("third").__enter__()
     call = third._effect(cell.eager, (), {"value": 3})
     with pytest.raises(WaitTimeout) as late:
-        in_time(clock, settlement.driver.calls.call(third._attempt, call))
+        in_time(clock, host_of(settlement).driver.calls.call(third._attempt, call))
     assert str(late.value) == (
         "third gave up after 30 s waiting for second, which holds cell:/1, behind first: nothing was run;"
         " try again later, or raise wait="
@@ -457,27 +457,29 @@ def test_who_stands_in_line_in_vain_goes_ahead_and_may_still_find_that_it_need_n
         seen.append((clock.monotonic(), tx.read("cell:/1", cell.look)))
         if len(seen) == 1:
             tx.call(cell.staged, value=3)
-            run_sync(settlement.driver.undoing.doom(attempt, Reason.STALE, scope=Scope.parse("cell:/1")))
+            run_sync(host_of(settlement).driver.undoing.doom(attempt, Reason.STALE, scope=Scope.parse("cell:/1")))
             tx.read("cell:/1")
         return "it need not"
 
-    options = settlement._options("third", None, (), (), None, None, retry=True, wait_for="scopes")
+    options = host_of(settlement).options("third", None, retry=True, wait_for="scopes")
 
     def run(part):
-        return lambda: body(part.attempt, Transaction(settlement, part))
+        return lambda: body(part.attempt, Transaction(host_of(settlement), part))
 
-    program = settlement.driver.runs.run(settlement.driver.entrance.enter(**options, independent=False), run, tries=5)
+    program = host_of(settlement).driver.runs.run(
+        host_of(settlement).driver.entrance.enter(**options, independent=False), run, tries=5
+    )
     assert in_time(clock, program) == "it need not"
     assert seen == [(0, 0), (30, 0)]
 
 
 def test_a_claim_that_stood_in_line_in_vain_goes_ahead(clock, open_here, stage, cell):
     settlement = open_here(wait=30, lease=10_000)
-    stage.protocol = settlement.protocol
+    stage.protocol = host_of(settlement).protocol
     stage.begin("older", "cell:/1")
     again = lost(stage)
     late = settlement.transaction("late").__enter__()
-    in_time(clock, settlement.driver.calls.call(late._attempt, late._effect(cell.eager, (), {"value": 3})))
+    in_time(clock, host_of(settlement).driver.calls.call(late._attempt, late._effect(cell.eager, (), {"value": 3})))
     assert (clock.monotonic(), cell.value, again.begins_again) == (30, 3, True)
     late.abort()
 
@@ -489,7 +491,7 @@ def test_a_wrong_choice_is_refused_before_anything_runs(open_settlement, cell):
     settlement = open_settlement()
     with pytest.raises(UsageError, match="wait_for='all': choose 'scopes' or 'nobody'"):
         settlement.run("trip", lambda tx: cell.count(), wait_for="all")
-    assert (cell.bodies, settlement.protocol.live) == (0, {})
+    assert (cell.bodies, host_of(settlement).protocol.live) == (0, {})
 
 
 def test_in_an_event_loop_a_synchronous_one_goes_ahead_where_it_could_not_wait(open_settlement, cell):

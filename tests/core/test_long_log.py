@@ -11,6 +11,7 @@ from settlemark import Scope, Stale, State, effect
 from settlemark._model.guards import Guards
 from settlemark._protocol.holdings import Mode
 from settlemark._protocol.versions import FLOORS, TYPES
+from settlemark.hosting import host_of
 from settlemark.ledger._record import tables
 from settlemark.ledger._replica.image import image, load
 
@@ -103,13 +104,13 @@ def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_ot
     settlement.run("waits", lambda tx: (tx.read("price:/Ada"), tx.call(send, to="boss")))
     assert [parked.transaction for parked in settlement.parked()] == ["waits"]
     others(100, 100 + 4 * FLOORS)
-    before = len(str(image(settlement.protocol)))
+    before = len(str(image(host_of(settlement).protocol)))
     others(500, 500 + 4 * FLOORS)
-    text = str(image(settlement.protocol))
+    text = str(image(host_of(settlement).protocol))
     assert len(text) <= before + 4 * FLOORS
-    assert settlement.protocol.board.versions.logged <= 2 * FLOORS
-    if not settlement.ledger.immediate:
-        with settlement.ledger._shared.engine.connect() as connection:
+    assert host_of(settlement).protocol.board.versions.logged <= 2 * FLOORS
+    if not host_of(settlement).ledger.immediate:
+        with host_of(settlement).ledger._shared.engine.connect() as connection:
             (written,) = connection.scalars(sa.select(sa.func.max(sa.func.length(tables.images.c.state))))
         assert written < 2 * len(text)
 

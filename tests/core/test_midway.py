@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from settlemark import InDoubt, LedgerError, Outcome, State, StateError, Tag, effect
+from settlemark.hosting import host_of
 from settlemark.ledger import OutcomeChange, StateChange
 
 PATIENCE = 20
@@ -22,13 +23,13 @@ def abort_asked(monkeypatch):
     """Return an event that is set when a settlement is asked to abort something."""
 
     def watch(settlement):
-        asked, abort = threading.Event(), settlement.protocol.abort
+        asked, abort = threading.Event(), host_of(settlement).protocol.abort
 
         def aborting(*args, **detail):
             abort(*args, **detail)
             asked.set()
 
-        monkeypatch.setattr(settlement.protocol, "abort", aborting)
+        monkeypatch.setattr(host_of(settlement).protocol, "abort", aborting)
         return asked
 
     return watch
@@ -83,7 +84,7 @@ def test_a_body_that_raises_while_another_thread_releases_waits_and_leaves_it_co
     thread.join(PATIENCE)
     assert (outcome, world.log) == ([None], [("book", "a"), ("send", "ada")])
     assert recorded(settlement, "trip") == [COMMITTED]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_an_abort_while_another_thread_releases_waits_and_says_that_it_is_committed(
@@ -113,10 +114,10 @@ def test_an_abort_that_waited_too_long_for_a_release_says_so_and_nothing_changed
         tx.call(slow_mail.send, to="ada")
         thread = committing(tx, outcome)
         assert slow_mail.begun.wait(PATIENCE)
-        before = settlement.protocol.freeze()
+        before = host_of(settlement).protocol.freeze()
         with pytest.raises(StateError, match="trip is still releasing: whether it commits is not known yet"):
             tx.abort()
-        assert (settlement.protocol.freeze(), world.log) == (before, [("book", "a")])
+        assert (host_of(settlement).protocol.freeze(), world.log) == (before, [("book", "a")])
         slow_mail.go.set()
         thread.join(PATIENCE)
     assert (outcome, world.log) == ([None], [("book", "a"), ("send", "ada")])
@@ -158,7 +159,7 @@ async def test_a_task_that_ends_while_its_sibling_releases_waits_and_leaves_it_c
     assert recorded(settlement, "trip") == [COMMITTED]
     assert await siblings[0] is None
     assert world.log == [("book", "a"), ("send", "ada")]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 # ---- the ledger fails
@@ -181,7 +182,7 @@ def fails_once(in_step, disk_full):
     """Have a settlement's store fail once, when it is to keep such a change."""
 
     def fail(settlement, is_it):
-        left = [disk_full(settlement.ledger)]
+        left = [disk_full(host_of(settlement).ledger)]
 
         def refuse():
             if left:
@@ -214,7 +215,11 @@ def test_a_decision_that_cannot_be_recorded_undoes_everything_and_frees_the_name
             tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=held)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -236,7 +241,11 @@ def test_ctrl_c_before_the_decision_is_on_record_undoes_everything_and_frees_the
         settlement.transactions()  # nothing is queued: the decision is taken in this thread
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=held)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -248,7 +257,11 @@ def test_ctrl_c_behind_a_decision_that_lets_nothing_leave_finds_it_committed(
         tx.call(tools.book, room="a")
     assert (world.log, tx.state) == ([("book", "a")], State.COMMITTED)
     assert recorded(settlement, "trip") == [("committed", [("book", "confirmed", None)])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
     assert again(settlement, world, tools) == (1, State.COMMITTED, {"a"})
     assert world.log == [("book", "a")]
 
@@ -262,7 +275,11 @@ def test_ctrl_c_behind_a_decision_of_which_nothing_has_left_undoes_everything_an
         tx.call(tools.send, to="ada")
     assert (world.log, tx.state) == ([("book", "a"), ("cancel", "a")], State.ABORTED)
     assert recorded(settlement, "trip") == undone(held=True)
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
     assert again(settlement, world, tools) == (2, State.COMMITTED, {"a"})
 
 
@@ -280,7 +297,11 @@ def test_a_release_that_left_and_could_not_be_recorded_stops_the_rest_until_the_
     settlement.recover()
     assert (world.log, tx.state) == ([("send", "a", "hello"), ("send", "b", "hello")], State.COMMITTED)
     assert recorded(settlement, "trip") == [("committed", [("send", "confirmed", None), ("send", "confirmed", None)])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
 
 
 def test_ctrl_c_between_a_release_and_its_record_leaves_on_record_that_it_left_and_what_did_not(
@@ -302,7 +323,7 @@ def test_ctrl_c_between_a_release_and_its_record_leaves_on_record_that_it_left_a
         ("committed", [("send", "confirmed", None), ("send", "dropped", "partial_commit")])
     ]
     assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/1", Tag.PARTIAL_COMMIT)]
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 
 def test_an_outcome_nobody_knows_is_residue_when_its_transaction_commits_all_the_same(
@@ -326,4 +347,4 @@ def test_an_outcome_nobody_knows_is_residue_when_its_transaction_commits_all_the
     assert [(r.key, r.tag, r.note) for r in settlement.residue()] == [
         ("trip#1/1", Tag.UNRESOLVED, "nobody can tell whether it happened: ask the counterparty")
     ]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}

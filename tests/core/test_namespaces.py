@@ -9,7 +9,8 @@ from contextlib import suppress
 import pytest
 import sqlalchemy as sa
 
-from settlemark import Cancelled, effect
+from settlemark import Cancelled, Injected, effect
+from settlemark.hosting import host_of
 from settlemark.ledger._payloads.payloads import LIMIT
 from settlemark.ledger._replica import replica
 from settlemark.ledger._replica.image import image
@@ -104,7 +105,7 @@ def test_epochs_are_counted_apart(two, book):
             tx.call(book, room="a")
     with bolt.transaction("trip") as tx:
         assert tx.epoch == 1
-    assert acme.protocol.next_epoch == 6
+    assert host_of(acme).protocol.next_epoch == 6
 
 
 def test_what_changed_in_one_makes_no_read_stale_in_the_other(two, book, log):
@@ -133,20 +134,20 @@ def test_what_an_ended_process_left_is_taken_up_in_its_own(url, two, book, log, 
     tx = acme.transaction("trip").__enter__()
     tx.call(book, room="a")
     acme.close()
-    bolt._tender.stop()
+    host_of(bolt)._tender.stop()
     assert not bolt.recover(keep_open=0)
     assert log == [("book", "a")]
     again = open_settlement(url, namespace="acme")
-    again._tender.stop()
+    host_of(again)._tender.stop()
     assert again.recover(keep_open=0).undone == ["trip"]
     assert log == [("book", "a"), ("cancel", "a")]
 
 
 def test_workers_are_listed_and_counted_apart(url, two):
     acme, bolt = two
-    assert [row[1] for row in rows(url, "worker", "acme")] == [acme.ledger.worker]
-    assert [row[1] for row in rows(url, "worker", "bolt")] == [bolt.ledger.worker]
-    assert (acme.ledger._shared.others, bolt.ledger._shared.others) == (0, 0)
+    assert [row[1] for row in rows(url, "worker", "acme")] == [host_of(acme).ledger.worker]
+    assert [row[1] for row in rows(url, "worker", "bolt")] == [host_of(bolt).ledger.worker]
+    assert (host_of(acme).ledger._shared.others, host_of(bolt).ledger._shared.others) == (0, 0)
     acme.close()
     assert (rows(url, "worker", "acme"), len(rows(url, "worker", "bolt"))) == ([], 1)
 
@@ -154,7 +155,9 @@ def test_workers_are_listed_and_counted_apart(url, two):
 def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monkeypatch, open_settlement):
     monkeypatch.setattr(replica, "IMAGE_EVERY", 2)
     now = [DAY]
-    acme, bolt = (open_settlement(url, namespace=name, clock=lambda: now[0]) for name in ("acme", "bolt"))
+    acme, bolt = (
+        open_settlement(url, namespace=name, injected=Injected(clock=lambda: now[0])) for name in ("acme", "bolt")
+    )
 
     @effect("reversible", scope="page:/{number}", undo=lambda number: None)
     def print_page(number):
@@ -163,8 +166,8 @@ def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monke
     with bolt.transaction("trip") as tx:
         tx.call(print_page, number=1)
     bolt.cancel("job")
-    bolt._tender.stop()
-    state, before = image(bolt.protocol), theirs(url, "bolt")
+    host_of(bolt)._tender.stop()
+    state, before = image(host_of(bolt).protocol), theirs(url, "bolt")
     for number in range(10):
         with suppress(Boom), acme.transaction(f"trip/{number}") as tx:
             tx.call(print_page, number=1)
@@ -175,7 +178,7 @@ def test_nothing_that_one_does_moves_anything_of_the_other(url, two, book, monke
     now[0] += 4_000 * DAY
     acme.prune(1, keys=1)
     assert acme.transactions() == []
-    assert (image(bolt.protocol), theirs(url, "bolt")) == (state, before)
+    assert (image(host_of(bolt).protocol), theirs(url, "bolt")) == (state, before)
     assert len(before["blob"]) == len(before["fence"]) == 1
 
 
@@ -188,7 +191,7 @@ def test_each_has_its_own_log_and_image(url, two, book, monkeypatch):
     ((_, _, state),) = rows(url, "image", "acme")
     assert json.loads(state)["sequence"] > 0
     assert all(json.loads(state)["sequence"] == 0 for _, _, state in rows(url, "image", "bolt"))
-    assert bolt.ledger._shared.applied < acme.ledger._shared.applied
+    assert host_of(bolt).ledger._shared.applied < host_of(acme).ledger._shared.applied
 
 
 def test_writers_of_two_namespaces_do_not_wait_for_each_other_on_postgresql(postgres_url, open_settlement, book):
@@ -200,7 +203,7 @@ def test_writers_of_two_namespaces_do_not_wait_for_each_other_on_postgresql(post
         inside.set()
         assert done.wait(PATIENCE)
 
-    holder = threading.Thread(target=lambda: acme.ledger.now(step))
+    holder = threading.Thread(target=lambda: host_of(acme).ledger.now(step))
     holder.start()
     assert inside.wait(PATIENCE)
     with bolt.transaction("trip") as tx:

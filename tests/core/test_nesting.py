@@ -22,7 +22,7 @@ from settlemark import (
 )
 from settlemark._protocol.holdings import Mode
 from settlemark.agents import open_turn
-from settlemark.hosting import Reason, run_sync
+from settlemark.hosting import Reason, host_of, run_sync
 
 
 class Boom(Exception):
@@ -230,9 +230,9 @@ def test_the_hooks_of_what_joined_are_asked_once_when_its_caller_settles(settlem
 
 def test_what_joined_and_may_touch_is_held_by_its_caller_from_then_on(settlement, delegated):
     with settlement.transaction("outer") as outer:
-        assert settlement.protocol.frontier(Scope.parse("room:/a")) > outer.epoch
+        assert host_of(settlement).protocol.frontier(Scope.parse("room:/a")) > outer.epoch
         outer.call(delegated(lambda inner: None, may_touch="room:/a"))
-        assert settlement.protocol.frontier(Scope.parse("room:/a")) == outer.epoch
+        assert host_of(settlement).protocol.frontier(Scope.parse("room:/a")) == outer.epoch
 
 
 def test_an_effect_inside_a_read_is_refused_and_a_read_is_not(settlement, tools, world, delegated, recorded):
@@ -350,7 +350,7 @@ def test_a_thread_that_a_call_left_behind_begins_a_transaction_of_its_own(settle
 def test_a_batch_inside_a_plain_call_joins_it(settlement, tools, world, delegated):
     def act(_inner):
         batch = run_sync(open_turn(settlement, "step", run="r"))
-        call = batch.place(settlement.declaration(tools.send), {"to": "x"})
+        call = batch.place(host_of(settlement).tools.of(tools.send), {"to": "x"})
         queued = run_sync(batch.perform(call, lambda: tools.send(to="x"), {"to": "x"}))
         run_sync(batch.leave(call))
         assert batch.joined
@@ -379,7 +379,9 @@ def test_a_suspended_call_that_comes_back_repeats_nothing_of_what_had_joined_it(
 
     def step():
         batch = run_sync(open_turn(settlement, "outer", run="outer", resumable=True, let_through=(Ask,)))
-        calls = [batch.place(settlement.declaration(f), a) for f, a in ((delegate, {}), (tools.book, {"room": "c"}))]
+        calls = [
+            batch.place(host_of(settlement).tools.of(f), a) for f, a in ((delegate, {}), (tools.book, {"room": "c"}))
+        ]
         for call, act in zip(calls, (delegate, lambda: tools.book(room="c")), strict=True):
             try:
                 run_sync(batch.perform(call, act, call.arguments))
@@ -434,7 +436,7 @@ def test_an_independent_one_that_touches_what_its_caller_holds_is_refused_at_onc
     assert "inner was begun inside a call of outer, which holds room:/" in str(refused.value)
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(settlement, "inner") == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_independent_one_that_declares_what_its_caller_holds_does_not_begin(settlement, tools, world, delegated):
@@ -442,7 +444,7 @@ def test_an_independent_one_that_declares_what_its_caller_holds_does_not_begin(s
         outer.call(tools.book, room="a")
         with pytest.raises(Entangled, match="which holds room:/a"):
             outer.call(delegated(lambda inner: None, independent=True, may_touch="room:/a"))
-        assert "inner" not in settlement.protocol.named
+        assert "inner" not in host_of(settlement).protocol.named
     assert world.log == [("book", "a")]
 
 

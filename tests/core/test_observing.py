@@ -10,6 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from settlemark import InDoubt, Outcome, Retries, State, WaitTimeout, current_call, effect
+from settlemark.hosting import host_of
 from settlemark.observe import Acted, Acting, Began, Ended, LostLease, Recovery, Waited
 
 INSIDE = ContextVar("inside", default=None)
@@ -239,15 +240,15 @@ def test_a_lost_lease_is_told_and_whose_it_was(tmp_path, open_settlement, witnes
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     caplog.set_level(logging.CRITICAL, "settlemark")
     settlement, other = open_settlement(url, observe=witness), open_settlement(url)
-    worker = settlement.ledger.worker
+    worker = host_of(settlement).ledger.worker
     tx = settlement.transaction("trip-1").__enter__()
     tx.call(tools.book, room="1")
 
     def bury(protocol, book):
         protocol.bury(worker)
 
-    other.ledger.now(bury)
-    settlement.ledger.now(lambda protocol, book: None)
+    host_of(other).ledger.now(bury)
+    host_of(settlement).ledger.now(lambda protocol, book: None)
 
     (lost,) = witness.told(LostLease)
     assert (lost.worker, lost.transactions) == (worker, 1)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from settlemark import Refused, Settlement, State, Vetoed, effect
 from settlemark._attempt.attempt import WAITS
 from settlemark._cli import main as cli
+from settlemark.hosting import host_of
 from settlemark.ledger import Waited
 from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
@@ -222,12 +223,12 @@ def statements(monkeypatch):
 def test_the_times_cost_no_statement(shared_url, open_here, statements, effects, expected):
     settlement = open_here(shared_url)
     settlement.run("warm", lambda tx: tx.call(reserve, hotel="Ada"))
-    settlement.ledger.read(lambda book: None)
+    host_of(settlement).ledger.read(lambda book: None)
     del statements[:]
     with settlement.transaction("trip") as tx:
         for number in range(effects):
             tx.call(reserve, hotel=str(number))
-    settlement.ledger.read(lambda book: None)
+    host_of(settlement).ledger.read(lambda book: None)
 
     own = re.compile(r"(SELECT|INSERT|UPDATE) (?!settlemark_effect)(.* FROM |INTO )?settlemark_transaction\b")
     found = [match[1] for text in statements if (match := own.match(text))]
@@ -237,15 +238,15 @@ def test_the_times_cost_no_statement(shared_url, open_here, statements, effects,
 
 if __name__ == "__main__":
     with Settlement(sys.argv[1]) as here:
-        tell = here.driver.kernel.tell_waiting
+        tell = host_of(here).driver.kernel.tell_waiting
 
         def tell_and_say(attempt, told_so):
             tell(attempt, told_so)
-            here.ledger.now(lambda _protocol, _book: None)  # it is on record
+            host_of(here).ledger.now(lambda _protocol, _book: None)  # it is on record
             sys.stdout.write("waits\n")
             sys.stdout.flush()
 
-        here.driver.kernel.tell_waiting = tell_and_say
+        host_of(here).driver.kernel.tell_waiting = tell_and_say
         with here.transaction("late", wait=PATIENCE) as own:
             own.call(reserve, hotel="Ada")
             own.call(send, to="bee")

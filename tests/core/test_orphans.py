@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from settlemark import InDoubt, KeyConflict, Retries, Scope, Stale, StateError, Tag, current_call, effect
+from settlemark import InDoubt, KeyConflict, Opening, Retries, Scope, Stale, StateError, Tag, current_call, effect
 from settlemark.agents import open_turn
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 WAYS = ("parked", "ended")
 CLASSES = ("reversible", "with a cost", "idempotent", "idempotent with undo", "opaque", "staged", "irreversible")
@@ -85,7 +85,7 @@ def recorded(settlement):
 def found(settlement, desk):
     return SimpleNamespace(
         log=desk.log, effects=recorded(settlement), left=[(r.tool, r.tag) for r in settlement.residue()],
-        live=settlement.protocol.live,
+        live=host_of(settlement).protocol.live,
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def test_a_shorter_plan_keeps_what_it_asks_for_and_undoes_the_rest_the_newest_fi
     gone = [at for at in ("c", "b", "a") if at not in plan]
     mail = ["irreversible ada"] if "d" in plan else []
     assert desk.log == [*(f"reversible {at}" for at in "abc"), *(f"undo reversible {at}" for at in gone), *mail]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.parametrize("other", ["arguments", "tool", "order"])
@@ -176,7 +176,7 @@ def test_another_decision_in_its_place_is_refused_and_all_is_undone_also_when_th
     with settlement.transaction("job") as tx, contextlib.suppress(KeyConflict):
         tx.call(call[0], at=call[1])
     assert desk.log == ["reversible a", "reversible b", "undo reversible b", "undo reversible a"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -205,7 +205,7 @@ def test_what_a_tool_calls_within_and_does_not_call_again_is_taken_back(url, ope
     with current.transaction("job") as tx:
         tx.call(outer)
     assert desk.log == ["reversible a", "reversible b", "undo reversible b"]
-    assert (current.residue(), current.protocol.live) == ([], {})
+    assert (current.residue(), host_of(current).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -226,7 +226,7 @@ def test_what_only_an_earlier_try_of_a_tool_called_within_is_taken_back(url, ope
     with settlement.transaction("job") as tx:
         tx.call(outer)
     assert (desk.log, len(set(tries))) == (["reversible a", "reversible b", "undo reversible b"], 1)
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -236,7 +236,7 @@ def test_what_a_call_that_is_answered_from_the_record_called_within_stands(again
 
     @effect("reversible", scope="job:/outer", undo=lambda: None, name="outer")
     def outer():
-        with at_work[0].transaction() as part:
+        with Opening(at_work[0], {**at_work[0].options(None, None), "independent": False}) as part:
             part.call(book, at="a")
 
     def plan(tx):
@@ -276,7 +276,7 @@ def test_what_others_of_the_new_plan_have_acted_upon_undoes_all_of_it(again, des
         with settlement.transaction("job") as tx:
             tx.call(checked, at="x")
     assert desk.log == ["reversible x", "checked x", "undo checked x", "undo reversible x"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -297,7 +297,7 @@ def test_an_undo_that_fails_is_named_and_the_rest_commits(again, desk):
     (left,) = settlement.residue()
     assert (left.tool, left.tag, tx.state.value) == ("stubborn", Tag.UNRESOLVED, "committed")
     assert left.note.startswith("decided before and not asked for again; its undo failed 3 times")
-    assert (desk.log, settlement.protocol.live) == (["reversible a"], {})
+    assert (desk.log, host_of(settlement).protocol.live) == (["reversible a"], {})
 
 
 @pytest.mark.every_store
@@ -325,7 +325,7 @@ def test_what_was_taken_back_and_is_asked_for_later_has_the_whole_begun_anew(aga
     assert desk.log == [
         "reversible a", "reversible b", "undo reversible b", "undo reversible a", "reversible a", "reversible b",
     ]  # fmt: skip
-    assert (keys, settlement.residue(), settlement.protocol.live) == ([2], [], {})
+    assert (keys, settlement.residue(), host_of(settlement).protocol.live) == ([2], [], {})
 
 
 def test_an_async_plan_that_is_shorter_takes_back_the_rest(again, desk):
@@ -339,7 +339,7 @@ def test_an_async_plan_that_is_shorter_takes_back_the_rest(again, desk):
 
     asyncio.run(shorter())
     assert desk.log == ["reversible a", "undo reversible a"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_run_takes_back_the_rest(again, desk):
@@ -375,7 +375,7 @@ def test_all_that_is_taken_back_is_on_record_before_the_first_of_it_is_undone(ag
         ["confirmed", "confirmed", "undone", "dropped"],
     ]
     assert notes == [None, *["decided before and not asked for again"] * 3]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -408,7 +408,7 @@ def test_what_was_taken_back_of_any_class_is_begun_anew_when_it_is_asked_for_and
     assert tries == ([1] if untouched else [1, 2])
     left = [(kind, Tag.UNRESOLVED, 1)] if kind == "with a cost" else []
     assert [(r.tool, r.tag, r.attempt) for r in settlement.residue()] == left
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("kind", ["staged", "reversible"])
@@ -453,7 +453,7 @@ def test_a_plan_that_has_read_what_is_taken_back_is_made_again(again, kind):
     assert entered_until_it_stands(settlement, plan) == 0
     assert (cells, sent) == ({"x": 0}, [])
     assert [one.state.value for one in settlement.transactions()] == ["aborted"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -568,7 +568,7 @@ def test_what_turns_out_late_to_have_happened_is_undone_or_named_when_no_plan_as
     assert [*dict.fromkeys(deaf.log)] == ["book a", "book b", *(["undo b"] if undoable else [])]
     left = [(r.key, r.tag) for r in settlement.residue()]
     assert left == ([] if undoable else [(doubt.key, Tag.UNRESOLVED)])
-    assert (settlement.in_doubt(), settlement.protocol.live) == ([], {})
+    assert (settlement.in_doubt(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.fixture
@@ -642,7 +642,7 @@ def settlement_at_rest():
     """Have nobody ask again but the test itself."""
 
     def rest(settlement):
-        settlement.driver.probing.on_doubt = None
+        host_of(settlement).driver.probing.on_doubt = None
 
     return rest
 
@@ -656,7 +656,7 @@ class Ask(Exception):
 
 def turn(settlement, desk, calls, *, asks=(), absent=()):
     batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-    seats = [batch.place(settlement.declaration(desk.tools[kind]), {"at": at}, call_id=at) for kind, at in calls]
+    seats = [batch.place(host_of(settlement).tools.of(desk.tools[kind]), {"at": at}, call_id=at) for kind, at in calls]
     for seat, (kind, at) in zip(seats, calls, strict=True):
         if at in absent:
             batch.absent(seat)
@@ -685,7 +685,7 @@ def test_a_resumed_turn_takes_back_what_it_does_not_ask_for(url, open_settlement
     settlement = open_settlement(url)
     turn(settlement, desk, [("reversible", "a"), ("reversible", "b"), ("irreversible", "m")], asks=["b"])
     turn(settlement, desk, [("reversible", "a")])
-    assert (desk.log, settlement.residue(), settlement.protocol.live) == (["reversible a"], [], {})
+    assert (desk.log, settlement.residue(), host_of(settlement).protocol.live) == (["reversible a"], [], {})
 
 
 @pytest.mark.every_store
@@ -694,7 +694,7 @@ def test_a_resumed_turn_without_its_first_call_is_refused_and_all_is_undone(url,
     turn(settlement, desk, [("reversible", "a"), ("irreversible", "m"), ("reversible", "b")], asks=["b"])
     turn(settlement, desk, [("reversible", "b")])
     assert desk.log == ["reversible a", "undo reversible a"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.every_store
@@ -704,4 +704,4 @@ def test_what_a_framework_answers_elsewhere_is_no_orphan(url, open_settlement, d
     turn(settlement, desk, calls, asks=["b"])
     turn(settlement, desk, calls, absent=["a", "m"])
     assert desk.log == ["reversible a", "reversible b", "irreversible m"]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})

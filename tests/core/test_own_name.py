@@ -15,6 +15,7 @@ from tests.core.places import Scene, Watching, World, maybe, run, tools_of
 from settlemark import Entangled, PartialCommit, Refused, StateError, UsageError, WaitTimeout, effect
 from settlemark._api import transaction as _transaction
 from settlemark._runtime import aio, sync
+from settlemark.hosting import host_of
 
 pytestmark = pytest.mark.every_store
 
@@ -175,7 +176,7 @@ def test_whoever_ends_the_transaction_in_whose_call_he_runs_does_not_wait_for_hi
     with suppress(Refused, LookupError, PartialCommit):
         job.play()
     assert (job.ended, [seconds for seconds in waits if seconds > 0]) == ([place], [])
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- wherever a function of the user's is called
@@ -190,7 +191,7 @@ class Within:
         self.settlement = open_settlement(
             "memory:", observe=Watching(self.world), on_residue=lambda _: self.world.here("on_residue")
         )
-        self.settlement.driver.probing.on_doubt = None
+        host_of(self.settlement).driver.probing.on_doubt = None
         self.verb = verb
         self.asked, self.told, self.waited, self.faces = 0, None, [], []
 
@@ -319,7 +320,7 @@ def within(open_settlement, monkeypatch):
         ended = job.played()
         job.world.arm(None, None)
         assert job.asked == 1
-        assert job.settlement.protocol.live == {}
+        assert host_of(job.settlement).protocol.live == {}
         return job, undisturbed, ended
 
     return play

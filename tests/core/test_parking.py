@@ -20,6 +20,7 @@ from settlemark import (
     Wounded,
     effect,
 )
+from settlemark.hosting import host_of
 from settlemark.testing import InjectedFault
 
 
@@ -73,7 +74,7 @@ def test_a_yes_commits_all_of_it(settlement, tools, world):
     assert world.log == [("book", "a"), ("put", "1", 7), ("send", "x", "hello"), ("send", "y", "hello")]
     assert (first.result(), second.result()) == ("sent to x", "sent to y")
     assert waiting(settlement) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_no_undoes_all_of_it_and_is_on_record(settlement, tools, world, recorded):
@@ -82,7 +83,7 @@ def test_a_no_undoes_all_of_it_and_is_on_record(settlement, tools, world, record
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert recorded(settlement, "trip")[0][0] == "aborted"
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_entering_its_name_goes_on_with_it(settlement, tools, world):
@@ -190,7 +191,7 @@ def test_what_changed_while_it_waited_undoes_it_when_the_answer_comes(settlement
         with pytest.raises(Stale):
             settlement.answer("trip", approve=True)
     assert world.log == [("book", "a"), ("put", "2", 1), ("cancel", "a")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_older_one_that_needs_its_claim_does_not_wait_for_the_person(settlement, tools, world):
@@ -224,7 +225,7 @@ def test_a_split_settles_what_need_not_wait_and_holds_nothing_for_the_rest(settl
     ]
     assert recorded(settlement, "trip!2") == [("open", [("send", "queued", None)])]
     assert (first.outcome, second.outcome) == ("queued", "queued")
-    assert all(txn.holds == {} for txn in settlement.protocol.live.values())
+    assert all(txn.holds == {} for txn in host_of(settlement).protocol.live.values())
     with settlement.transaction("other", wait=0) as other:
         other.call(tools.book, room="a")
         other.call(tools.send, to="x")
@@ -239,7 +240,7 @@ def test_each_gate_has_its_own_answer(settlement, tools, world, recorded):
     assert recorded(settlement, "trip!2") == [("aborted", [("send", "dropped", "clean")])]
     assert recorded(settlement, "trip!3") == [("committed", [("send", "confirmed", None)])]
     assert waiting(settlement) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -315,7 +316,7 @@ def test_a_split_that_does_not_commit_leaves_nothing_to_answer(settlement, tools
         tx.park("split")
     assert world.rooms == set()
     assert waiting(settlement) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_what_was_split_off_from_one_whose_own_release_is_refused_is_dropped_with_it(settlement, tools, world):
@@ -324,7 +325,7 @@ def test_what_was_split_off_from_one_whose_own_release_is_refused_is_dropped_wit
         book_and_mail(settlement, tools, "split")
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert waiting(settlement) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -353,7 +354,7 @@ def test_an_approval_may_give_other_arguments_and_another_scope(settlement, tool
     ]  # fmt: skip
     (replayed,) = book_and_mail(settlement, tools, how, mails="x")
     assert replayed.result() == "sent to boss"
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("mails", ["", "xy"])
@@ -418,7 +419,7 @@ def test_other_arguments_that_do_not_fit_leave_it_as_it_was_and_another_answer_s
     assert [one.answer for one in settlement.approvals()] == [None]
     say(name, arguments={"to": "z"})
     assert world.log == [("book", "a"), ("send", "z", "hello")]
-    assert (waiting(settlement), settlement.protocol.live) == ([], {})
+    assert (waiting(settlement), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_an_interrupt_of_an_answer_leaves_it_as_it_was(settlement, tools, careful, world):
@@ -476,8 +477,8 @@ def test_another_live_process_may_answer(two, tools, world, how, names):
     with pytest.raises(UsageError, match="waits for no answer"):
         one.answer(names[0], approve=True)
     one.recover()
-    assert one.protocol.live == other.protocol.live == {}
-    one.driver.kernel.attempts.clear()
+    assert host_of(one).protocol.live == host_of(other).protocol.live == {}
+    host_of(one).driver.kernel.attempts.clear()
 
 
 @pytest.mark.parametrize(("how", "names"), [("keep", ["trip"]), ("split", ["trip!2", "trip!3"])])
@@ -549,7 +550,7 @@ def test_cancelling_the_run_ends_what_waits(settlement, tools, world):
     book_and_mail(settlement, tools, "split")
     settlement.cancel("trip")
     assert waiting(settlement) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     with pytest.raises(UsageError, match="waits for no answer"):
         settlement.answer("trip!2", approve=True)
     assert world.log == [("book", "a"), ("put", "1", 7)]

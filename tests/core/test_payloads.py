@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from settlemark import Encryption, Erased, InternalError, LedgerError, new_key
 from settlemark._model.json_text import decode, encode, encode_result, fingerprint
-from settlemark.ledger import Payloads
+from settlemark.ledger import Packer
 from settlemark.ledger._payloads.encryption import DISCARDED
 from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob
 from settlemark.ledger._payloads.redaction import Redaction
@@ -48,7 +48,7 @@ class Shelf:
     """Payloads, and the blobs that they put aside."""
 
     def __init__(self, **options):
-        self.payloads = Payloads(**options)
+        self.payloads = Packer(**options)
         self.blobs: dict[str, str] = {}
 
     def pack(self, text, field="arguments", *, effect_key=EFFECT, tool="pay"):
@@ -246,7 +246,7 @@ def test_a_result_that_is_only_a_text_about_an_object_is_scrubbed_as_a_text():
 def test_arguments_can_be_shown_without_their_secrets():
     shelf = Shelf(redaction=Redaction(["password"]))
     assert shelf.payloads.redact('{"password":"hunter22"}', tool="pay") == '{"password":{"$redacted":null}}'
-    assert Payloads().redact('{"password":"hunter22"}', tool="pay") == '{"password":"hunter22"}'
+    assert Packer().redact('{"password":"hunter22"}', tool="pay") == '{"password":"hunter22"}'
     assert shelf.payloads._secrets == {}
 
 
@@ -296,7 +296,7 @@ def test_what_was_written_before_encryption_was_asked_for_can_still_be_read():
 
 
 def secretly(*, salt=SALT, redact=(), encrypt=None):
-    return Payloads(
+    return Packer(
         salt=salt,
         redaction=Redaction(redact) if redact else None,
         encryption=Encryption(encrypt) if encrypt else None,
@@ -306,7 +306,7 @@ def secretly(*, salt=SALT, redact=(), encrypt=None):
 @given(values, values)
 def test_the_same_decision_is_known_by_its_fingerprint_and_no_other_is(one, other):
     first, second = encode({"of": one}), encode({"of": other})
-    for payloads in (Payloads(), secretly(redact=["of"]), secretly(encrypt=KEY)):
+    for payloads in (Packer(), secretly(redact=["of"]), secretly(encrypt=KEY)):
         kept = payloads.fingerprint(first, effect_key=EFFECT)
         assert len(kept) == 32
         assert payloads.same(first, kept, effect_key=EFFECT)
@@ -335,7 +335,7 @@ def test_a_secret_fingerprint_tells_nothing_without_the_salt_or_the_key():
 def test_a_fingerprint_outlives_a_new_key_and_the_first_use_of_secrets():
     text = "{}"
     older = [
-        Payloads().fingerprint(text, effect_key=EFFECT),
+        Packer().fingerprint(text, effect_key=EFFECT),
         secretly(redact=["pin"]).fingerprint(text, effect_key=EFFECT),
         secretly(encrypt=KEY).fingerprint(text, effect_key=EFFECT),
     ]
@@ -346,14 +346,14 @@ def test_a_fingerprint_outlives_a_new_key_and_the_first_use_of_secrets():
 
 
 def test_without_a_key_no_fingerprint_is_made():
-    payloads = Payloads(salt=SALT, encryption=Encryption(lambda tenant: None, namespace="acme"))
+    payloads = Packer(salt=SALT, encryption=Encryption(lambda tenant: None, namespace="acme"))
     with pytest.raises(LedgerError, match="encrypt= gives no key for 'acme'"):
         payloads.fingerprint("{}", effect_key=EFFECT)
 
 
 def test_a_ledger_with_secrets_has_a_salt():
     with pytest.raises(InternalError, match="has no salt"):
-        Payloads(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
+        Packer(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
 
 
 class Keyless:
@@ -369,7 +369,7 @@ class Keyless:
 
 
 def test_for_want_of_a_key_nothing_acts_and_what_was_said_of_what_has_acted_is_kept_from_all():
-    payloads = Payloads(encryption=Keyless(), salt=SALT, url="sqlite:///trip.db")
+    payloads = Packer(encryption=Keyless(), salt=SALT, url="sqlite:///trip.db")
     for field in ("arguments", "rationale"):
         with pytest.raises(LedgerError, match="encrypt= gives no key for 'acme'") as refused:
             payloads.packed("{}", effect_key=EFFECT, tool="pay", field=field)
@@ -384,7 +384,7 @@ def test_for_want_of_a_key_nothing_acts_and_what_was_said_of_what_has_acted_is_k
 
 
 def test_what_is_written_again_that_nobody_could_read_stays_what_is_stored_or_else_what_it_says():
-    payloads = Payloads(redaction=Redaction(["pin"]), salt=SALT)
+    payloads = Packer(redaction=Redaction(["pin"]), salt=SALT)
     pack = lambda text: payloads.pack(text, effect_key=EFFECT, tool="pay", field="note", blobs=[])  # noqa: E731
     outdated = Outdated.of("note", "old")
     assert pack(outdated) == "pruned: old"
@@ -396,7 +396,7 @@ def test_a_payload_that_is_broken_off_says_so_and_hides_no_other():
     def no_blob(digest):
         raise LookupError(digest)
 
-    payloads = Payloads()
+    payloads = Packer()
     broken = {
         '{"$plain":': "its text is broken off",
         '{"$plain":1': "its text is broken off",
@@ -414,7 +414,7 @@ def test_a_payload_that_is_broken_off_says_so_and_hides_no_other():
 
 
 def test_a_function_may_replace_a_result_as_a_whole_and_arguments_field_by_field():
-    payloads = Payloads(
+    payloads = Packer(
         redaction=Redaction(lambda _tool, path, value: "gone" if path in ("", "pin") else value), salt=SALT
     )
     pack = lambda field: payloads.pack('{"pin":"1234"}', effect_key=EFFECT, tool="pay", field=field, blobs=[])  # noqa: E731
@@ -427,13 +427,13 @@ def test_a_function_may_replace_a_result_as_a_whole_and_arguments_field_by_field
 def test_a_text_on_the_edge_of_its_column_stays_in_it_and_one_byte_more_is_put_aside():
     for text, aside in (("x" * 16, False), ("x" * 17, True), ("é" * 8, False), ("é" * 8 + "x", True)):
         blobs = []
-        stored = Payloads(limit=16).pack(text, effect_key=EFFECT, tool="say", field="note", blobs=blobs)
+        stored = Packer(limit=16).pack(text, effect_key=EFFECT, tool="say", field="note", blobs=blobs)
         assert ([blob.content for blob in blobs], stored != text) == ([text] if aside else [], aside)
         assert [blob.size for blob in blobs] == ([17] if aside else [])
 
 
 def test_the_secrets_of_one_effect_are_scrubbed_from_what_is_told_of_it_until_it_is_forgotten():
-    payloads = Payloads(redaction=Redaction(["pin"]), salt=SALT)
+    payloads = Packer(redaction=Redaction(["pin"]), salt=SALT)
     payloads.learn('{"pin":"123456","to":"ada"}', effect_key=EFFECT, tool="pay")
     assert "123456" not in payloads.scrub("it was 123456", [EFFECT])
     assert "123456" not in payloads.cause("OSError: it was 123456", [EFFECT])
@@ -443,18 +443,18 @@ def test_the_secrets_of_one_effect_are_scrubbed_from_what_is_told_of_it_until_it
 
 
 def test_where_all_is_encrypted_only_the_kind_of_a_cause_is_told():
-    payloads = Payloads(encryption=Keyless(), salt=SALT)
+    payloads = Packer(encryption=Keyless(), salt=SALT)
     told = {text: payloads.cause(text, []) for text in ("my.Error: secret", "secret", "a secret: x", ": x")}
     assert list(told.values()) == ["my.Error", "told to its caller", "told to its caller", "told to its caller"]
 
 
 def test_a_ledger_that_redacts_without_a_salt_of_its_own_makes_no_fingerprint():
     with pytest.raises(InternalError, match="has no salt"):
-        Payloads(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
+        Packer(redaction=Redaction(["pin"])).fingerprint("{}", effect_key=EFFECT)
 
 
 def test_what_is_packed_already_is_sealed_no_second_time_and_brings_its_contents():
-    payloads = Payloads(encryption=Encryption(lambda _tenant: [KEY], tenant="acme"), salt=SALT, limit=16)
+    payloads = Packer(encryption=Encryption(lambda _tenant: [KEY], tenant="acme"), salt=SALT, limit=16)
     packed = payloads.packed('"ada"', effect_key=EFFECT, tool="pay", field="note")
     blobs = []
     assert payloads.pack(packed, effect_key=EFFECT, tool="pay", field="note", blobs=blobs) == str(packed)

@@ -8,6 +8,7 @@ import pytest
 
 from settlemark import LedgerError, Settlement
 from settlemark._acts.requests import Pending
+from settlemark.hosting import host_of
 
 PATIENCE = 30
 
@@ -69,10 +70,10 @@ def held_up(tmp_path):
         reached.set()
         assert go.wait(PATIENCE)
 
-    thread = threading.Thread(target=lambda: settlement.ledger.now(slow))
+    thread = threading.Thread(target=lambda: host_of(settlement).ledger.now(slow))
     thread.start()
     assert reached.wait(PATIENCE)
-    yield settlement.ledger, go
+    yield host_of(settlement).ledger, go
     go.set()
     thread.join(PATIENCE)
     settlement.close()

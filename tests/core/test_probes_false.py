@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from settlemark import InDoubt, Retries, UsageError, effect
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -83,7 +83,7 @@ def interrupt(settlement, tool):
 
 def ask_later(settlement, tool):
     call(settlement, tool)
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
 
 
 def recover(settlement, _tool):

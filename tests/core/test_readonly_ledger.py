@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from settlemark import LedgerError, Settlement, State, effect
+from settlemark.hosting import host_of
 from settlemark.ledger import Fence, open_ledger
 
 
@@ -141,7 +142,7 @@ def test_one_who_reads_is_no_worker_and_leaves_the_one_who_works_alone(path):
         tx.call(reserve, hotel="Bee")
         assert [name for name, _, _ in read(path)] == ["trip-1", "trip-2"]
         settlement.transactions()
-        assert settlement.ledger.read(lambda book: book.gone()) == []
+        assert host_of(settlement).ledger.read(lambda book: book.gone()) == []
     assert tx.state is State.COMMITTED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import Entangled, OutsideDeclared, State, WaitTimeout, effect
+from settlemark.hosting import host_of
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_an_abort_after_a_refinement_undoes_and_frees_everything(settlement, wor
         tx.call(find(lambda result: touched))
         tx.abort()
     assert world.log == [("find",), ("undo",)]
-    assert (settlement.protocol.live, settlement.protocol.board.index.root.children) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).protocol.board.index.root.children) == ({}, {})
 
 
 def test_a_refinement_outside_what_was_declared_is_refused_and_the_effect_is_accounted_for(
@@ -80,7 +81,7 @@ def test_a_refinement_outside_what_was_declared_is_refused_and_the_effect_is_acc
     assert world.log == [("find",), ("find",), ("undo",)]
     assert recorded(settlement, "kept") == [("committed", [("find", "confirmed", None)])]
     assert recorded(settlement, "undone") == [("aborted", [("find", "undone", "clean")])]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_refine_that_raises_is_told_and_the_effect_is_accounted_for(settlement, world, find):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, Retries, State, Tag, current_call, effect
+from settlemark.hosting import host_of
 
 
 class Refusal(Exception):
@@ -96,7 +97,7 @@ def test_the_first_release_refused_for_good_undoes_everything(settlement, world,
     assert recorded(settlement, "trip") == [
         ("aborted", [("book", "undone", "clean"), ("send", "failed", "clean"), ("send", "dropped", "clean")])
     ]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_later_release_refused_for_good_is_a_partial_commit_that_names_keys(url, open_settlement, world, tools):

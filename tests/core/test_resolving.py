@@ -21,7 +21,7 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 
@@ -87,9 +87,9 @@ def later(clock):
     """Let so many seconds pass, and what is due be asked about."""
 
     def let_pass(settlement, seconds=1.0):
-        run_sync(settlement.driver.resolution.ask_again())
+        run_sync(host_of(settlement).driver.resolution.ask_again())
         clock.advance(seconds)
-        run_sync(settlement.driver.resolution.ask_again())
+        run_sync(host_of(settlement).driver.resolution.ask_again())
 
     return let_pass
 
@@ -111,13 +111,13 @@ def lose(settlement, tool, name="trip", *, undone=True):
 
 def told(settlement, key="trip#1/0"):
     """What is on record of an effect."""
-    recorded = settlement.ledger.read(lambda book: book.find(key))
+    recorded = host_of(settlement).ledger.read(lambda book: book.find(key))
     found = next(e for e in recorded.effects if e.row.key == key)
     return found.outcome.value, found.tag and found.tag.value
 
 
 def note(settlement, key="trip#1/0"):
-    recorded = settlement.ledger.read(lambda book: book.find(key))
+    recorded = host_of(settlement).ledger.read(lambda book: book.find(key))
     return next(e for e in recorded.effects if e.row.key == key).disposed.told
 
 
@@ -193,7 +193,7 @@ def test_a_truth_that_comes_before_the_end_is_the_outcome_of_the_call(settlement
 
 
 def test_who_asks_again_is_told_of_a_doubt_while_its_transaction_is_still_open(settlement, desk):
-    settlement.driver.probing.on_doubt = lambda: doubts.append([d.key for d in settlement.in_doubt()])
+    host_of(settlement).driver.probing.on_doubt = lambda: doubts.append([d.key for d in settlement.in_doubt()])
     doubts, desk.lose, desk.blind = [], [TimeoutError()], 3
     with settlement.transaction("trip") as tx:
         with pytest.raises(InDoubt):
@@ -237,7 +237,7 @@ def test_what_happened_although_it_was_undone_is_undone_now(settlement, desk, la
     assert note(settlement) == (
         "undone after its transaction was (its counterparty, asked again, 2026-01-01 12:00 UTC)"
     )
-    assert (settlement.in_doubt(), settlement.residue(), settlement.protocol.live) == ([], [], {})
+    assert (settlement.in_doubt(), settlement.residue(), host_of(settlement).protocol.live) == ([], [], {})
 
 
 def test_what_did_not_happen_leaves_nothing(settlement, desk, later, recorded):
@@ -293,11 +293,11 @@ def test_the_pauses_between_two_questions_grow_from_a_second_to_five_minutes(qui
     lose(quick, desk.tool(probe=desk.status))
     desk.log.clear()
     asked = []
-    run_sync(quick.driver.resolution.ask_again())
+    run_sync(host_of(quick).driver.resolution.ask_again())
     began = clock.monotonic()
     for _ in range(12):
-        clock.advance(quick.driver.resolution.until_due())
-        run_sync(quick.driver.resolution.ask_again())
+        clock.advance(host_of(quick).driver.resolution.until_due())
+        run_sync(host_of(quick).driver.resolution.ask_again())
         asked.append(clock.monotonic() - began)
     assert desk.log == ["asked"] * 12
     pauses = [after - before for before, after in zip([0.0, *asked], asked, strict=False)]
@@ -308,9 +308,9 @@ def test_before_its_time_nothing_is_asked(quick, desk, clock):
     desk.lose, desk.blind = [TimeoutError()], 6
     lose(quick, desk.tool(probe=desk.status))
     desk.log.clear()
-    run_sync(quick.driver.resolution.ask_again())
+    run_sync(host_of(quick).driver.resolution.ask_again())
     clock.advance(0.5)
-    run_sync(quick.driver.resolution.ask_again())
+    run_sync(host_of(quick).driver.resolution.ask_again())
     assert desk.log == []
 
 
@@ -318,7 +318,7 @@ def test_what_nobody_can_be_asked_about_is_left_to_an_operator(quick, desk, late
     desk.lose = [TimeoutError()]
     lose(quick, desk.tool())
     later(quick, 600)
-    assert quick.driver.resolution.until_due() is None
+    assert host_of(quick).driver.resolution.until_due() is None
     assert told(quick) == ("unknown", "unresolved")
 
 
@@ -380,7 +380,7 @@ def test_a_release_in_doubt_that_was_all_there_was_leaves_nothing(quick, desk, l
 def test_a_late_undo_waits_for_whoever_is_at_work_on_its_scope(settlement, open_here, desk, later):
     desk.lose, desk.blind = [TimeoutError()], 6
     key = lose(settlement, desk.tool(probe=desk.status))
-    settlement._wait = 0
+    host_of(settlement).patience = 0
     with settlement.transaction("other") as other:
         other.call(desk.tool(name="take"), room="a")
         assert settlement.confirm(key, {"id": 1}) is Outcome.CONFIRMED
@@ -464,7 +464,7 @@ def test_a_confirmation_reaches_a_call_that_another_process_made(tmp_path, open_
 def test_a_confirmation_in_a_process_without_the_tool_is_undone_by_one_that_has_it(tmp_path, open_here, desk, later):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     worker, webhook = open_here(url), open_here(url)
-    webhook._declared_as = webhook.driver.kernel.declaration = lambda _tool, _version=None: None
+    host_of(webhook).tools.recorded_as = host_of(webhook).driver.kernel.declaration = lambda _tool, _version=None: None
     desk.lose = [TimeoutError()]
     key = lose(worker, desk.tool())
     assert webhook.confirm(key, {"id": 1}) is Outcome.CONFIRMED

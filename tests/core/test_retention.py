@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 from settlemark import (
     Cancelled,
     Forgotten,
+    Injected,
     KeyConflict,
     Outcome,
+    Payloads,
     Pruned,
     Retries,
     Settlement,
@@ -29,6 +31,7 @@ from settlemark import (
 from settlemark._cli import main as cli
 from settlemark._model.json_text import decode
 from settlemark._runtime.retention import age_of, duration, prune, total
+from settlemark.hosting import host_of
 
 PATIENCE = 60
 
@@ -62,7 +65,7 @@ def clock():
 
 @pytest.fixture
 def opening(open_settlement, clock):
-    return lambda url, **options: open_settlement(url, clock=lambda: clock.day * DAY, **options)
+    return lambda url, **options: open_settlement(url, injected=Injected(clock=lambda: clock.day * DAY), **options)
 
 
 @pytest.fixture
@@ -252,7 +255,7 @@ def test_a_cancelled_run_is_forgotten_with_its_keys(url, opening, clock):
     assert settlement.prune(30) == Pruned(fences=1)
     with settlement.transaction("job/1"):
         pass
-    assert settlement.protocol.fenced == set()
+    assert host_of(settlement).protocol.fenced == set()
 
 
 def test_other_processes_forget_a_cancelled_run_alike(file, opening, clock):
@@ -262,7 +265,7 @@ def test_other_processes_forget_a_cancelled_run_alike(file, opening, clock):
     other.prune(30)
     with one.transaction("job/1"):
         pass
-    assert one.protocol.fenced == other.protocol.fenced == set()
+    assert host_of(one).protocol.fenced == host_of(other).protocol.fenced == set()
 
 
 # ---- a little at a time
@@ -276,7 +279,9 @@ def test_batches_of_any_size_let_go_of_the_same(work, size):
     found = []
     for batch in (size, 1_000):
         now = [DAY]
-        with Settlement("memory:", clock=lambda now=now: now[0], retries=Retries(tries=1)) as settlement:
+        with Settlement(
+            "memory:", injected=Injected(clock=lambda now=now: now[0]), retries=Retries(tries=1)
+        ) as settlement:
 
             @effect("reversible", scope="room:/{n}", undo=lambda n: 1 / 0, window=DAY)
             def book(n):
@@ -289,7 +294,7 @@ def test_batches_of_any_size_let_go_of_the_same(work, size):
                         raise Boom
                 now[0] += wait * DAY
             age = age_of(now[0], older_than=DAY, keys=DAY)
-            done = total(prune(settlement.ledger, age, batch=batch))
+            done = total(prune(host_of(settlement).ledger, age, batch=batch))
             found.append((done, [(r.row.name, decode(e.result)) for r in settlement.transactions() for e in r.effects]))
     assert found[0] == found[1]
 
@@ -303,11 +308,11 @@ def test_a_sweep_goes_on_where_the_last_one_ended_and_what_stays_holds_nothing_u
             tx.call(tools.book_for_good, str(number))
             raise Boom
     clock.day += 5
-    steps = list(prune(settlement.ledger, age_of(clock.day * DAY, older_than=DAY, keys=0), batch=size))
+    steps = list(prune(host_of(settlement).ledger, age_of(clock.day * DAY, older_than=DAY, keys=0), batch=size))
     assert (sum(step.payloads for step in steps), sum(step.kept for step in steps)) == (4, 4)
     assert max(step.payloads + step.kept for step in steps) <= size
     clock.day += 10
-    steps = list(prune(settlement.ledger, age_of(clock.day * DAY, older_than=DAY, keys=0), batch=size))
+    steps = list(prune(host_of(settlement).ledger, age_of(clock.day * DAY, older_than=DAY, keys=0), batch=size))
     assert (sum(step.keys for step in steps), names(settlement)) == (4, [f"left/{number}" for number in range(4)])
 
 
@@ -339,18 +344,18 @@ def test_a_settlement_with_retention_prunes_by_itself(file, opening, clock, tool
     clock.day += 40
     begun = threading.Event()
     monkeypatch.setattr("settlemark._runtime.retention.EVERY_SECONDS", 0.001)
-    settlement = opening(file, retention=30)
-    sweep = settlement.ledger.now
-    monkeypatch.setattr(settlement.ledger, "now", lambda step: (sweep(step), begun.set())[0])
+    settlement = opening(file, payloads=Payloads(retention=30))
+    sweep = host_of(settlement).ledger.now
+    monkeypatch.setattr(host_of(settlement).ledger, "now", lambda step: (sweep(step), begun.set())[0])
     assert begun.wait(20)
-    settlement._keeper.stop()
+    host_of(settlement)._keeper.stop()
     assert names(settlement) == []
 
 
 def test_retention_ends_with_its_settlement(opening, clock):
-    settlement = opening("memory:", retention=30)
+    settlement = opening("memory:", payloads=Payloads(retention=30))
     settlement.close()
-    assert not settlement._keeper._thread.is_alive()
+    assert not host_of(settlement)._keeper._thread.is_alive()
 
 
 # ---- durations and options
@@ -375,7 +380,7 @@ def test_what_is_no_duration_is_refused(text):
 @pytest.fixture
 def aged(file, open_settlement, tools):
     """A ledger with transactions of long ago, and one of today."""
-    old = open_settlement(file, clock=lambda: DAY)
+    old = open_settlement(file, injected=Injected(clock=lambda: DAY))
     do(old, "old/1", (tools.charge, "ada"))
     do(old, "old/2", (tools.book, "a"))
     with suppress(Boom), old.transaction("left") as tx:

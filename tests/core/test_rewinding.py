@@ -28,6 +28,7 @@ from settlemark import (
     current_call,
     effect,
 )
+from settlemark.hosting import host_of
 from settlemark.testing import KillPoints, VirtualClock, in_child
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
@@ -205,7 +206,7 @@ def test_effects_are_undone_newest_first_across_transactions_and_the_record_says
     assert of(settlement, "trip/1") == ("committed", f"rewound: ada, {WHEN}: wrong week", [undone, undone])
     assert of(settlement, "trip/2") == ("committed", f"rewound: ada, {WHEN}: wrong week", [undone])
     assert of(settlement, "trip/3") == ("committed", None, [("confirmed", None, None)])
-    assert (settlement.residue(), settlement.in_doubt(), settlement.protocol.live) == ([], [], {})
+    assert (settlement.residue(), settlement.in_doubt(), host_of(settlement).protocol.live) == ([], [], {})
     assert "trip/1 committed, and was undone afterwards, because somebody went back before it" in settlement.show()
 
 
@@ -358,11 +359,11 @@ def test_who_holds_a_scope_for_too_long_is_named_and_nothing_is_undone(url, open
         slow.call(desk.tools["book"], "a")
         before = everything(settlement)
         with monkeypatch.context() as patched:
-            patched.setattr(settlement, "_wait", 0.0)  # for this alone: the store may take its time
+            patched.setattr(host_of(settlement), "patience", 0.0)  # for this alone: the store may take its time
             with pytest.raises(WaitTimeout, match="waiting for slow, which holds room:/a"):
                 settlement.rewind("trip", by="ada", dry_run=False)
         assert (everything(settlement), desk.log) == (before, ["book a", "book b", "book a"])
-        assert [txn.name for txn in settlement.protocol.live.values()] == ["slow"]
+        assert [txn.name for txn in host_of(settlement).protocol.live.values()] == ["slow"]
 
 
 # ---- what has not ended
@@ -437,7 +438,7 @@ def test_two_who_go_back_at_once_undo_it_once(settlement, desk, commit):
     assert desk.log == ["book a", "book b", "book c", "mail x", "cancel c", "cancel b", "cancel a"]
     assert [one.done for one in found] == [True, True]
     assert [(one.tool, one.tag.value) for one in settlement.residue()] == [("mail", "leaked")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_what_has_recorded_nothing_is_aborted_and_its_name_refused(settlement, desk, rewind, commit):
@@ -445,7 +446,7 @@ def test_what_has_recorded_nothing_is_aborted_and_its_name_refused(settlement, d
         tx.call(desk.tools["look"], "a")
         tx.park()
     rewind("trip")
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     with pytest.raises(Rewound):
         commit("trip", "book a")
     assert desk.log == []
@@ -475,11 +476,11 @@ def test_a_call_that_does_not_return_is_waited_for_and_nothing_that_had_committe
     thread.start()
     assert inside.wait(20)
     with monkeypatch.context() as patched:
-        patched.setattr(settlement, "_wait", 0.0)  # for this alone: the store may take its time
+        patched.setattr(host_of(settlement), "patience", 0.0)  # for this alone: the store may take its time
         with pytest.raises(WaitTimeout, match="a call of it has not returned") as told:
             settlement.rewind(["trip/1", "trip/2"], by="ada", dry_run=False)
     assert (told.value.holder, told.value.scope, told.value.transaction) == ("trip/2", None, "trip/2")
-    assert (told.value.epoch, told.value.waited) == (settlement.protocol.named["trip/2"].epoch, 0.0)
+    assert (told.value.epoch, told.value.waited) == (host_of(settlement).protocol.named["trip/2"].epoch, 0.0)
     assert desk.log == ["book a"]
     go_on.set()
     thread.join(20)
@@ -592,7 +593,7 @@ def test_a_ledger_finds_the_attempts_of_a_run_and_those_since_an_epoch(settlemen
     commit("other", "book b")
     commit("trip/2", "book c")
     every = settlement.transactions()
-    read = settlement.ledger.read
+    read = host_of(settlement).ledger.read
     assert [t.row.name for t in read(lambda book: book.of_run("trip"))] == ["trip/1", "trip/2"]
     since = read(lambda book: book.since(every[1].epoch))
     assert [(t.row.name, len(t.effects)) for t in since] == [("other", 1), ("trip/2", 1)]

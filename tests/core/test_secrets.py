@@ -16,6 +16,7 @@ from settlemark import (
     KeyConflict,
     LedgerError,
     Outcome,
+    Payloads,
     State,
     Tag,
     UsageError,
@@ -23,6 +24,7 @@ from settlemark import (
     new_key,
 )  # fmt: skip
 from settlemark._model.json_text import decode
+from settlemark.hosting import host_of
 
 SECRET = "4242-4242-4242-4242"
 GONE = {"$redacted": None}
@@ -107,7 +109,7 @@ def left_open(settlement, name, call):
 
 def recovered(settlement):
     """End what was left, in this thread alone, and return what was done."""
-    settlement._tender.stop()
+    host_of(settlement)._tender.stop()
     return settlement.recover(keep_open=0)
 
 
@@ -115,7 +117,7 @@ def recovered(settlement):
 
 
 def test_a_redacted_field_is_nowhere_in_the_store_whatever_was_told_of_it(store, open_settlement, shop):
-    settlement = open_settlement(store, redact=["card.number"])
+    settlement = open_settlement(store, payloads=Payloads(redact=["card.number"]))
     with settlement.transaction("trip/1") as tx:
         tx.turn(because=f"she gave me {SECRET}").call(shop.pay, "ada", card())
     shop.fails = [Boom(f"{SECRET} is blocked")]
@@ -128,7 +130,7 @@ def test_a_redacted_field_is_nowhere_in_the_store_whatever_was_told_of_it(store,
         tx.call(shop.pay, "ada", card())
         shop.fails = fails
         raise ValueError(SECRET)
-    settlement.ledger.now(lambda _protocol, _book: None)
+    host_of(settlement).ledger.now(lambda _protocol, _book: None)
 
     assert SECRET not in written(store)
     [first, second, third] = settlement.transactions()
@@ -143,11 +145,11 @@ def test_a_redacted_field_is_nowhere_in_the_store_whatever_was_told_of_it(store,
         "its undo failed 3 times: LookupError: no [redacted]", "failed: ValueError: [redacted]",
     )  # fmt: skip
     assert shop.log[0] == ("pay", "ada", SECRET)
-    assert settlement.ledger.payloads._secrets == {}
+    assert host_of(settlement).ledger.payloads._secrets == {}
 
 
 def test_a_memory_ledger_shows_no_redacted_field_either(open_settlement, shop):
-    settlement = open_settlement(redact="card.number")
+    settlement = open_settlement(payloads=Payloads(redact="card.number"))
     with settlement.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
     with settlement.transaction("trip") as tx:
@@ -158,12 +160,12 @@ def test_a_memory_ledger_shows_no_redacted_field_either(open_settlement, shop):
 
 
 def test_a_replay_knows_the_decision_by_its_whole_arguments_and_tells_no_secret(store, open_settlement, shop):
-    first = open_settlement(store, redact=["card.number"])
+    first = open_settlement(store, payloads=Payloads(redact=["card.number"]))
     with first.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
     first.close()
 
-    settlement = open_settlement(store, redact=["card.number"])
+    settlement = open_settlement(store, payloads=Payloads(redact=["card.number"]))
     with settlement.transaction("trip") as tx:
         assert tx.call(shop.pay, "ada", card())["card"] == {"number": GONE, "year": 30}
     with pytest.raises(KeyConflict) as conflict, settlement.transaction("trip") as tx:
@@ -175,8 +177,12 @@ def test_a_replay_knows_the_decision_by_its_whole_arguments_and_tells_no_secret(
 
 
 def test_after_a_crash_an_undo_that_has_what_it_needs_runs(file, open_settlement, shop):
-    left_open(open_settlement(file, redact=["card.number"]), "trip", lambda tx: tx.call(shop.pay, "ada", card()))
-    settlement = open_settlement(file, redact=["card.number"])
+    left_open(
+        open_settlement(file, payloads=Payloads(redact=["card.number"])),
+        "trip",
+        lambda tx: tx.call(shop.pay, "ada", card()),
+    )
+    settlement = open_settlement(file, payloads=Payloads(redact=["card.number"]))
     recovered(settlement)
     assert shop.log == [("pay", "ada", SECRET), ("refund", "ada")]
     assert settlement.residue() == []
@@ -184,9 +190,11 @@ def test_after_a_crash_an_undo_that_has_what_it_needs_runs(file, open_settlement
 
 def test_after_a_crash_an_undo_that_needs_a_redacted_field_does_not_run_and_is_named(file, open_settlement, shop):
     left_open(
-        open_settlement(file, redact=["card.number"]), "trip", lambda tx: tx.call(shop.pay_by_card, "ada", card())
+        open_settlement(file, payloads=Payloads(redact=["card.number"])),
+        "trip",
+        lambda tx: tx.call(shop.pay_by_card, "ada", card()),
     )
-    settlement = open_settlement(file, redact=["card.number"])
+    settlement = open_settlement(file, payloads=Payloads(redact=["card.number"]))
     recovered(settlement)
     assert shop.log == [("pay", "ada", SECRET)]
     [left] = settlement.residue()
@@ -196,9 +204,11 @@ def test_after_a_crash_an_undo_that_needs_a_redacted_field_does_not_run_and_is_n
 
 def test_a_framework_that_comes_back_with_the_same_call_brings_the_secret_back(file, open_settlement, shop):
     left_open(
-        open_settlement(file, redact=["card.number"]), "trip", lambda tx: tx.call(shop.pay_by_card, "ada", card())
+        open_settlement(file, payloads=Payloads(redact=["card.number"])),
+        "trip",
+        lambda tx: tx.call(shop.pay_by_card, "ada", card()),
     )
-    settlement = open_settlement(file, redact=["card.number"])
+    settlement = open_settlement(file, payloads=Payloads(redact=["card.number"]))
     with pytest.raises(Boom), settlement.transaction("trip") as tx:
         assert tx.call(shop.pay_by_card, "ada", card()) == "paid"
         raise Boom(SECRET)
@@ -208,14 +218,14 @@ def test_a_framework_that_comes_back_with_the_same_call_brings_the_secret_back(f
 
 
 def test_after_a_crash_a_held_call_that_lacks_its_secret_does_not_leave(file, open_settlement, shop):
-    first = open_settlement(file, redact=["token"])
+    first = open_settlement(file, payloads=Payloads(redact=["token"]))
     tx = first.transaction("trip").__enter__()
     tx.call(shop.send, "ada", SECRET)
-    ours, settled = tx._attempt.live, first.driver.kernel.ledger
+    ours, settled = tx._attempt.live, host_of(first).driver.kernel.ledger
     settled.now(lambda protocol, _book: protocol.seal(ours))
     first.close()
 
-    settlement = open_settlement(file, redact=["token"])
+    settlement = open_settlement(file, payloads=Payloads(redact=["token"]))
     recovered(settlement)
     [recorded] = settlement.transactions()
     assert shop.log == []
@@ -224,7 +234,7 @@ def test_after_a_crash_a_held_call_that_lacks_its_secret_does_not_leave(file, op
 
 
 def test_what_redaction_costs_a_recovery_is_said_once_when_a_tool_is_first_called(open_settlement, shop, caplog):
-    settlement = open_settlement(redact=["card.number"])
+    settlement = open_settlement(payloads=Payloads(redact=["card.number"]))
     with caplog.at_level(logging.WARNING, "settlemark"):
         for number in range(3):
             with settlement.transaction(f"trip/{number}") as tx:
@@ -239,10 +249,10 @@ def test_a_function_is_asked_before_the_ledger_is_locked(file, open_settlement, 
     asked = []
 
     def rule(tool, path, value):
-        asked.append((tool, path, settlement.ledger.lock.locked()))
+        asked.append((tool, path, host_of(settlement).ledger.lock.locked()))
         return None if path == "card.number" else value
 
-    settlement = open_settlement(file, redact=rule)
+    settlement = open_settlement(file, payloads=Payloads(redact=rule))
     with settlement.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
     assert {tool for tool, *_ in asked} == {"pay"}
@@ -255,7 +265,7 @@ def test_a_function_is_asked_before_the_ledger_is_locked(file, open_settlement, 
 
 def test_an_encrypted_payload_is_nowhere_in_the_store_and_reads_as_it_was(store, open_settlement, shop):
     key = new_key()
-    settlement = open_settlement(store, encrypt=key)
+    settlement = open_settlement(store, payloads=Payloads(encrypt=key))
     with settlement.transaction("trip/1") as tx:
         tx.turn(because=f"she gave me {SECRET}").call(shop.pay, "ada", card())
     shop.fails = [Boom(f"{SECRET} is blocked")]
@@ -264,7 +274,7 @@ def test_an_encrypted_payload_is_nowhere_in_the_store_and_reads_as_it_was(store,
     settlement.close()
 
     assert SECRET not in written(store)
-    again = open_settlement(store, encrypt=key)
+    again = open_settlement(store, payloads=Payloads(encrypt=key))
     with again.transaction("trip/1") as tx:
         assert tx.call(shop.pay, "ada", card()) == {"to": "ada", "card": card()}
     [first, second] = again.transactions()
@@ -275,13 +285,15 @@ def test_an_encrypted_payload_is_nowhere_in_the_store_and_reads_as_it_was(store,
 def test_a_dropped_key_erases_one_tenant_and_no_other(store, open_settlement, shop):
     keys = {"acme": new_key(), "bolt": new_key()}
     for tenant in keys:
-        first = open_settlement(store, namespace=tenant, encrypt=keys.get)
+        first = open_settlement(store, namespace=tenant, payloads=Payloads(encrypt=keys.get))
         with first.transaction("trip") as tx:
             tx.call(shop.pay, "ada", card())
         first.close()
     del keys["acme"]
 
-    acme, bolt = (open_settlement(store, namespace=tenant, encrypt=keys.get) for tenant in ("acme", "bolt"))
+    acme, bolt = (
+        open_settlement(store, namespace=tenant, payloads=Payloads(encrypt=keys.get)) for tenant in ("acme", "bolt")
+    )
     [recorded] = acme.transactions()
     assert isinstance(recorded.effects[0].result, Erased)
     assert (recorded.state, recorded.effects[0].outcome) == (State.COMMITTED, Outcome.CONFIRMED)
@@ -294,18 +306,18 @@ def test_a_dropped_key_erases_one_tenant_and_no_other(store, open_settlement, sh
 
 
 def test_without_a_key_nothing_runs_and_nothing_is_recorded(store, open_settlement, shop):
-    settlement = open_settlement(store, encrypt=lambda tenant: None, tenant="acme")
+    settlement = open_settlement(store, payloads=Payloads(encrypt=lambda tenant: None, tenant="acme"))
     with pytest.raises(LedgerError, match="encrypt= gives no key for 'acme'") as refused:
         with settlement.transaction("trip") as tx:
             tx.call(shop.pay, "ada", card())
     assert refused.value.url is not None
     assert (shop.log, settlement.transactions()) == ([], [])
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_key_that_is_dropped_while_a_call_runs_takes_the_result_and_leaves_the_outcome(file, open_settlement, shop):
     keys = {"default": new_key()}
-    settlement = open_settlement(file, encrypt=keys.get)
+    settlement = open_settlement(file, payloads=Payloads(encrypt=keys.get))
 
     @effect("reversible", scope="shop:/{to}", undo=lambda to: None)
     def pay_last(to):
@@ -328,7 +340,7 @@ def test_a_key_store_that_fails_while_a_call_runs_costs_nothing(file, open_settl
             raise ConnectionError
         return key
 
-    settlement = open_settlement(file, encrypt=keys)
+    settlement = open_settlement(file, payloads=Payloads(encrypt=keys))
 
     @effect("reversible", scope="shop:/{to}", undo=lambda to: None)
     def pay_last(to):
@@ -345,9 +357,11 @@ def test_a_key_store_that_fails_while_a_call_runs_costs_nothing(file, open_settl
 
 def test_after_a_crash_what_was_erased_is_not_undone_and_is_named(file, open_settlement, shop):
     keys = {"default": new_key()}
-    left_open(open_settlement(file, encrypt=keys.get), "trip", lambda tx: tx.call(shop.pay, "ada", card()))
+    left_open(
+        open_settlement(file, payloads=Payloads(encrypt=keys.get)), "trip", lambda tx: tx.call(shop.pay, "ada", card())
+    )
     keys.clear()
-    settlement = open_settlement(file, encrypt=keys.get)
+    settlement = open_settlement(file, payloads=Payloads(encrypt=keys.get))
     recovered(settlement)
     [recorded] = settlement.transactions()
     assert shop.log == [("pay", "ada", SECRET)]
@@ -356,14 +370,16 @@ def test_after_a_crash_what_was_erased_is_not_undone_and_is_named(file, open_set
 
 def test_after_a_crash_a_process_without_the_key_leaves_it_to_one_that_has_it(file, open_settlement, shop):
     key = new_key()
-    left_open(open_settlement(file, encrypt=key), "trip", lambda tx: tx.call(shop.pay, "ada", card()))
+    left_open(
+        open_settlement(file, payloads=Payloads(encrypt=key)), "trip", lambda tx: tx.call(shop.pay, "ada", card())
+    )
     without = open_settlement(file)
     assert recovered(without).stuck == {"trip": ["pay"]}
     assert [e.row.arguments[:11] for r in without.transactions() for e in r.effects] == ['{"$sealed":']
     assert shop.log == [("pay", "ada", SECRET)]
     without.close()
 
-    with_it = open_settlement(file, encrypt=key)
+    with_it = open_settlement(file, payloads=Payloads(encrypt=key))
     recovered(with_it)
     assert shop.log == [("pay", "ada", SECRET), ("refund", "ada")]
     assert with_it.residue() == []
@@ -371,7 +387,7 @@ def test_after_a_crash_a_process_without_the_key_leaves_it_to_one_that_has_it(fi
 
 def test_who_resolves_residue_without_the_key_erases_nothing(file, open_settlement, shop):
     key = new_key()
-    first = open_settlement(file, encrypt=key)
+    first = open_settlement(file, payloads=Payloads(encrypt=key))
     with suppress(Boom), first.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
         shop.fails = [LookupError("no")] * 3
@@ -382,14 +398,14 @@ def test_who_resolves_residue_without_the_key_erases_nothing(file, open_settleme
     without.resolve(left.key, "absent", by="ada", note="paid back by hand")
     without.close()
 
-    again = open_settlement(file, encrypt=key)
+    again = open_settlement(file, payloads=Payloads(encrypt=key))
     [recorded] = again.transactions()
     assert decode(recorded.effects[0].result) == {"to": "ada", "card": card()}
     assert recorded.effects[0].tag is Tag.CLEAN
 
 
 def test_encryption_and_redaction_go_together(store, open_settlement, shop):
-    settlement = open_settlement(store, encrypt=new_key(), redact=["card.number"])
+    settlement = open_settlement(store, payloads=Payloads(encrypt=new_key(), redact=["card.number"]))
     with settlement.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
     assert decode(settlement.transactions()[0].effects[0].row.arguments)["card"]["number"] == GONE
@@ -400,27 +416,28 @@ def test_encryption_and_redaction_go_together(store, open_settlement, shop):
     ("options", "told"),
     [
         ({"tenant": "acme"}, "pass encrypt= as well"),
-        ({"encrypt": Encryption(new_key()), "namespace": "acme"}, "make it with namespace='acme'"),
+        ({"encrypt": Encryption(new_key(), namespace="other")}, "make it with namespace='default'"),
         ({"encrypt": Encryption(new_key()), "tenant": "acme"}, "tenant='acme'"),
         ({"encrypt": "a passphrase"}, "make one with new_key"),
         ({"redact": ["card..number"]}, "name a field by its dotted path"),
         ({"retention": -1}, "give days, 0 or more"),
+        ({"retain": "many"}, "give how many finished transactions"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused_before_anything_is_opened(tmp_path, open_settlement, options, told):
     with pytest.raises(UsageError, match=told):
-        open_settlement(f"sqlite:///{tmp_path / 'none.db'}", **options)
+        open_settlement(f"sqlite:///{tmp_path / 'none.db'}", payloads=Payloads(**options))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_encryption_that_was_made_by_hand_is_taken_as_it_is(file, open_settlement, shop):
     old, new = new_key(), new_key()
-    first = open_settlement(file, encrypt=old)
+    first = open_settlement(file, payloads=Payloads(encrypt=old))
     with first.transaction("trip") as tx:
         tx.call(shop.pay, "ada", card())
-    old_id = json.loads(first.ledger.read(lambda book: book.load("trip")).effects[0].row.arguments) and next(
-        iter(first.ledger.payloads._encryption._ring.ciphers)
+    old_id = json.loads(host_of(first).ledger.read(lambda book: book.load("trip")).effects[0].row.arguments) and next(
+        iter(host_of(first).ledger.payloads._encryption._ring.ciphers)
     )
     first.close()
-    settlement = open_settlement(file, encrypt=Encryption(new, dropped=[old_id]))
+    settlement = open_settlement(file, payloads=Payloads(encrypt=Encryption(new, dropped=[old_id])))
     assert isinstance(settlement.transactions()[0].effects[0].result, Erased)

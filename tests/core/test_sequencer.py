@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from settlemark import Queued, Refused, Scope, current_call, effect
 from settlemark.agents import open_turn
-from settlemark.hosting import Ticket, Turn, declare, run_sync
+from settlemark.hosting import Ticket, Turn, declare, host_of, run_sync
 from settlemark.ledger import EffectRow
 
 PATIENCE = 20
@@ -282,7 +282,7 @@ def test_a_failure_drops_what_was_already_queued_behind_it(settlement, world, to
         assert [e.outcome.value for r in settlement.transactions() for e in r.effects] == ["failed", "dropped"]
         assert (queued.outcome, str(queued)) == ("dropped", "send: dropped")
     assert world.log == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.every_store
@@ -301,7 +301,7 @@ def test_what_a_failure_drops_is_in_nobodys_way_any_more(settlement, world, tool
         with pytest.raises(Boom), settlement.transaction("other", wait=0) as other:
             other.call(draft, to="ada")
             raise Boom
-    assert (world.log, settlement.protocol.live) == ([("draft", "ada"), ("discard", "ada")], {})
+    assert (world.log, host_of(settlement).protocol.live) == ([("draft", "ada"), ("discard", "ada")], {})
 
 
 @pytest.mark.every_store
@@ -320,7 +320,7 @@ def test_what_is_queued_while_a_call_before_it_fails_is_told_so_and_never_leaves
         with pytest.raises(Refused, match="send was not run: book, issued before it, failed"):
             send.run()
         assert recorded(settlement, "trip") == [("open", [("book", "failed", None), ("send", "dropped", "clean")])]
-    assert (world.log, settlement.residue(), settlement.protocol.live) == ([], [], {})
+    assert (world.log, settlement.residue(), host_of(settlement).protocol.live) == ([], [], {})
 
 
 def test_with_on_failure_continue_the_turn_goes_on(settlement, world, tools):
@@ -511,7 +511,7 @@ def test_a_held_call_that_is_dropped_is_not_said_to_have_failed_in_place_of_the_
         raise LookupError("no room")
 
     batch = run_sync(open_turn(settlement, "trip", run="trip", order=order))
-    seats = {tool: batch.place(settlement.declaration(tool), {"to": "a"}) for tool in (mail, book, post)}
+    seats = {tool: batch.place(host_of(settlement).tools.of(tool), {"to": "a"}) for tool in (mail, book, post)}
     told, gone, held = {}, threading.Event(), threading.Event()
     result, until_settled = batch.result, batch._end.until_settled
 

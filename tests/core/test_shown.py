@@ -27,12 +27,12 @@ from typer.testing import CliRunner
 import settlemark
 import settlemark_adapters
 import settlemark_langgraph
-from settlemark import LedgerError, Settlement, effect, new_key
+from settlemark import LedgerError, Payloads, Settlement, effect, new_key
 from settlemark._cli import main as cli
 from settlemark._cli.terminal import console, unmarked
 from settlemark._edges.plain import plain, plain_json, plain_traceback
 from settlemark._observe.logs import JsonLines
-from settlemark.hosting import shown
+from settlemark.hosting import host_of, shown
 from settlemark.ledger._failures import explain
 from settlemark.ledger._urls import withhold, without_secrets
 
@@ -412,7 +412,7 @@ def test_with_encrypt_no_log_quotes_an_argument_a_result_an_error_or_a_note(logg
         raise TimeoutError(card)
 
     url = "memory:" if kind_of_store == "memory" else f"sqlite:///{tmp_path / 't.db'}"
-    options = {"encrypt": new_key(), "observe": Watching(), "on_residue": listener}
+    options = {"payloads": Payloads(encrypt=new_key()), "observe": Watching(), "on_residue": listener}
     with Settlement(url, **options) as settlement:
         with pytest.raises(RuntimeError), settlement.transaction("a") as tx:
             tx.call(pay, to="x", card=SECRET)
@@ -534,7 +534,7 @@ def test_who_was_forked_is_told_so_without_the_password(postgres, logged):
     url = postgres.create_database()
     url = f"{url}{'&' if '?' in url else '?'}sslpassword=hunter2"
     with Settlement(url) as settlement:
-        origin, here = settlement.ledger._shared.origin, settlement.ledger._shared.origin._generation
+        origin, here = host_of(settlement).ledger._shared.origin, host_of(settlement).ledger._shared.origin._generation
         origin._generation = -1
         with pytest.raises(LedgerError, match="forked") as caught:
             settlement.run("a", lambda tx: tx.call(reserve, hotel="Ada", note=""))

@@ -22,7 +22,7 @@ from settlemark import (
     effect,
 )
 from settlemark._protocol.holdings import Mode
-from settlemark.hosting import Reason
+from settlemark.hosting import Reason, host_of
 from settlemark.testing import InjectedFault
 
 
@@ -66,7 +66,7 @@ def test_the_chosen_branch_commits_and_the_others_are_undone_before_it(settlemen
     assert sorted(world.log[3:5]) == [("cancel", "a"), ("cancel", "c")]
     assert world.log[5:] == [("put", "1", "b"), ("send", "b", "hello")]
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_branches_run_beside_each_other(settlement):
@@ -100,7 +100,7 @@ async def test_async_branches_run_as_tasks_and_choose_may_be_awaited(settlement,
     found = await settlement.speculate([waits, goes, in_a_thread], choose, name="trip")
     assert found == {"confirmation": "R-b"}
     assert world.rooms == {"b"}
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_branch_that_fails_is_out_and_what_it_raised_is_told(settlement, tools, world):
@@ -126,13 +126,13 @@ def test_when_every_branch_fails_nobody_is_asked(settlement, tools, world):
         settlement.speculate([fails, fails], pytest.fail, name="trip")
     assert [str(error) for error in failed.value.exceptions] == ["trip~0", "trip~1"]
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_choosing_none_undoes_all(settlement, tools, world):
     assert settlement.speculate([booking(tools, room) for room in "ab"], lambda _: None, name="trip") is None
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("answer", [2, -1, True, "0", 1.0])
@@ -140,7 +140,7 @@ def test_what_is_no_branch_is_refused_and_all_are_undone(settlement, tools, worl
     with pytest.raises(UsageError, match=f"choose= answered {answer!r} about trip"):
         settlement.speculate([booking(tools, room) for room in "ab"], lambda _: answer, name="trip")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_choosing_a_branch_that_failed_is_refused_and_all_are_undone(settlement, tools, world):
@@ -157,7 +157,7 @@ def test_an_error_of_whoever_chooses_undoes_all(settlement, tools, world):
     with pytest.raises(ZeroDivisionError):
         settlement.speculate([booking(tools, room) for room in "ab"], lambda _: 1 / 0, name="trip")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_no_branches_are_refused(quick):
@@ -280,7 +280,7 @@ def test_a_winner_that_turns_out_stale_is_undone_like_the_others(settlement, too
         with pytest.raises(Stale):
             settlement.speculate([branch("a"), branch("b")], choose, name="trip")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_veto_of_the_winner_undoes_it_and_asks_about_it_alone(settlement, tools, world):
@@ -304,7 +304,7 @@ def test_a_cancelled_run_ends_every_branch_and_the_choice(settlement, tools, wor
     with pytest.raises(Cancelled):
         settlement.speculate([booking(tools, room) for room in "ab"], choose, name="trip")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_loser_that_cannot_be_undone_is_named_and_the_winner_that_did_not_read_it_commits(settlement, tools, world):
@@ -353,7 +353,7 @@ async def test_a_cancelled_task_undoes_every_branch(settlement, tools, world):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_ctrl_c_in_a_branch_undoes_every_branch(settlement, tools, world):
@@ -364,7 +364,7 @@ def test_ctrl_c_in_a_branch_undoes_every_branch(settlement, tools, world):
     with pytest.raises(KeyboardInterrupt):
         settlement.speculate([interrupted, booking(tools, "b")], pytest.fail, name="trip")
     assert world.rooms == set()
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- replays
@@ -376,7 +376,7 @@ def test_what_was_chosen_before_is_replayed_and_nothing_is_chosen_again(settleme
     log = list(world.log)
     assert settlement.speculate(branches, pytest.fail, name="trip") == "R-b"
     assert world.log == log
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_in_a_new_process_it_is_replayed_too(tmp_path, tools, world):
@@ -486,13 +486,13 @@ def test_replicas_agree_who_is_a_sibling(tmp_path, tools, world):
     with Settlement(url) as one, Settlement(url) as two:
 
         def choose(_results):
-            two.ledger.now(lambda protocol, _book: seen.extend(protocol.named["trip"].members.values()))
+            host_of(two).ledger.now(lambda protocol, _book: seen.extend(protocol.named["trip"].members.values()))
             return 0
 
         one.speculate([booking(tools, room) for room in "ab"], choose, name="trip")
         assert [txn.name for txn in seen] == ["trip~0", "trip~1"]
         assert two.recover().undone == []
-        assert two.protocol.frontier(Scope.parse("room:/a")) == two.protocol.next_epoch
+        assert host_of(two).protocol.frontier(Scope.parse("room:/a")) == host_of(two).protocol.next_epoch
     assert world.rooms == {"a"}
 
 

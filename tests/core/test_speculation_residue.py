@@ -10,6 +10,7 @@ import pytest
 from tests.extent import ALL
 
 from settlemark import current_call, effect, inverse
+from settlemark.hosting import host_of
 from settlemark.testing import Mailbox, Provider
 
 TRIALS = 1_000 if ALL else 200
@@ -116,7 +117,7 @@ def test_losing_branches_leave_nothing_in_a_thousand_trials(quick, counterparty,
     assert left.keys() == won.keys()  # prevention by doing nothing would be no prevention
     assert min(Counter(won.values()).values()) > TRIALS // 3
     assert quick.residue() == []
-    assert quick.protocol.live == {}
+    assert host_of(quick).protocol.live == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ import pytest
 
 from settlemark import Entangled, Refused, State, WaitTimeout
 from settlemark.agents import open_turn
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 
 class Ask(Exception):
@@ -16,7 +16,7 @@ class Ask(Exception):
 def booking(settlement, tools):
     """Seat one booking in a batch that can be resumed."""
     batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True, let_through=(Ask,)))
-    return batch, batch.place(settlement.declaration(tools.book), {"room": "a"}, call_id="1")
+    return batch, batch.place(host_of(settlement).tools.of(tools.book), {"room": "a"}, call_id="1")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_resumed_call_holds_its_claim_while_it_runs(resuming, world, tools, re
     run_sync(batch.leave(call))
     assert (seen, world.log) == ([(1, 1, True)], [("book", "a")])
     assert recorded(resuming, "trip") == [("committed", [("book", "confirmed", None)])]
-    assert (resuming.residue(), resuming.protocol.live) == ([], {})
+    assert (resuming.residue(), host_of(resuming).protocol.live) == ([], {})
 
 
 def test_a_suspended_call_holds_its_claim_before_it_is_resumed(resuming, world, tools, recorded):
@@ -77,4 +77,4 @@ def test_a_cancel_while_a_resumed_call_runs_undoes_it_when_it_has_returned(resum
     assert world.log == [("book", "a"), ("cancel", "a")]
     assert batch.attempt.txn.state is State.ABORTED
     assert recorded(resuming, "trip") == [("aborted", [("book", "undone", "clean")])]
-    assert (resuming.residue(), resuming.protocol.live) == ([], {})
+    assert (resuming.residue(), host_of(resuming).protocol.live) == ([], {})

@@ -21,7 +21,7 @@ import pytest
 from settlemark import DeclarationError, InDoubt, LedgerError, Retries, Settlement, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle import recovery
 from settlemark.agents import open_turn
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Recovered
 
 PATIENCE = 20
@@ -155,7 +155,7 @@ def second_try(office, settlement):
 def hiring_batch(office, settlement):
     hire = office.tools().hire
     batch = run_sync(open_turn(settlement, "trip", run="trip", resumable=True))
-    return batch, batch.place(settlement.declaration(hire), {"desk": "d"}, call_id="1"), hire
+    return batch, batch.place(host_of(settlement).tools.of(hire), {"desk": "d"}, call_id="1"), hire
 
 
 def boom():
@@ -224,7 +224,7 @@ def test_a_decision_on_record_is_carried_out_and_only_the_first_of_the_rest_is_a
     rest = ["asked y", "mail y"] if die_at == "before mail y" else ["mail y", "asked y"]
     assert office.log == ["book a", "mail x", *rest, "mail z"]
     assert stand(settlement) == [ALL_LEFT]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_release_nobody_can_ask_about_is_in_doubt_and_what_was_behind_it_is_named(office, killed, after):
@@ -242,7 +242,7 @@ def test_a_release_nobody_can_ask_about_is_in_doubt_and_what_was_behind_it_is_na
     assert [(r.key.partition(".")[2], r.tag) for r in settlement.residue()] == [
         ("trip#1/1", Tag.UNRESOLVED), ("trip#1/2", Tag.PARTIAL_COMMIT),
     ]  # fmt: skip
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 WIRE = "wire_known_to_the_child"
@@ -259,7 +259,7 @@ def test_what_still_has_to_leave_and_is_not_declared_is_named_and_nothing_change
             raise AssertionError("not reached")
     assert missing.value.tool == WIRE
     assert (stand(settlement), office.log, settlement.residue()) == (before, log, [])
-    assert settlement.driver.kernel.attempts == {}
+    assert host_of(settlement).driver.kernel.attempts == {}
 
 
 def test_what_still_has_to_leave_leaves_when_it_is_declared(office, killed, after):
@@ -273,7 +273,7 @@ def test_what_still_has_to_leave_leaves_when_it_is_declared(office, killed, afte
     with settlement.transaction("trip") as tx:
         pass
     assert (office.log, tx.state) == (["mail x", "wired y", "wired z"], State.COMMITTED)
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_what_was_decided_keeps_its_place_until_it_is_carried_out(office, killed, after):
@@ -306,14 +306,14 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     first.close()
     settlement = after()
     before = [stand(settlement, name) for name in ("trip", "tour")]
-    unretry, failures = settlement.protocol.unretry, [disk_full(settlement.ledger)]
+    unretry, failures = host_of(settlement).protocol.unretry, [disk_full(host_of(settlement).ledger)]
 
     def failing_once(txn):
         if failures:
             raise failures.pop()
         unretry(txn)
 
-    settlement.protocol.unretry = failing_once
+    host_of(settlement).protocol.unretry = failing_once
     with pytest.raises(LedgerError, match="disk is full"):
         settlement.recover(keep_open=0)
     assert ([stand(settlement, name) for name in ("trip", "tour")], settlement.residue()) == (before, [])
@@ -322,7 +322,11 @@ def test_taking_up_that_the_store_fails_in_the_middle_of_is_made_good_at_the_nex
     assert sorted(office.log[2:]) == ["cancel a", "cancel b"]
     for name in ("trip", "tour"):
         assert stand(settlement, name) == [("aborted", "left behind: its process ended", [("book", "undone", "clean")])]
-    assert (settlement.residue(), settlement.protocol.live, settlement.driver.kernel.attempts) == ([], {}, {})
+    assert (settlement.residue(), host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == (
+        [],
+        {},
+        {},
+    )
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 32])
@@ -339,7 +343,11 @@ def test_what_many_ended_processes_left_is_all_ended_and_told_of_oldest_first(of
     report = settlement.recover(keep_open=0)
     assert (report.undone, report.left, report.committed, report.waiting) == (names, names, [], [])
     assert sorted(office.log) == sorted([*(f"fly {name}" for name in names), *(f"return {name}" for name in names)])
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts, settlement.driver.recovery.ending) == (
+    assert (
+        host_of(settlement).protocol.live,
+        host_of(settlement).driver.kernel.attempts,
+        host_of(settlement).driver.recovery.ending,
+    ) == (
         {},
         {},
         {},
@@ -361,30 +369,30 @@ def test_a_store_that_fails_under_one_of_many_keeps_no_other_from_its_end_and_th
 ):
     monkeypatch.setattr(recovery, "_MANY", 2)
     settlement = after_two_were_left(office, after)
-    unretry = settlement.protocol.unretry
+    unretry = host_of(settlement).protocol.unretry
 
     def failing_for_the_trip(txn):
         if txn.name == "trip":
-            raise disk_full(settlement.ledger)
+            raise disk_full(host_of(settlement).ledger)
         unretry(txn)
 
-    settlement.protocol.unretry = failing_for_the_trip
+    host_of(settlement).protocol.unretry = failing_for_the_trip
     with pytest.raises(LedgerError, match="disk is full"):
         settlement.recover(keep_open=0)
     behind = [] if office.log[2:] == ["cancel b"] else ["tour"]  # both were in the transaction that the store refused
     assert office.log[2:] == ([] if behind else ["cancel b"])
-    settlement.protocol.unretry = unretry
+    host_of(settlement).protocol.unretry = unretry
     assert settlement.recover(keep_open=0).undone == ["trip", *behind]
     assert sorted(office.log) == ["book a", "book b", "cancel a", "cancel b"]
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 
 def test_one_that_is_taken_up_leaves_the_others_to_who_asks_for_them(office, after):
     settlement = after_two_were_left(office, after)
-    report = run_sync(settlement.driver.recovery.take_up("tour", keep_open=0))
+    report = run_sync(host_of(settlement).driver.recovery.take_up("tour", keep_open=0))
     assert (report.undone, office.log) == (["tour"], ["book a", "book b", "cancel b"])
     assert settlement.recover(keep_open=0).undone == ["trip"]
-    assert (office.log[3:], settlement.protocol.live) == (["cancel a"], {})
+    assert (office.log[3:], host_of(settlement).protocol.live) == (["cancel a"], {})
 
 
 def dying_when_all_is_undone(office, settlement):
@@ -394,7 +402,7 @@ def dying_when_all_is_undone(office, settlement):
         settlement.transactions()  # what was queued is on record
         os.kill(os.getpid(), signal.SIGKILL)
 
-    settlement.driver.undoing.conclude = die
+    host_of(settlement).driver.undoing.conclude = die
     with settlement.transaction("trip") as tx:
         tx.call(office.tools().mail, to="x")
         raise Boom
@@ -413,7 +421,7 @@ def test_an_abort_whose_process_ended_before_it_could_say_so_is_on_record_as_one
         assert tx.attempt == 2
     assert stand(settlement)[0] == ("aborted", "left behind: its process ended", [("mail", "dropped", "clean")])
     assert office.log == ([] if who == "recovers" else ["mail y"])
-    assert (settlement.residue(), settlement.in_doubt(), settlement.protocol.live) == ([], [], {})
+    assert (settlement.residue(), settlement.in_doubt(), host_of(settlement).protocol.live) == ([], [], {})
 
 
 def test_who_takes_up_an_abort_that_lost_a_race_makes_no_retry_that_nobody_runs(office, killed, after):
@@ -422,7 +430,7 @@ def test_who_takes_up_an_abort_that_lost_a_race_makes_no_retry_that_nobody_runs(
     settlement = after()
     settlement.recover(keep_open=0)
     assert office.log == ["book a", "book b", "cancel a"]
-    assert (settlement.protocol.live, settlement.driver.ages.stranded()) == ({}, [])
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.ages.stranded()) == ({}, [])
     settlement.run("other", lambda tx: tx.call(tools.book, room="a"), wait=PATIENCE)
     with settlement.transaction("trip") as tx:
         tx.call(tools.book, room="c")
@@ -443,7 +451,7 @@ def test_an_undo_that_was_cut_off_goes_on_and_what_it_had_left_stays_on_record(o
     assert office.log == ["book a", "fly rome", "return rome", "cancel a"]
     undone = [("book", "undone", "clean"), ("fly", "undone", "unresolved")]
     assert stand(settlement) == [("aborted", "failed: Boom", undone)]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_an_outcome_nobody_knows_is_named_also_when_its_call_does_not_come_again(office, killed, after):
@@ -472,13 +480,14 @@ def test_a_second_try_is_intended_on_record_before_it_acts(office, killed, after
 def test_a_settlement_that_was_dropped_unclosed_leaves_what_it_had_open_to_the_next_at_once(office, after):
     tools = office.tools()
     dropped = Settlement(office.url)
-    dropped.kept = dropped.transaction("trip").__enter__()  # it goes with it, and not before it
-    dropped.kept.call(tools.book, room="a")
+    held = host_of(dropped)
+    held.kept = dropped.transaction("trip").__enter__()  # it goes with it, and not before it
+    held.kept.call(tools.book, room="a")
     settlement = after(wait=0)
     with pytest.raises(WaitTimeout, match="trip is in use by another caller"), settlement.transaction("trip"):
         raise AssertionError("not reached")
-    known = weakref.ref(dropped)
-    del dropped
+    known = weakref.ref(held)
+    del dropped, held
     while known() is not None:  # its thread may be about to take what was queued, and knows it until then
         gc.collect()
     with settlement.transaction("trip") as tx:
@@ -492,9 +501,9 @@ def test_what_one_program_is_undoing_no_other_takes_up_or_undoes_beside_it(after
     def cancel(room):
         log.append(f"cancel {room}")
         # As a look does that came first, and begins when another program is at it.
-        (attempt,) = settlement.driver.kernel.attempts.values()
-        run_sync(settlement.driver.recovery.end_all([attempt], Recovered(), None))
-        run_sync(settlement.driver.recovery.take_up())
+        (attempt,) = host_of(settlement).driver.kernel.attempts.values()
+        run_sync(host_of(settlement).driver.recovery.end_all([attempt], Recovered(), None))
+        run_sync(host_of(settlement).driver.recovery.take_up())
 
     @effect("reversible", scope="room:/{room}", undo=cancel)
     def book_once(room):

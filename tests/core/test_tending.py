@@ -8,7 +8,7 @@ import weakref
 
 from settlemark import State, effect
 from settlemark._runtime.background import Tender
-from settlemark.hosting import Act, Reason, run_sync
+from settlemark.hosting import Act, Reason, host_of, run_sync
 
 
 class Busy:
@@ -52,16 +52,20 @@ async def test_it_does_not_begin_in_a_loop_that_has_stopped_it():
 
 def test_what_a_thread_is_yet_to_begin_to_undo_is_not_stranded(shared_url, open_settlement):
     settlement = open_settlement(shared_url, keep_open=0)
-    settlement._tender.stop()
+    host_of(settlement)._tender.stop()
     given = []
     tx = settlement.transaction("trip").__enter__()
     tx.call(effect("reversible", scope="seat:/1", undo=lambda: None)(lambda: "done"))
-    with settlement.driver.kernel.local as protocol:
+    with host_of(settlement).driver.kernel.local as protocol:
         txn = protocol.named["trip"]
-    run_sync(settlement.driver.kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.ABANDONED)))
+    run_sync(host_of(settlement).driver.kernel.step(lambda protocol, _book: protocol.abort(txn, Reason.ABANDONED)))
 
-    run_sync(settlement.driver.undoing.tidy(lambda program, given_up: given.append((program, given_up))))
-    assert (len(given), txn.state, settlement.driver.ages.stranded()) == (1, State.ABORTING, [])
+    run_sync(host_of(settlement).driver.undoing.tidy(lambda program, given_up: given.append((program, given_up))))
+    assert (len(given), txn.state, host_of(settlement).driver.ages.stranded()) == (1, State.ABORTING, [])
 
     run_sync(given[0][0])
-    assert (txn.state, settlement.driver.ages.stranded(), settlement.driver.undoing.given) == (State.ABORTED, [], set())
+    assert (txn.state, host_of(settlement).driver.ages.stranded(), host_of(settlement).driver.undoing.given) == (
+        State.ABORTED,
+        [],
+        set(),
+    )

@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.core.places import public_parameters
 
-from settlemark import PayloadError, SettlemarkError, Settlement, UsageError, effect
+from settlemark import Injected, PayloadError, SettlemarkError, Settlement, UsageError, effect
 from settlemark._edges.text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
 from settlemark._model.json_text import decode
 from settlemark.agents import since_answered
-from settlemark.hosting import reject
+from settlemark.hosting import host_of, reject
 
 NEIGHBOURS = 24
 PATIENCE = 60
@@ -139,7 +139,10 @@ def holds(caller):
 
 
 def ids(caller):
-    with Settlement("memory:", ids=lambda: caller.text) as settlement, settlement.transaction(run="r") as tx:
+    with (
+        Settlement("memory:", injected=Injected(ids=lambda: caller.text)) as settlement,
+        settlement.transaction(run="r") as tx,
+    ):
         tx.call(caller.tool())
 
 
@@ -166,8 +169,8 @@ def aliases(caller):
 def call_ids(caller):
     tool, settlement = caller.tool(), caller.settlement
     with settlement.transaction(caller.name) as tx:
-        declaration = settlement.declaration(tool)
-        made = settlement.effect_of(declaration, {"what": ""}, tool, run=tx.run, call_id=caller.text)
+        declaration = host_of(settlement).tools.of(tool)
+        made = host_of(settlement).tools.effect_of(declaration, {"what": ""}, tool, run=tx.run, call_id=caller.text)
         tx._attempt.place(made)
         tx.turn().seat(made).run()
 
@@ -478,7 +481,7 @@ once = settings(
 def test_no_text_at_any_inlet_harms_another_and_each_is_refused_in_time_or_stored_legibly(url, open_settlement, caplog):
     caplog.set_level(logging.CRITICAL)
     settlement = open_settlement(url, on_failure="abort")
-    settlement.driver.probing.on_doubt = None
+    host_of(settlement).driver.probing.on_doubt = None
     marks = itertools.count()
 
     @once
@@ -513,12 +516,12 @@ TABLE = {
     "Encryption.__init__(tenant)": ELSEWHERE,
     "Hold.transaction(name)": names,
     "Settlement.__init__(history)": ELSEWHERE,
-    "Settlement.__init__(ids)": ids,
+    "Injected.__init__(ids)": ids,
     "Settlement.__init__(namespace)": namespaces,
     "Settlement.__init__(on_residue)": ELSEWHERE,
     "Settlement.__init__(prevent)": ELSEWHERE,
-    "Settlement.__init__(redact)": ELSEWHERE,
-    "Settlement.__init__(tenant)": ELSEWHERE,
+    "Payloads.__init__(redact)": ELSEWHERE,
+    "Payloads.__init__(tenant)": ELSEWHERE,
     "Settlement.__init__(url)": ELSEWHERE,
     "Settlement.aanswer(arguments)": arguments,
     "Settlement.aanswer(because)": answers,
@@ -537,7 +540,7 @@ TABLE = {
     "Settlement.reject(by)": approvers,
     "Settlement.reject(which)": approved_keys,
     "Settlement.residue(run)": looked_up,
-    "Settlement.resolved(effect)": keys,
+    "Host.resolving(effect)": keys,
     "Settlement.show(run)": looked_up,
     "Settlement.show(state)": ELSEWHERE,
     "Settlement.transactions(run)": looked_up,
@@ -555,28 +558,28 @@ TABLE = {
     "Settlement.arewind(note)": rewound,
     "Settlement.arewind(overwrite)": keys,
     "Settlement.arewind(transactions)": rewound_names,
-    "Settlement.begin(may_touch)": footprints,
-    "Settlement.begin(name)": names,
-    "Settlement.begin(run)": runs,
+    "Host.begin(may_touch)": footprints,
+    "Host.begin(name)": names,
+    "Host.begin(run)": runs,
     "Settlement.cancel(run)": cancelled,
-    "Settlement.choice(name)": names,
-    "Settlement.choice(run)": runs,
+    "Host.choice(name)": names,
+    "Host.choice(run)": runs,
     "Settlement.confirm(key)": keys,
     "Settlement.confirm(note)": notes,
-    "Settlement.declaration(tool)": tools,
+    "Toolbox.of(tool)": tools,
     "Settlement.declare(tool)": tools,
     "Settlement.declared(tool)": ELSEWHERE,
-    "Settlement.effect_of(arguments)": arguments,
-    "Settlement.effect_of(call_id)": call_ids,
-    "Settlement.effect_of(run)": runs,
-    "Settlement.epoch_for(superstep)": ELSEWHERE,
+    "Toolbox.effect_of(arguments)": arguments,
+    "Toolbox.effect_of(call_id)": call_ids,
+    "Toolbox.effect_of(run)": runs,
+    "Host.epoch_for(superstep)": ELSEWHERE,
     "Settlement.frontier(scope)": scopes,
     "Settlement.hold(name)": holds,
     "Settlement.hold(scopes)": scopes,
-    "Settlement.know(tool)": ELSEWHERE,
+    "Toolbox.know(tool)": ELSEWHERE,
     "Settlement.reinstate(tool)": tools,
-    "Settlement.remade(arguments)": arguments,
-    "Settlement.remade(run)": runs,
+    "Toolbox.remade(arguments)": arguments,
+    "Toolbox.remade(run)": runs,
     "Settlement.resolve(by)": operators,
     "Settlement.resolve(effect)": keys,
     "Settlement.resolve(note)": notes,
@@ -585,11 +588,11 @@ TABLE = {
     "Settlement.rewind(note)": rewound,
     "Settlement.rewind(overwrite)": keys,
     "Settlement.rewind(transactions)": rewound_names,
-    "Settlement.rewinding(barred)": rewound_names,
-    "Settlement.rewinding(by)": operators,
-    "Settlement.rewinding(note)": rewound,
-    "Settlement.rewinding(overwrite)": keys,
-    "Settlement.rewinding(transactions)": rewound_names,
+    "Host.rewinding(barred)": rewound_names,
+    "Host.rewinding(by)": operators,
+    "Host.rewinding(note)": rewound,
+    "Host.rewinding(overwrite)": keys,
+    "Host.rewinding(transactions)": rewound_names,
     "Settlement.run(may_touch)": footprints,
     "Settlement.run(name)": names,
     "Settlement.run(prevent)": ELSEWHERE,
@@ -597,8 +600,8 @@ TABLE = {
     "Settlement.speculate(may_touch)": footprints,
     "Settlement.speculate(name)": names,
     "Settlement.speculate(run)": runs,
-    "Settlement.tell_once(text)": ELSEWHERE,
-    "Settlement.tell_once(topic)": ELSEWHERE,
+    "Host.tell_once(text)": ELSEWHERE,
+    "Host.tell_once(topic)": ELSEWHERE,
     "Settlement.transaction(may_touch)": footprints,
     "Settlement.transaction(name)": names,
     "Settlement.transaction(prevent)": ELSEWHERE,
@@ -649,6 +652,24 @@ TABLE = {
     "OpenTurn.place(arguments)": arguments,
     "OpenTurn.place(call_id)": call_ids,
     "OpenTurn.place(given)": arguments,
+    "Settlement.declare(aliases)": aliases,
+    "Settlement.declare(cost)": costs,
+    "Settlement.declare(may_touch)": footprints,
+    "Settlement.declare(redact)": ELSEWHERE,
+    "Settlement.declare(scope)": scopes,
+    "Settlement.declare(version)": versions,
+    "Settlement.declare(versions)": versions,
+    "Host.options(may_touch)": footprints,
+    "Host.options(name)": names,
+    "Host.options(prevent)": ELSEWHERE,
+    "Host.options(run)": runs,
+    "Host.resolving(by)": operators,
+    "Host.resolving(note)": notes,
+    "Toolbox.known(tool)": ELSEWHERE,
+    "Toolbox.recorded_as(tool)": ELSEWHERE,
+    "Toolbox.recorded_as(version)": ELSEWHERE,
+    "Toolbox.tell_once(text)": ELSEWHERE,
+    "Toolbox.tell_once(topic)": ELSEWHERE,
     "Work.__init__(name)": names,
     "Work.single(answered)": ELSEWHERE,
     "Work.single(because)": rationales,

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from settlemark import SettlemarkError, State, current_call, effect
+from settlemark.hosting import host_of
 
 THREADS = 16
 TASKS = 100
@@ -75,8 +76,11 @@ def judge(bank, settlement, expected, committed):
     assert sum(bank.balance.values()) == sum(len(accounts) for accounts in expected.values())
     assert not has_cycle(conflicts(bank.log, committed))
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
-    assert settlement.protocol.board.index.root.children == {} or settlement.protocol.board.versions._plans
+    assert host_of(settlement).protocol.live == {}
+    assert (
+        host_of(settlement).protocol.board.index.root.children == {}
+        or host_of(settlement).protocol.board.versions._plans
+    )
 
 
 def conflicts(log, committed):

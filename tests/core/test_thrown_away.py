@@ -15,7 +15,7 @@ import pytest
 from settlemark import Retries, SettlemarkError, Settlement, effect
 from settlemark._runtime import sync
 from settlemark.agents import open_turn
-from settlemark.hosting import edit
+from settlemark.hosting import edit, host_of
 
 
 class Gone(BaseException):
@@ -238,9 +238,9 @@ def plays_a_frameworks_turn(settlement, tools, world):
     for _ in range(2):
         batch = run(open_turn(settlement, "trip/1", run="trip", resumable=True, let_through=(LookupError,)))
         calls = [
-            (batch.place(settlement.declaration(tools.book), {"room": "a"}), {"room": "a"}),
-            (batch.place(settlement.declaration(tools.send), {"to": "x"}), {"to": "x", "text": "dear x"}),
-            (batch.place(settlement.declaration(tools.book), {"room": "b"}), {"room": "b"}),
+            (batch.place(host_of(settlement).tools.of(tools.book), {"room": "a"}), {"room": "a"}),
+            (batch.place(host_of(settlement).tools.of(tools.send), {"to": "x"}), {"to": "x", "text": "dear x"}),
+            (batch.place(host_of(settlement).tools.of(tools.book), {"room": "b"}), {"room": "b"}),
         ]
         for call, given in calls:
             error = None
@@ -273,13 +273,15 @@ def throw_away(url, tmp_path, monkeypatch, world):
     def throw(play, after):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
-        settlement.driver.probing.on_doubt = None
-        if settlement._tender is not None:
-            settlement._tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
+        host_of(settlement).driver.probing.on_doubt = None
+        if host_of(settlement)._tender is not None:
+            host_of(
+                settlement
+            )._tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
         asks.before = []
 
         def look():
-            states = sorted((txn.name, txn.state, txn.parked) for txn in settlement.protocol.live.values())
+            states = sorted((txn.name, txn.state, txn.parked) for txn in host_of(settlement).protocol.live.values())
             effects = [
                 (one.row.name, one.state, one.reason, [(e.row.key, e.outcome, e.tag, e.note) for e in one.effects])
                 for one in settlement.transactions()

@@ -6,7 +6,7 @@ import pytest
 
 from settlemark import Revoked, Settlement, Stale, Transaction, UsageError, effect
 from settlemark.history import analyze, read
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 
 
 @pytest.fixture
@@ -162,18 +162,18 @@ def test_a_yes_to_a_call_is_no_yes_to_the_same_call_of_another_version(open_sett
         raise Asked
 
     def visit(pay, approver):
-        program = settlement.driver.entrance.enter(
-            **settlement._options("t", None, (), (), None, None, approver=approver), independent=False
+        program = host_of(settlement).driver.entrance.enter(
+            **host_of(settlement).options("t", None, approver=approver), independent=False
         )
         part = run_sync(program)
-        face = Transaction(settlement, part)
+        face = Transaction(host_of(settlement), part)
         made = face._effect(pay, (), {"card": "visa"})
-        return part, lambda: run_sync(settlement.driver.calls.call(part.attempt, made, let_through=(Asked,)))
+        return part, lambda: run_sync(host_of(settlement).driver.calls.call(part.attempt, made, let_through=(Asked,)))
 
     part, call = visit(build("1"), ask)
     with pytest.raises(Asked):
         call()
-    run_sync(settlement.driver.undoing.suspend(part.attempt))
+    run_sync(host_of(settlement).driver.undoing.suspend(part.attempt))
     _, call = visit(build("2"), lambda gate: True)
     with pytest.raises(Stale, match="registry:/tool/pay was changed after the call was planned"):
         call()
@@ -206,7 +206,7 @@ def test_what_was_split_off_knows_its_tools_in_a_later_process(url, tmp_path, se
     (name,) = [parked.transaction for parked in settlement.parked()]
     settlement.close()
     settlement = open_settlement()
-    settlement.know("send_mail", send_mail)
+    host_of(settlement).tools.know("send_mail", send_mail)
     settlement.revoke("send_mail")
     with pytest.raises((Stale, UsageError)):
         settlement.answer(name, approve=True)

@@ -19,6 +19,7 @@ from settlemark import (
     current_call,
     effect,
 )
+from settlemark.hosting import host_of
 
 PATIENCE = 20
 
@@ -296,7 +297,7 @@ def test_a_hook_that_was_asked_before_a_wait_is_asked_again_behind_it(settlement
     opening.__exit__(None, None, None)
     younger.join(PATIENCE)
     assert (seen, told) == ([None, 2], ["is_empty"])
-    assert (world.log, settlement.protocol.live, settlement.residue()) == ([("put", "c", 2)], {}, [])
+    assert (world.log, host_of(settlement).protocol.live, settlement.residue()) == ([("put", "c", 2)], {}, [])
 
 
 def test_a_hook_sees_the_whole_footprint(settlement, tools):
@@ -372,7 +373,7 @@ def test_run_gives_up_after_its_tries_and_its_place_is_free(settlement, world, t
         settlement.run("trip", book, tries=3, wait_for="nobody")
     opening.__exit__(None, None, None)
     assert [e[0] for e in world.log] == ["book", "cancel"] * 3
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_run_passes_on_what_the_function_raises_and_undoes(settlement, world, tools):
@@ -382,7 +383,7 @@ def test_run_passes_on_what_the_function_raises_and_undoes(settlement, world, to
 
     with pytest.raises(Boom):
         settlement.run("trip", book)
-    assert (world.rooms, settlement.protocol.live) == (set(), {})
+    assert (world.rooms, host_of(settlement).protocol.live) == (set(), {})
 
 
 def test_a_refusal_of_another_transaction_is_not_taken_for_ones_own(settlement, world, tools):
@@ -392,4 +393,4 @@ def test_a_refusal_of_another_transaction_is_not_taken_for_ones_own(settlement, 
 
     with pytest.raises(Refused, match="not mine"):
         settlement.run("trip", book)
-    assert (world.rooms, settlement.protocol.live) == (set(), {})
+    assert (world.rooms, host_of(settlement).protocol.live) == (set(), {})

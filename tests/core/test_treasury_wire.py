@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark import InDoubt, Outcome, Settlement, current_call, effect, inverse
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.testing import Bank, die, in_child
 
 OPENING = {"ops": 2_000_000, "fund": 0}
@@ -81,7 +81,7 @@ def keys(bank):
 
 
 def outcome(settlement, key=KEY):
-    recorded = settlement.ledger.read(lambda book: book.find(key))
+    recorded = host_of(settlement).ledger.read(lambda book: book.find(key))
     (found,) = recorded.effects
     return recorded.state.value, found.outcome.value, found.tag and found.tag.value
 
@@ -89,9 +89,9 @@ def outcome(settlement, key=KEY):
 def recover(settlement):
     """Have ended what a process left; the settlement may be at it already, by itself."""
     settlement.recover(keep_open=0)
-    for txn in list(settlement.protocol.live.values()):
-        run_sync(settlement.driver.fences.until_over(txn, settlement.driver.kernel.monotonic() + 20))
-    assert settlement.protocol.live == {}
+    for txn in list(host_of(settlement).protocol.live.values()):
+        run_sync(host_of(settlement).driver.fences.until_over(txn, host_of(settlement).driver.kernel.monotonic() + 20))
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- (a), (b), (c): three banks
@@ -174,14 +174,14 @@ def test_a_bank_that_cannot_tell_yet_is_asked_until_it_can(url, treasury, clock,
     settlement = treasury(url)
     with pytest.raises(InDoubt):
         sweep(settlement, wire_at(careless, probe=status))
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     for _ in range(4):
-        clock.advance(settlement.driver.resolution.until_due())
-        run_sync(settlement.driver.resolution.ask_again())
+        clock.advance(host_of(settlement).driver.resolution.until_due())
+        run_sync(host_of(settlement).driver.resolution.ask_again())
     assert outcome(settlement) == ("committed", "unknown", "unresolved")
     closed.clear()
-    clock.advance(settlement.driver.resolution.until_due())
-    run_sync(settlement.driver.resolution.ask_again())
+    clock.advance(host_of(settlement).driver.resolution.until_due())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     assert (outcome(settlement), settlement.in_doubt()) == (("committed", "confirmed", None), [])
     assert (events(careless), careless.balances()) == (["booked"], SWEPT)
 
@@ -308,18 +308,18 @@ def test_a_reversal_that_its_process_did_not_survive_is_carried_on_by_the_next(s
     assert (outcome(settlement), settlement.in_doubt(), settlement.residue()) == (
         ("aborted", "undone", "clean"), [], [],
     )  # fmt: skip
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_truth_that_its_process_did_not_act_on_is_acted_on_by_the_next(shared_url, treasury, clock, careless):
     settlement = treasury(shared_url)
     wire_id = lost_and_undone(settlement, careless)
-    settlement.driver.kernel.declaration = lambda _tool, _version=None: None  # a web server: it has no tools
+    host_of(settlement).driver.kernel.declaration = lambda _tool, _version=None: None  # a web server: it has no tools
     assert settlement.confirm(KEY, {"wire": wire_id}) is Outcome.CONFIRMED
     settlement.close()
     assert events(careless) == ["booked"]
     following = treasury(shared_url)
-    run_sync(following.driver.resolution.ask_again())
+    run_sync(host_of(following).driver.resolution.ask_again())
     assert (events(careless), careless.balances()) == (["booked", "cancelled"], OPENING)
     assert outcome(following) == ("aborted", "undone", "clean")
 

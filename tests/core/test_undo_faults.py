@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from settlemark import State, Tag, effect
+from settlemark.hosting import host_of
 
 
 class Boom(Exception):
@@ -63,7 +64,7 @@ def test_an_undo_that_ctrl_c_interrupts_is_named_and_the_other_victims_are_undon
         ("x#1/0", Tag.UNRESOLVED, "its undo was interrupted: KeyboardInterrupt")
     ]
     opening.__exit__(type(error), error, None)
-    assert (settlement.protocol.live, settlement.driver.kernel.attempts) == ({}, {})
+    assert (host_of(settlement).protocol.live, host_of(settlement).driver.kernel.attempts) == ({}, {})
 
 
 def test_an_interrupted_undo_lets_the_transactions_other_effects_be_undone(settlement, world, tools, recorded):
@@ -76,7 +77,7 @@ def test_an_interrupted_undo_lets_the_transactions_other_effects_be_undone(settl
     assert recorded(settlement, "trip") == [
         ("aborted", [("book", "undone", "clean"), ("book", "confirmed", "unresolved")])
     ]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("stop", [Halt, SystemExit, asyncio.CancelledError])
@@ -88,7 +89,7 @@ def test_whatever_else_an_undo_raises_is_its_fault_and_it_is_tried_again(settlem
     for name in ("x", "y"):
         assert recorded(settlement, name) == [("aborted", [("book", "undone", "clean")])]
     opening.__exit__(None, None, None)
-    assert (older.state, settlement.residue(), settlement.protocol.live) == (State.COMMITTED, [], {})
+    assert (older.state, settlement.residue(), host_of(settlement).protocol.live) == (State.COMMITTED, [], {})
 
 
 # ---- a result that cannot be told
@@ -122,7 +123,7 @@ def test_a_result_that_cannot_be_told_keeps_nothing_from_committing(settlement, 
         assert isinstance(tx.call(insert, row="a"), Detached)
     assert (world.log, tx.state) == ([("insert", "a")], State.COMMITTED)
     assert recorded(settlement, "trip") == [("committed", [("insert", "confirmed", None)])]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 def test_a_result_that_cannot_be_told_keeps_nothing_from_being_undone(settlement, world, insert, recorded):
@@ -133,7 +134,7 @@ def test_a_result_that_cannot_be_told_keeps_nothing_from_being_undone(settlement
     assert recorded(settlement, "trip") == [("aborted", [("insert", "undone", "clean")])]
     with settlement.transaction("other", wait=0) as other:
         other.call(insert, row="a")
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 # ---- a text that cannot be stored

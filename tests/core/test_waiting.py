@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from settlemark import Retries, Scope, State, StateError, UsageError, WaitTimeout, WouldBlock, effect
+from settlemark import Injected, Retries, Scope, State, StateError, UsageError, WaitTimeout, WouldBlock, effect
+from settlemark.hosting import host_of
 
 PATIENCE = 20
 
@@ -26,7 +27,7 @@ def holder(settlement, tools):
 
 def test_a_call_that_waited_too_long_names_the_holder_and_nothing_ran(settlement, world, tools, holder):
     with settlement.transaction("late", wait=0) as tx:
-        before = settlement.protocol.freeze()
+        before = host_of(settlement).protocol.freeze()
         with pytest.raises(WaitTimeout) as timeout:
             tx.call(tools.book, room="a")
         assert tx.state is State.OPEN
@@ -80,7 +81,7 @@ def test_a_commit_that_waited_too_long_is_undone_and_names_the_holder(settlement
 
 def test_deadlines_are_read_from_the_injected_clock(open_settlement, tools):
     clock = itertools.count(0, 1000)  # a thousand seconds pass between any two looks at it
-    settlement = open_settlement(monotonic=lambda: float(next(clock)), wait=999)
+    settlement = open_settlement(injected=Injected(monotonic=lambda: float(next(clock))), wait=999)
     with settlement.transaction("holder") as holder:
         holder.call(tools.book, room="a")
         with settlement.transaction("late") as late, pytest.raises(WaitTimeout, match="gave up after 999 s"):
@@ -261,7 +262,7 @@ def test_a_wait_that_is_over_is_neither_listed_nor_shown(settlement, world, tool
 
 def test_a_commit_waits_for_a_call_of_its_own_that_still_waits(settlement, world, tools, holder):
     both = Countdown(2)
-    settlement.driver.kernel.waiting = both
+    host_of(settlement).driver.kernel.waiting = both
     late = settlement.transaction("late").__enter__()
     late.call(tools.book, room="b")
     calling = threading.Thread(target=late.call, args=(tools.book,), kwargs={"room": "a"})
@@ -277,7 +278,7 @@ def test_a_commit_waits_for_a_call_of_its_own_that_still_waits(settlement, world
     committing.join(PATIENCE)
     assert late.state is State.COMMITTED
     assert world.log == [("book", "a"), ("book", "b"), ("book", "a")]
-    assert (settlement.waiting(), settlement.protocol.live) == ([], {})
+    assert (settlement.waiting(), host_of(settlement).protocol.live) == ([], {})
 
 
 class Countdown(dict):

@@ -9,6 +9,7 @@ import pytest
 
 from settlemark import LedgerError, SettlemarkError, Stale
 from settlemark._protocol.states import FINISHED
+from settlemark.hosting import host_of
 from settlemark.ledger import _memory
 from settlemark.ledger._replica.image import image
 
@@ -87,29 +88,29 @@ def test_of_a_step_whose_write_fails_nothing_stays_whichever_write_it_is(
 ):
     fault = FAULTS[fault]
     monkeypatch.setattr(_memory, "IMAGE_EVERY", every)
-    counting = Failing((first := open_settlement(wait=1)).ledger, 0, fault)
+    counting = Failing(host_of(first := open_settlement(wait=1)).ledger, 0, fault)
     play(first, tools)
     assert counting.writes > 20
     failed = 0
     for at in range(1, counting.writes + 1):
         settlement = open_settlement(wait=1)
-        failing = Failing(settlement.ledger, at, fault)
+        failing = Failing(host_of(settlement).ledger, at, fault)
         play(settlement, tools)
         assert failing.wrong == [], at
         failed += failing.steps
         # What lost its end by the fault is ended by whoever recovers: the next to look finds all of it finished.
-        for txn in list(settlement.protocol.live.values()):
+        for txn in list(host_of(settlement).protocol.live.values()):
             with suppress(SettlemarkError):
                 settlement.cancel(txn.run)
         settlement.recover(keep_open=0)
-        live = [f"{txn.name} is {txn.state}" for txn in settlement.protocol.live.values()]
+        live = [f"{txn.name} is {txn.state}" for txn in host_of(settlement).protocol.live.values()]
         assert (at, live) == (at, [])
         assert [r.row.name for r in settlement.transactions() if r.state not in FINISHED] == []
     assert failed == counting.writes
 
 
 def test_a_step_that_nobody_hears_of_is_not_taken_when_it_has_a_fault(open_settlement, tools):
-    ledger = open_settlement().ledger
+    ledger = host_of(open_settlement()).ledger
     before = whole(ledger)
 
     def faulty(protocol, _book):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from settlemark import UNKNOWN, DeclarationError, InDoubt, Refused, Settlement, State, current_call, effect
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.testing import die, in_child
 
 DAY = 86_400.0
@@ -133,13 +135,13 @@ def test_past_its_window_asking_again_later_believes_no_empty_answer_to_a_key(se
         with pytest.raises(InDoubt):
             tx.call(bank.tool("opaque", probe=bank.by_key), account="ops")
     bank.known = None
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     clock.advance(DAY)
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     assert [doubt.key for doubt in settlement.in_doubt()] == ["sweep#1/0"]
     bank.known = "w1"
     clock.advance(DAY)
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     assert settlement.in_doubt() == []
 
 
@@ -156,7 +158,8 @@ def cut_off(url, clock, tool, bank, wrong=None):
 
     def play(_tell):
         bank.dies = True
-        given = {**clock.options(), **(wrong or {})}
+        given = clock.options()
+        given["injected"] = replace(given["injected"], **(wrong or {}))
         with Settlement(url, **given) as settlement, settlement.transaction("sweep") as tx:
             tx.call(tool, account="ops")
 

@@ -15,7 +15,7 @@ from tests.evidence._clock import play
 from tests.evidence._judge import Judged, judge
 from tests.evidence._tools import tools_of
 
-from settlemark import Level, Settlement, WaitTimeout
+from settlemark import Injected, Level, Payloads, Settlement, WaitTimeout
 from settlemark.history import read
 
 TRIES = 10**6  # nobody gives up because others were faster
@@ -57,7 +57,12 @@ class Bench:
         self.cells = shared_cells()
         self.cells.clear()
         self.settlement = Settlement(
-            "memory:", history=self.history, retain=10**7, wait=DAY, monotonic=_virtual_seconds, **strategy.options
+            "memory:",
+            history=self.history,
+            payloads=Payloads(retain=10**7),
+            wait=DAY,
+            injected=Injected(monotonic=_virtual_seconds),
+            **strategy.options,
         )
         self.tools = tools_of(self.cells)
         self.sessions: list[Session] = []

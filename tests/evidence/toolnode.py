@@ -18,7 +18,7 @@ from tests.evidence._cells import Cells, shared_cells
 from tests.evidence._clock import play
 from tests.evidence._report import Findings, Share, Table, Told, bars
 
-from settlemark import Settlement
+from settlemark import Payloads, Settlement
 from settlemark.history import OpRecord, Recorder, analyze, read
 from settlemark_langgraph import SequencedToolNode, record
 
@@ -123,7 +123,7 @@ def _stock(cells: Cells, turns: Sequence[tuple[str, list[float]]], told: Told) -
 def _sequenced(cells: Cells, turns: Sequence[tuple[str, list[float]]], told: Told) -> Found:
     with tempfile.TemporaryDirectory(prefix="settlemark-evidence-") as folder:
         path = Path(folder) / "history.jsonl"
-        with Settlement("memory:", history=path, retain=10**7) as settlement:
+        with Settlement("memory:", history=path, payloads=Payloads(retain=10**7)) as settlement:
             graph = _graph(SequencedToolNode(tools_of(cells), settlement=settlement, effects=EFFECTS))
             transcripts = play(_invoke(graph, turns, told))
         return _by_turn(read(path), _turn_of), transcripts

@@ -10,11 +10,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from settlemark import Settlement, effect
+from settlemark import Injected, Payloads, Settlement, effect
 
 ROOT = Path(__file__).parents[2]
 SETTINGS: dict[str, tuple[Callable[..., Any], str]] = {
     "Settlement": (Settlement, "`Settlement(url, …)`: all are chosen when it is made."),
+    "Payloads": (Payloads, "`Settlement(url, payloads=Payloads(…))`."),
+    "Injected": (Injected, "`Settlement(url, injected=Injected(…))`."),
     "A transaction": (Settlement.transaction, "`settlement.transaction(name, …)`."),
     "A declaration": (
         effect,

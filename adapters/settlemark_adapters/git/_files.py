@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from settlemark import Settlement, current_call
-from settlemark.hosting import EffectName, Staged, bear, declare, escape
+from settlemark.hosting import EffectName, Staged, bear, declare, escape, host_of
 from settlemark_adapters._adapter import Adapter, operation
 from settlemark_adapters.git._faults import GitFault
 from settlemark_adapters.git._inside import Acting, acting, enlist
@@ -63,7 +63,7 @@ class Files(Adapter):
         )  # fmt: skip
         bear(land, declaration)
         if self.settlement is not None:
-            self.settlement.adopt(declaration)
+            host_of(self.settlement).tools.adopt(declaration)
         return land
 
     # ---- what the declarations name

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from settlemark._acts.perform import Program
-from settlemark._api.transaction import Opening
+from settlemark._api.opening import Opening
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import StateError
 from settlemark._protocol.states import State

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any, Protocol, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from settlemark._acts.perform import Program
+from settlemark._api.checked import checked_word
+from settlemark._api.host import EFFECT_KEY, Host, Keyed
 from settlemark._edges.errors import InDoubt, UsageError
-from settlemark._edges.text import DERIVED, KEY, WHO, Most, brief, identity, prose
+from settlemark._edges.text import KEY, WHO, prose
 from settlemark._lifecycle.approval import Answer, Answered, Question
 from settlemark._lifecycle.resolution import Doubt
-from settlemark._lifecycle.rewind import Request
 from settlemark._lifecycle.rewind_plan import Rewind
 from settlemark._model import json_text
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._report.verdicts import Verdict
 from settlemark._runtime.aio import run_async
-from settlemark._runtime.driver import Driver
 from settlemark._runtime.sync import run_sync
-from settlemark.ledger import Ledger
-
-_KEY = "an effect's key is a text: what current_call().key is inside of its tool"
-_NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
-
-
-class Keyed(Protocol):
-    """What has the key of an effect: a `Doubt`, a `Residue`."""
-
-    @property
-    def key(self) -> str:
-        """The key."""
-        ...
 
 
 class Operators:
     """The part of a settlement that operators and webhooks talk to."""
 
-    driver: Driver
-    ledger: Ledger
-    _wait: float
+    _host: Host
 
     def in_doubt(self) -> list[Doubt]:
         """Return every effect of which nobody here can say what became of it, oldest first, each with what to do.
@@ -49,7 +34,7 @@ class Operators:
         >>> Settlement("memory:").in_doubt()
         []
         """
-        return self.ledger.now(self.driver.resolution.doubts)
+        return self._host.ledger.now(self._host.driver.resolution.doubts)
 
     def confirm(self, key: str, outcome: Any, *, note: str = "") -> Outcome:
         """Say what became of an effect, as its counterparty told it by another way than the call's answer.
@@ -89,9 +74,9 @@ class Operators:
         became: Outcome = run_sync(self._confirming(key, outcome, note))
         return became
 
-    def aconfirm(self, key: str, outcome: Any, *, note: str = "") -> Awaitable[Outcome]:
+    async def aconfirm(self, key: str, outcome: Any, *, note: str = "") -> Outcome:
         """Do as `confirm`, for an event loop."""
-        return run_async(self._confirming(key, outcome, note))
+        return await run_async(self._confirming(key, outcome, note))
 
     def _confirming(self, key: str, outcome: Any, note: str) -> Program[Outcome]:
         if outcome is False:
@@ -101,8 +86,8 @@ class Operators:
             )
         if outcome is not UNKNOWN:
             json_text.check(outcome)
-        return self.driver.resolution.confirm(
-            _checked(key, _KEY, KEY), outcome, by="settlement.confirm", note=note, wait=self._wait
+        return self._host.driver.resolution.confirm(
+            checked_word(key, EFFECT_KEY, KEY), outcome, by="settlement.confirm", note=note, wait=self._host.patience
         )
 
     def resolve(
@@ -128,14 +113,14 @@ class Operators:
         Raises:
             UsageError: as `confirm`; nothing was recorded.
         """
-        became: tuple[Outcome, bool] = run_sync(self._resolving(effect, verdict, by, note, result))
+        became: tuple[Outcome, bool] = run_sync(self._host.resolving(effect, verdict, by, note, result))
         return became[0]
 
     async def aresolve(
         self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
     ) -> Outcome:
         """Do as `resolve`, for an event loop."""
-        became: tuple[Outcome, bool] = await run_async(self._resolving(effect, verdict, by, note, result))
+        became: tuple[Outcome, bool] = await run_async(self._host.resolving(effect, verdict, by, note, result))
         return became[0]
 
     def approvals(self) -> list[Question]:
@@ -145,7 +130,7 @@ class Operators:
         >>> Settlement("memory:").approvals()
         []
         """
-        return self.driver.answers.asked()
+        return self._host.driver.answers.asked()
 
     def approve(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
         """Say yes to a call that waits for a person, wherever it waits, and return what came of that.
@@ -200,14 +185,14 @@ class Operators:
     def _saying(
         self, which: str | Keyed, decision: Answer, by: str, arguments: Mapping[str, Any] | None, because: str | None
     ) -> Program[Answered]:
-        key = _checked(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
-        who = _checked(by, "by= is who answers, a text", WHO)
+        key = checked_word(which if isinstance(which, str) else which.key, "a call is named by its key, a text", KEY)
+        who = checked_word(by, "by= is who answers, a text", WHO)
         if because is not None:
             because = prose(because)
         if arguments is not None:
             json_text.check(arguments)
             decision = "edit"
-        return self.driver.answers.say(key, decision, arguments=arguments, because=because, by=who)
+        return self._host.driver.answers.say(key, decision, arguments=arguments, because=because, by=who)
 
     def rewind(
         self,
@@ -254,10 +239,10 @@ class Operators:
         []
         """
         options: dict[str, Any] = {"by": by, "note": note, "dry_run": dry_run, "overwrite": overwrite}
-        found: Rewind = run_sync(self.rewinding(transactions, **options))
+        found: Rewind = run_sync(self._host.rewinding(transactions, **options))
         return found
 
-    def arewind(
+    async def arewind(
         self,
         transactions: str | Iterable[str],
         *,
@@ -265,61 +250,10 @@ class Operators:
         note: str = "",
         dry_run: bool = True,
         overwrite: Iterable[str] = (),
-    ) -> Awaitable[Rewind]:
+    ) -> Rewind:
         """Do as `rewind`, for an event loop."""
         options: dict[str, Any] = {"by": by, "note": note, "dry_run": dry_run, "overwrite": overwrite}
-        return run_async(self.rewinding(transactions, **options))
-
-    def rewinding(
-        self,
-        transactions: str | Iterable[str],
-        *,
-        by: str,
-        note: str,
-        dry_run: bool,
-        overwrite: Iterable[str],
-        barred: Mapping[str, str] | None = None,
-    ) -> Program[Rewind]:
-        """Return the program of `rewind`, for an integration that maps its own history onto transactions.
-
-        `barred` are further names, each with its run, under which nothing is to begin any more where something is
-        undone: as of what would have come next.
-        """
-        names = [transactions] if isinstance(transactions, str) else list(transactions)
-        word = self.driver.rewinds.word(_checked(by, "by= is who goes back, a text", WHO), note)
-        keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
-        for key in keys:
-            _checked(key, _KEY, KEY)
-        for text in (*(barred or {}).keys(), *(barred or {}).values()):
-            _checked(text, _NAMES, DERIVED)
-        request = Request(tuple(_checked(name, _NAMES, DERIVED) for name in names), word, keys, dict(barred or {}))
-        return self.driver.rewinds.rewind(request, dry_run=dry_run, wait=self._wait)
-
-    def _resolving(
-        self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str, result: Any
-    ) -> Program[tuple[Outcome, bool]]:
-        key = _checked(effect if isinstance(effect, str) else effect.key, _KEY, KEY)
-        if verdict not in get_args(Verdict):
-            raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
-        if result is not None and verdict != "confirmed":
-            raise UsageError(f'result= belongs to "confirmed", not to {verdict!r}: nothing was recorded')
-        json_text.check(result)
-        found = (True if result is None else result) if verdict == "confirmed" else None
-        who = _checked(by, "by= is who decides, a text", WHO)
-        return self.driver.resolution.resolve(key, verdict, found, by=who, note=note, wait=self._wait)
-
-    def resolved(self, effect: str | Keyed | InDoubt, verdict: Verdict, **said: Any) -> tuple[Outcome, bool]:
-        """Do as `resolve`, and also return whether it was news: for whoever tells a person so."""
-        became: tuple[Outcome, bool] = run_sync(
-            self._resolving(effect, verdict, said["by"], said.get("note", ""), said.get("result"))
-        )
-        return became
-
-
-def _checked(text: object, what: str, most: Most) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{what}, not {brief(text)}: nothing was recorded")
-    return identity(text, f"{what}; this one", most)
+        return await run_async(self._host.rewinding(transactions, **options))
 
 
 __all__ = ["Keyed", "Operators"]

@@ -37,7 +37,7 @@ from settlemark.ledger._contract import (
     TransactionRow,
     Waited,
 )
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Attempt:
         number: int,
         *,
         prefix: str,
-        payloads: Payloads,
+        payloads: Packer,
         wait: float,
         hooks: tuple[Hook, ...],
         on_failure: OnFailure,

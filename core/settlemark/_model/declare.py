@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from difflib import get_close_matches
+from typing import Any, ForwardRef, Literal, TypedDict, TypeVar, Unpack
 
 from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import DeclarationError
@@ -93,29 +94,63 @@ def _check_callable_by_name(role: str, handler: Handler, tool: str) -> None:
         )
 
 
-def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
+class Parts(TypedDict, total=False):
+    """What a declaration can say beside its tool and its class: see `effect` for what each part means."""
+
+    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None
+    undo: Callable[..., Any] | None
+    probe: Callable[..., Any] | None
+    release: Callable[..., Any] | None
+    check: Callable[..., Any] | None
+    cost: str | None
+    keyed: bool | None
+    may_touch: tuple[str, ...] | str
+    refine: Callable[..., Any] | None
+    version: str
+    unknown: tuple[type[BaseException], ...]
+    window: float | None
+    aliases: tuple[str, ...] | str
+    versions: tuple[str, ...] | str
+    live: Callable[..., Any] | None
+    valid_for: float | None
+    approve: bool | Callable[..., Any]
+    redact: tuple[str, ...] | str
+
+
+_DEFAULTS: Mapping[str, Any] = dict.fromkeys(Parts.__annotations__) | {
+    "may_touch": (),
+    "version": "1",
+    "unknown": (),
+    "aliases": (),
+    "versions": (),
+    "approve": False,
+    "redact": (),
+}
+
+
+def spells_out_parts(function: _F) -> _F:
+    """Have `help()` show each part of a declaration among the keywords of a function that takes them as `**parts`."""
+    shown = inspect.signature(function)
+    own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    parts = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=_written(kind))
+        for name, kind in Parts.__annotations__.items()
+    ]
+    function.__signature__ = shown.replace(parameters=[*own, *parts])  # type: ignore[attr-defined]
+    return function
+
+
+def _written(kind: object) -> str:
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else str(kind)
+
+
+@spells_out_parts
+def declare(
     tool: str,
     kind: EffectName | EffectClass,
     *,
-    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
-    undo: Callable[..., Any] | None = None,
-    probe: Callable[..., Any] | None = None,
-    release: Callable[..., Any] | None = None,
-    check: Callable[..., Any] | None = None,
-    cost: str | None = None,
-    keyed: bool | None = None,
-    may_touch: tuple[str, ...] | str = (),
-    refine: Callable[..., Any] | None = None,
-    version: str = "1",
-    unknown: tuple[type[BaseException], ...] = (),
-    window: float | None = None,
-    aliases: tuple[str, ...] | str = (),
-    versions: tuple[str, ...] | str = (),
-    live: Callable[..., Any] | None = None,
-    valid_for: float | None = None,
-    approve: bool | Callable[..., Any] = False,
-    redact: tuple[str, ...] | str = (),
     function: Callable[..., Any] | None = None,
+    **parts: Unpack[Parts],
 ) -> Declaration:
     """Return a checked declaration; see `effect` for what each argument means.
 
@@ -129,40 +164,55 @@ def declare(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         classes = ", ".join(EffectClass)
         raise DeclarationError(f"{tool} is declared {kind!r}: choose one of {classes}", tool=tool) from None
     tool = identity(tool, "a tool's name", TOOL, error=DeclarationError, tool=brief(tool))
-    known = {"version": (version,), "aliases": aliases, "versions": versions}
-    for part, texts in known.items():
-        for text in (texts,) if isinstance(texts, str) else texts:
+    _refuse_strange(parts, tool)
+    version, aliases, versions = parts.get("version", "1"), _texts(parts, "aliases"), _texts(parts, "versions")
+    for part, texts in (("version", (version,)), ("aliases", aliases), ("versions", versions)):
+        for text in texts:
             most = TOOL if part == "aliases" else VERSION
             identity(text, f"{part}= of {tool}", most, error=DeclarationError, tool=tool)
     if function is not None:
         _refuse_lazy(tool, function, tool)
     names = _argument_names(function)
-    broad = tuple(ScopeTemplate.parse(text) for text in ([may_touch] if isinstance(may_touch, str) else may_touch))
+    broad = tuple(ScopeTemplate.parse(text) for text in _texts(parts, "may_touch"))
+    keyed, cost = parts.get("keyed"), parts.get("cost")
     declaration = Declaration(
         tool=tool,
         kind=chosen,
-        scope=_addressed(scope, tool, names),
-        undo=_handler("undo", undo, tool, names),
-        probe=_handler("probe", probe, tool, names),
-        release=_handler("release", release, tool, names),
-        check=_before("check", check, tool, names),
+        scope=_addressed(parts.get("scope"), tool, names),
+        undo=_handler("undo", parts.get("undo"), tool, names),
+        probe=_handler("probe", parts.get("probe"), tool, names),
+        release=_handler("release", parts.get("release"), tool, names),
+        check=_before("check", parts.get("check"), tool, names),
         cost=None if cost is None else prose(cost),
         keyed=chosen is EffectClass.IDEMPOTENT if keyed is None else keyed,
         may_touch=broad,
-        refine=refine,
+        refine=parts.get("refine"),
         version=version,
-        unknown=unknown,
-        window=window,
-        aliases=(aliases,) if isinstance(aliases, str) else tuple(aliases),
-        versions=(versions,) if isinstance(versions, str) else tuple(versions),
-        live=_handler("live", live, tool, names),
-        valid_for=valid_for,
-        approve=_approval(approve, tool, names),
-        redact=(redact,) if isinstance(redact, str) else tuple(redact),
+        unknown=parts.get("unknown", ()),
+        window=parts.get("window"),
+        aliases=aliases,
+        versions=versions,
+        live=_handler("live", parts.get("live"), tool, names),
+        valid_for=parts.get("valid_for"),
+        approve=_approval(parts.get("approve", False), tool, names),
+        redact=_texts(parts, "redact"),
         function=function,
     )
     _check(declaration, names)
     return declaration
+
+
+def _texts(parts: Parts, name: Literal["may_touch", "aliases", "versions", "redact"]) -> tuple[str, ...]:
+    given = parts.get(name, ())
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _refuse_strange(parts: Parts, tool: str) -> None:
+    """Refuse a keyword that is no part of a declaration, as Python does where they are written one by one."""
+    for name in parts.keys() - Parts.__annotations__.keys():
+        like = get_close_matches(name, Parts.__annotations__, 1)
+        meant = f"; did you mean {like[0]}=?" if like else f": its parts are {', '.join(Parts.__annotations__)}"
+        raise DeclarationError(f"{tool} is declared with {name}=, which no declaration has{meant}", tool=tool)
 
 
 def _approval(
@@ -277,29 +327,8 @@ def _is_duration(seconds: object) -> bool:
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
 
 
-def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
-    kind: EffectName | EffectClass,
-    *,
-    scope: str | Callable[..., str | Scope | Iterable[str | Scope]] | None = None,
-    undo: Callable[..., Any] | None = None,
-    probe: Callable[..., Any] | None = None,
-    release: Callable[..., Any] | None = None,
-    check: Callable[..., Any] | None = None,
-    cost: str | None = None,
-    keyed: bool | None = None,
-    may_touch: tuple[str, ...] | str = (),
-    refine: Callable[..., Any] | None = None,
-    name: str | None = None,
-    version: str = "1",
-    unknown: tuple[type[BaseException], ...] = (),
-    window: float | None = None,
-    aliases: tuple[str, ...] | str = (),
-    versions: tuple[str, ...] | str = (),
-    live: Callable[..., Any] | None = None,
-    valid_for: float | None = None,
-    approve: bool | Callable[..., Any] = False,
-    redact: tuple[str, ...] | str = (),
-) -> Callable[[_F], _F]:
+@spells_out_parts
+def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: Unpack[Parts]) -> Callable[[_F], _F]:
     """Return a decorator that declares what a tool does to the world; the tool itself is unchanged.
 
     Args:
@@ -353,11 +382,7 @@ def effect(  # noqa: PLR0913 - one keyword for each thing a declaration can say
         if not callable(function):
             raise _misplaced(function)
         tool = name or named_by(function)
-        declaration = declare(
-            tool, kind, scope=scope, undo=undo, probe=probe, release=release, check=check, cost=cost, keyed=keyed,
-            may_touch=may_touch, refine=refine, version=version, unknown=unknown, window=window, aliases=aliases,
-            versions=versions, live=live, valid_for=valid_for, approve=approve, redact=redact, function=function,
-        )  # fmt: skip
+        declaration = declare(tool, kind, function=function, **parts)
         try:
             bear(function, declaration)
         except (AttributeError, ValueError):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._edges.errors import DeclarationError
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import declaration_of, declare
@@ -65,11 +65,11 @@ class Declarations:
     def _declare(self, name: str, function: Callable[..., Any] | None) -> None:
         declared = self._effects[name]
         if isinstance(declared, Declaration):
-            self._settlement.adopt(replace(declared, tool=name))
+            host_of(self._settlement).tools.adopt(replace(declared, tool=name))
             return
         parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
         given: dict[str, Any] = {"function": function, **parts}
-        self._settlement.adopt(declare(name, given.pop("kind"), **given))
+        host_of(self._settlement).tools.adopt(declare(name, given.pop("kind"), **given))
 
     def learn(
         self,
@@ -99,20 +99,20 @@ class Declarations:
         if name in self._effects:
             self._declare(name, function)
         # Known by name from now on: recovery finds its handlers before the tool is called again.
-        found = self._settlement.declared(name) or declared_at(function, *declared_on)
+        found = host_of(self._settlement).tools.known(name) or declared_at(function, *declared_on)
         self._refuse_to_gate(found)
         if found is not None:
-            self._settlement.adopt(replace(found, tool=name))
+            host_of(self._settlement).tools.adopt(replace(found, tool=name))
         elif function is not None and self._settles:
-            self._settlement.know(name, function)  # it may be held, behind a gate
+            host_of(self._settlement).tools.know(name, function)  # it may be held, behind a gate
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
-        found = self._settlement.declared(name)
+        found = host_of(self._settlement).tools.known(name)
         self._refuse_to_gate(found)
         if found is None:
             if name in self._known:
-                self._settlement.tell_once(f"undeclared {name}", self._advice(name))
+                host_of(self._settlement).tell_once(f"undeclared {name}", self._advice(name))
             found = Declaration(name, EffectClass.OPAQUE)
         return found
 

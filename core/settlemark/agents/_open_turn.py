@@ -16,7 +16,7 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.failure import Skipped
 from settlemark._acts.gate import Approver
 from settlemark._acts.perform import Program
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._api.transaction import Queued
 from settlemark._attempt.attempt import Attempt, Part
 from settlemark._attempt.turn import Turn
@@ -68,14 +68,14 @@ class OpenTurn:
         self.calls: list[PlacedCall] = []
         self.undoes = undoes
         self.joined = part.joined
-        self._driver = settlement.driver
+        self._driver = host_of(settlement).driver
         self._numbering = part.numbering
         self._let_through = let_through
         if undoes and (within or not part.joined):
             attempt.expect(part.numbering.base)
         self._before = before  # what has settled of the turn while it waited for an answer
         stops = undoes and attempt.on_failure != "continue"
-        self._turn = turn or settlement.turn(order=order, stop_on_failure=stops)
+        self._turn = turn or host_of(settlement).turn(order=order, stop_on_failure=stops)
         self._private = Scope.parse("run:/this")
         self._end = Settling(
             self._driver, part, self._turn, self.calls, within=within, undoes=undoes, resumable=resumable,
@@ -199,7 +199,9 @@ class OpenTurn:
         call_id: str | None,
     ) -> Effect:
         named = dict(arguments if given is None else given)
-        effect = self.settlement.effect_of(declaration, named, _unset, run=self.attempt.run, call_id=call_id)
+        effect = host_of(self.settlement).tools.effect_of(
+            declaration, named, _unset, run=self.attempt.run, call_id=call_id
+        )
         effect.arguments, effect.given = dict(arguments), given
         return effect
 

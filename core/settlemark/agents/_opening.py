@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from settlemark._acts.perform import Program
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.attempt import Attempt, Part
 from settlemark._attempt.turn import Turn
 from settlemark._engine.splitting import rest_of
@@ -63,13 +63,13 @@ def open_turn(
     (True, 'blue')
     """
     part = within or (
-        yield from settlement.begin(name, run=run, position=position, may_touch=may_touch, comes_back=True)
+        yield from host_of(settlement).begin(name, run=run, position=position, may_touch=may_touch, comes_back=True)
     )
     before: list[Attempt] = []
     while not part.joined and part.attempt.replay is not None and (rest := rest_of(part.attempt.replay)) is not None:
         before.append(part.attempt)
         numbering = part.numbering
-        part = yield from settlement.begin(rest, run=run)
+        part = yield from host_of(settlement).begin(rest, run=run)
         part.attempt.numbering = part.numbering = numbering
     return OpenTurn(
         settlement, part, turn=turn, order=order, within=within is not None, undoes=undoes, resumable=resumable,

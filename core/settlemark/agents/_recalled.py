@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from settlemark._acts.effect import Effect
 from settlemark._acts.gate import rejection
 from settlemark._acts.perform import Program, in_doubt
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._api.transaction import Queued
 from settlemark._attempt.attempt import Part
 from settlemark._edges.errors import InDoubt, Refused, SettlemarkError
@@ -33,7 +33,7 @@ from settlemark._report.verdicts import because_in
 from settlemark.agents._call import Call
 from settlemark.agents._words import DoneBefore
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 
 _STANDS = (Outcome.CONFIRMED, Outcome.UNKNOWN, Outcome.QUEUED)
 
@@ -92,7 +92,7 @@ class Left:
 
     name: str
     effects: list[RecordedEffect]
-    payloads: Payloads
+    payloads: Packer
     open: str
     scopes: tuple[Scope, ...]
     parked: bool
@@ -191,7 +191,7 @@ def recall(
     Raises:
         WaitTimeout: another process works under the same run just now.
     """
-    driver, payloads = settlement.driver, settlement.ledger.payloads
+    driver, payloads = host_of(settlement).driver, host_of(settlement).ledger.payloads
 
     def look(protocol: Protocol, book: Book) -> tuple[list[tuple[RecordedTransaction, str]], dict[str, _Live]]:
         live = {txn.name: _live(txn) for txn in protocol.live.values() if txn.run == run}
@@ -236,10 +236,10 @@ def undo_left(
     settlement: Settlement, run: str, name: str, cause: str = "its job was begun again, and went on otherwise"
 ) -> Program[None]:
     """Undo a transaction that was left open, whoever has left it: this process, or one that has ended."""
-    begin = settlement.begin(name, run=run)
+    begin = host_of(settlement).begin(name, run=run)
     part: Part = yield from begin
     if part.attempt.replay is None and not part.joined:
-        yield from settlement.driver.undoing.abort(part.attempt, Reason.ABANDONED, cause=cause)
+        yield from host_of(settlement).driver.undoing.abort(part.attempt, Reason.ABANDONED, cause=cause)
 
 
 def _last_of(book: Book, recorded: RecordedTransaction) -> str:
@@ -249,7 +249,7 @@ def _last_of(book: Book, recorded: RecordedTransaction) -> str:
     return name if part is None else _last_of(book, part)
 
 
-def standing(effects: Iterable[Effect], payloads: Payloads) -> list[Decision]:
+def standing(effects: Iterable[Effect], payloads: Packer) -> list[Decision]:
     """Return what stands of the effects of a transaction that is open in this process."""
     return [_live_decision(effect, payloads) for effect in effects if effect.outcome in _STANDS and effect.key]
 
@@ -264,7 +264,7 @@ def _stands(effect: RecordedEffect) -> bool:
     return effect.outcome in _STANDS and effect.disposition is not Disposition.TO_UNDO
 
 
-def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:
+def _same(payloads: Packer, effect: RecordedEffect) -> Callable[[str], bool]:
     row = effect.row
 
     def same(payload: str) -> bool:
@@ -275,7 +275,7 @@ def _same(payloads: Payloads, effect: RecordedEffect) -> Callable[[str], bool]:
     return same
 
 
-def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:
+def _decision(effect: RecordedEffect, payloads: Packer) -> Decision:
     row = effect.row
 
     def answer(call: Call, unpack: Callable[[Any], Any] | None) -> Any:
@@ -295,7 +295,7 @@ def _decision(effect: RecordedEffect, payloads: Payloads) -> Decision:
     )  # fmt: skip
 
 
-def _live_decision(effect: Effect, payloads: Payloads) -> Decision:
+def _live_decision(effect: Effect, payloads: Packer) -> Decision:
     tool = effect.declaration.tool
 
     def answer(_call: Call, _unpack: Callable[[Any], Any] | None) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, Final, get_args
 
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
-from settlemark._api.settlement import Settlement
-from settlemark._api.transaction import checked_park
+from settlemark._api.checked import checked_park
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._edges.errors import UsageError
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
@@ -63,7 +63,7 @@ class AgentRun:
     ... def mail(to): sent.append(to)
     >>> settlement = Settlement("memory:")
     >>> job = AgentRun(settlement, "trip-42")
-    >>> call = Call("mail", {"to": "ada"}, settlement.declaration(mail))
+    >>> call = Call("mail", {"to": "ada"}, host_of(settlement).tools.of(mail))
     >>> turn = job.work("clerk").turn([call])
     >>> run_sync(turn.perform(0, lambda: mail("ada"))), sent
     (None, ['ada'])
@@ -85,7 +85,7 @@ class AgentRun:
     ) -> None:
         refuse_bad_options(settlement, settle=settle, order=order, park=park, run=run)
         if run is None:
-            settlement.tell_once(
+            host_of(settlement).tell_once(
                 "no run",
                 "this job has no id of yours, so nothing can know it again after a crash: give it one, run=…",
             )
@@ -108,7 +108,7 @@ class AgentRun:
     @property
     def patience(self) -> float:
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
-        return self.settlement.patience
+        return host_of(self.settlement).patience
 
     def work(self, name: str = "") -> Work:
         """Return the work of one agent, or task, of this name; the same for the same name."""
@@ -146,7 +146,7 @@ class AgentRun:
             live = [txn for txn in protocol.live.values() if txn.run == self.name and txn.state is State.OPEN]
             return [txn.name for txn in live if is_of_job(txn.name, self.name) and not txn.parked]
 
-        driver = self.settlement.driver
+        driver = host_of(self.settlement).driver
         found: list[str] = yield from driver.kernel.look(find)
         for name in found:
             yield from driver.recovery.take_up(name, keep_open=0)
@@ -160,7 +160,7 @@ class AgentRun:
         def look(_protocol: Protocol, book: Book) -> RecordedTransaction | None:
             return book.load(full)
 
-        found: RecordedTransaction | None = yield from self.settlement.driver.kernel.look(look)
+        found: RecordedTransaction | None = yield from host_of(self.settlement).driver.kernel.look(look)
         if found is None or found.state is not State.COMMITTED or not found.effects:
             return MISSING
         effect = found.effects[0]

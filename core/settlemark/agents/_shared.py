@@ -8,7 +8,7 @@ from itertools import count
 
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.attempt import Part
 from settlemark._edges.wording import in_words
 from settlemark._protocol.states import Reason, State
@@ -55,7 +55,7 @@ class Shared:
 
     def _begin(self) -> Program[Part]:
         name: str = yield from self._name()
-        begin = self._settlement.begin(name, run=self._run, may_touch=self._may_touch)
+        begin = host_of(self._settlement).begin(name, run=self._run, may_touch=self._may_touch)
         return (yield from begin)
 
     def end(self, error: BaseException | None) -> Program[None]:
@@ -69,10 +69,10 @@ class Shared:
         if part is None or part.joined:
             return
         if error is None:
-            yield from self._settlement.driver.settling.commit(part.attempt)
+            yield from host_of(self._settlement).driver.settling.commit(part.attempt)
         else:
             cause = f"its job was stopped by {in_words(error)}"
-            yield from self._settlement.driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
+            yield from host_of(self._settlement).driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
 
 
 __all__ = ["Shared"]

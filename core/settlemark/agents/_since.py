@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._edges.text import KEY, wrong_with
 from settlemark._model import json_text
 from settlemark._model.effect_class import Outcome
@@ -55,7 +55,7 @@ def since_answered(settlement: Settlement, keys: Collection[str]) -> dict[str, S
                 found[key] = _since(effect, recorded)
         return found
 
-    return settlement.ledger.read(look)
+    return host_of(settlement).ledger.read(look)
 
 
 def _since(effect: RecordedEffect, recorded: RecordedTransaction) -> Since:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 from settlemark._acts.perform import Program
-from settlemark._api.settlement import Settlement
+from settlemark._api.settlement import Settlement, host_of
 from settlemark._attempt.attempt import Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import ScopeError, SettlemarkError
@@ -83,7 +83,7 @@ class Work:
 
     def now(self) -> float:
         """Return the time in seconds, from any fixed point."""
-        return self.run.settlement.driver.kernel.monotonic()
+        return host_of(self.run.settlement).driver.kernel.monotonic()
 
     # ---- what a framework says
 
@@ -198,7 +198,9 @@ class Work:
     def _common(self) -> Turn:
         with self._lock:
             if self._order is None:
-                self._order = self.run.settlement.turn(order=self.run.order, stop_on_failure=False, holds=False)
+                self._order = host_of(self.run.settlement).turn(
+                    order=self.run.order, stop_on_failure=False, holds=False
+                )
             return self._order
 
     def open(self, plan: Plan) -> Program[Opened]:
@@ -219,7 +221,9 @@ class Work:
     def _scopes(self, call: Call) -> Sequence[Scope]:
         given = dict(call.arguments if call.given is None else call.given)
         try:
-            return self.run.settlement.effect_of(call.declaration, given, _unset, run=self.run.name).scopes
+            return (
+                host_of(self.run.settlement).tools.effect_of(call.declaration, given, _unset, run=self.run.name).scopes
+            )
         except ScopeError:
             return ()  # it is told so when it runs
 
@@ -249,7 +253,7 @@ class Work:
             recalled.decisions.extend(self._unknown_to_the_model(earlier))
         with self._lock:
             effects = [effect for turn in self._turns for effect in turn.open_effects()]
-            known = standing(effects, run.settlement.ledger.payloads)
+            known = standing(effects, host_of(run.settlement).ledger.payloads)
             recalled.decisions.extend(self._unknown_to_the_model(known))
             self._recalled = recalled
             self._next = max([self._next, *(self._names.number(name) + 1 for name in recalled.names)])

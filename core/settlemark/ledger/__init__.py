@@ -20,7 +20,7 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._memory import MemoryLedger
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ __all__ = [
     "Ledger",
     "MemoryLedger",
     "OutcomeChange",
-    "Payloads",
+    "Packer",
     "RecordedEffect",
     "RecordedTransaction",
     "StateChange",

@@ -20,7 +20,7 @@ from settlemark._protocol.protocol import Protocol as Engine
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import Age, Cursor, Swept
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 
 SCHEMA_VERSION = 4
 """Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
@@ -411,7 +411,7 @@ class Ledger(Protocol):
         ...
 
     @property
-    def payloads(self) -> Payloads:
+    def payloads(self) -> Packer:
         """How payloads are recorded."""
         ...
 

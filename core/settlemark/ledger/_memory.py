@@ -46,7 +46,7 @@ from settlemark.ledger._contract import (
 )
 from settlemark.ledger._forking import Origin, at_fork
 from settlemark.ledger._gate import gated
-from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Payloads
+from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._payloads.unreadable import Outdated
 from settlemark.ledger._replica.image import image, load
@@ -83,7 +83,7 @@ class MemoryLedger:
         redaction: Redaction | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.payloads = Payloads(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
+        self.payloads = Packer(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
         self.id = new_ledger_id()
         self.acts = Acts()
         self.time = clock

@@ -73,7 +73,7 @@ def _fitting(tool: Tool) -> dict[str, ast.expr]:
 def _literal(given: ast.expr, *, otherwise: Any) -> Any:
     try:
         return ast.literal_eval(given)
-    except ValueError:
+    except (ValueError, TypeError):  # a TypeError for `{[]: 1}`: Python refuses the same when it runs
         return otherwise
 
 
@@ -90,10 +90,7 @@ def _may_touch(tool: Tool) -> Any:
     if "may_touch" not in tool.parts:
         return ()
     value = tool.source.bindings.value(tool.parts["may_touch"])
-    try:
-        return ast.literal_eval(value)
-    except ValueError:
-        return ("unknown:/",)
+    return _literal(value, otherwise=("unknown:/",))
 
 
 def _stand_in(handler: Handler | None) -> Any:

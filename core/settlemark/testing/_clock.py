@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settlemark._acts.perform import Retries
+from settlemark._api.settings import Injected
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC: a time that looks like one in a ledger
 
@@ -93,7 +94,8 @@ class VirtualClock:
         booked
         0.0
         """
-        return {"clock": self, "monotonic": self.monotonic, "store_clock": self, "retries": self.retries()}
+        clocks = Injected(clock=self, monotonic=self.monotonic, store_clock=self)
+        return {"injected": clocks, "retries": self.retries()}
 
 
 @dataclass(frozen=True, slots=True)

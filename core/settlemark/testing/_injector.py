@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from settlemark._acts.effect import Effect
+from settlemark._api.host import Host
+from settlemark._api.settings import Settings
 from settlemark._api.settlement import Settlement
+from settlemark._api.toolbox import Toolbox
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import bear, declaration_of
 from settlemark._model.effect_class import EffectClass
+from settlemark.ledger import Ledger
 from settlemark.testing._steps import Fault, InjectedFault, InjectedTimeout, Role, Step, Steps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -96,6 +101,30 @@ class _InjectedSettlement(Settlement):
         self._steps = steps
         super().__init__(url, **options)
 
+    def _hosted(self, settings: Settings) -> Host:
+        return _InjectedHost(self._steps, settings)
+
+
+class _InjectedHost(Host):
+    """A host whose commits are steps."""
+
+    def __init__(self, steps: Steps, settings: Settings) -> None:
+        self._steps = steps
+        super().__init__(settings, partial(_InjectedToolbox, steps))
+
+    def options(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        options = super().options(*args, **kwargs)
+        hooks: Iterable[Any] = options["hooks"]
+        return {**options, "hooks": (*hooks, self._steps.commit)}
+
+
+class _InjectedToolbox(Toolbox):
+    """What is known of tools whose calls and handlers are steps."""
+
+    def __init__(self, steps: Steps, ledger: Ledger) -> None:
+        super().__init__(ledger)
+        self._steps = steps
+
     def effect_of(
         self,
         declaration: Declaration,
@@ -111,19 +140,14 @@ class _InjectedSettlement(Settlement):
         effect.declaration = self._steps.handled(declaration)
         return _InjectedEffect(self._steps, {name: getattr(effect, name) for name in _PARTS})
 
-    def _declared_as(self, tool: str, version: str | None = None) -> Declaration | None:
-        found = super()._declared_as(tool, version)
+    def recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
+        found = super().recorded_as(tool, version)
         if found is None or found.kind is EffectClass.READ:
             return found
         function = found.function
         if function is not None:
             function = self._steps.around(tool, lambda: "call", function)
         return replace(self._steps.handled(found), function=function)
-
-    def _options(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        options = super()._options(*args, **kwargs)
-        hooks: Iterable[Any] = options["hooks"]
-        return {**options, "hooks": (*hooks, self._steps.commit)}
 
 
 class _InjectedEffect(Effect):

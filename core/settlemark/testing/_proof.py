@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from settlemark._api.settlement import Residue
+from settlemark._api.records import Residue
 
 _WIDTH = 100
 

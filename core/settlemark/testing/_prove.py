@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from settlemark._acts.perform import Retries
-from settlemark._api.settlement import Residue, Settlement
+from settlemark._api.records import Residue
+from settlemark._api.settlement import Settlement
 from settlemark._edges.errors import UsageError
 from settlemark.testing._child import can_fork
 from settlemark.testing._playing import Agent, Stage, case_ledgers

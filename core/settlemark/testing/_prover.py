@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from settlemark._api.settlement import Residue, Settlement
+from settlemark._api.records import Residue
+from settlemark._api.settlement import Settlement
 from settlemark._edges.errors import UsageError
 from settlemark.testing._injector import FaultInjector
 from settlemark.testing._playing import Agent, CaseLedger, Stage, Story

@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from settlemark import InDoubt, Settlement, Stale, UsageError
+from settlemark.hosting import host_of
 
 pytest.importorskip("playwright", reason="pip install 'settlemark[browser]'")
 
@@ -53,7 +54,7 @@ def browser(chromium, site, settlement):
     site.offer("A room for 100")
     chromium.open(site.url)
     for declaration in chromium.declarations():
-        settlement.adopt(declaration)
+        host_of(settlement).tools.adopt(declaration)
     return chromium
 
 

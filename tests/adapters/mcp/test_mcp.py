@@ -17,7 +17,7 @@ from mcp import StdioServerParameters, types
 from tests.adapters.mcp.subject import asked, look, make, make_quick
 
 from settlemark import DeclarationError, InDoubt, Refused, Settlement, Stale, UsageError, current_call
-from settlemark.hosting import declaration_of
+from settlemark.hosting import declaration_of, host_of
 from settlemark.testing import die, in_child
 from settlemark_adapters._schemas import Arguments
 from settlemark_adapters.mcp import (
@@ -61,7 +61,7 @@ def settlement():
 def notes(shared, place, settlement):
     """The shared server's tools, known to this test's settlement."""
     for declaration in shared[1].declarations():
-        settlement.adopt(declaration)
+        host_of(settlement).tools.adopt(declaration)
     return shared[1]
 
 

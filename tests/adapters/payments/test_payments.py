@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.adapters.payments.subject import API_KEY, AUTHORIZED, CAPTURED, treasury
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, Stale, Tag
-from settlemark.hosting import declaration_of, run_sync
+from settlemark.hosting import declaration_of, host_of, run_sync
 from settlemark.testing import die, in_child
 from settlemark_adapters.http import HttpRefused, HttpUnanswered, Patience
 from settlemark_adapters.payments import CURRENCIES, DAY, MARGIN, Payments
@@ -212,9 +212,9 @@ def test_a_key_that_is_past_its_day_is_in_doubt_and_named_and_never_sent_again(
     payments._client._once = once
     provider.heal()
     sent = len(provider.log())
-    run_sync(settlement.driver.resolution.ask_again())
-    passes(settlement.driver.resolution.until_due())
-    run_sync(settlement.driver.resolution.ask_again())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
+    passes(host_of(settlement).driver.resolution.until_due())
+    run_sync(host_of(settlement).driver.resolution.ask_again())
     assert [entry["request"][:9] for entry in provider.log()[sent:]] == ["GET /keys"]  # forgotten: it proves nothing
     assert (provider.moved(), [d.key for d in settlement.in_doubt()]) == ([("captured", KEY)], [KEY])
 

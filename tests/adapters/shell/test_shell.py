@@ -12,7 +12,7 @@ import pytest
 from tests.adapters.shell.subject import PATTERNS, look, make
 
 from settlemark import DeclarationError, InDoubt, PayloadError, Refused, ScopeError, Settlement
-from settlemark.hosting import declaration_of
+from settlemark.hosting import declaration_of, host_of
 from settlemark.testing import die, in_child
 from settlemark_adapters.shell import CommandFailed, CommandTimeout, CommandUnknown, Pattern, Shell, _running
 
@@ -434,7 +434,7 @@ def test_a_command_that_goes_on_without_its_starter_is_not_judged_by_what_is_the
     assert in_child(play).killed
     with Settlement(url) as settlement:
         shell = opened(settlement)
-        settlement.driver.probing.on_doubt = None  # nobody asks again but this test
+        host_of(settlement).driver.probing.on_doubt = None  # nobody asks again but this test
         settlement.recover(keep_open=0)
         (doubt,) = settlement.in_doubt()
         assert (doubt.tool, look(root)) == ("do", [])

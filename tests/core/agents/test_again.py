@@ -8,9 +8,9 @@ import json
 import pytest
 from tests.core.agents.conftest import Office
 
-from settlemark import InDoubt, Settlement
+from settlemark import InDoubt, Payloads, Settlement
 from settlemark.agents import MISSING, AgentRun, DoneBefore
-from settlemark.hosting import run_async, run_sync
+from settlemark.hosting import host_of, run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 POST, REPHRASED = ("post", {"to": "bank", "text": "hello"}), ("post", {"to": "bank", "text": "good day"})
@@ -184,6 +184,7 @@ import asyncio, json, os, sys
 from tests.core.agents.conftest import Office
 from settlemark._runtime.aio import run_async
 from settlemark.agents import AgentRun
+from settlemark.hosting import host_of
 
 async def main(url):
     office = Office()
@@ -191,7 +192,7 @@ async def main(url):
         work = AgentRun(settlement, "trip-42").work("clerk")
         turn = work.turn(office.calls(settlement, ("book", {"room": "1"}), ("mail", {"to": "ada"})))
         await run_async(turn.perform(0, lambda: office.book("1"), waits=False))
-        await run_async(settlement.driver.kernel.flush())
+        await run_async(host_of(settlement).driver.kernel.flush())
         print(json.dumps(office.log), flush=True)
         os.kill(os.getpid(), 9)
 
@@ -272,7 +273,7 @@ async def test_a_turn_put_aside_is_not_gone_on_with_by_calls_that_another_turn_h
     work = AgentRun(settlement, "trip", let_through=(Pause,)).work("clerk")
     assert await office.play(work.turn(office.calls(settlement, BOOK, MAIL))) == ["book 1", "mail ada"]
     assert office.log == [("mail", "ada"), ("book", "1"), ("unbook", "1"), ("book", "1")]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("settle", ["turn", "part", "run"])
@@ -376,7 +377,7 @@ async def test_a_framework_that_plays_its_journal_again_comes_to_what_was_put_as
 
 
 async def test_what_was_recorded_without_its_secrets_is_known_again_by_them(office):
-    with office.settlement(redact=["text"]) as settlement:
+    with office.settlement(payloads=Payloads(redact=["text"])) as settlement:
         for issued, told in ((POST, "post bank hello"), (POST, "post bank hello"), (REPHRASED, "post was done before")):
             turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, issued))
             assert (await office.play(turn))[0].startswith(told)

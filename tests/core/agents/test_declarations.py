@@ -8,6 +8,7 @@ import pytest
 
 from settlemark import DeclarationError, Settlement, effect
 from settlemark.agents import Declarations, declared_at
+from settlemark.hosting import host_of
 
 
 def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):
@@ -16,14 +17,14 @@ def test_who_learns_a_tool_beside_another_thread_finds_it_declared(monkeypatch):
 
     settlement = Settlement("memory:")
     tools = Declarations(settlement)
-    adopting, go, adopt = threading.Event(), threading.Event(), settlement.adopt
+    adopting, go, adopt = threading.Event(), threading.Event(), host_of(settlement).tools.adopt
 
     def slowly(declaration):
         adopting.set()
         assert go.wait(20)
         adopt(declaration)
 
-    monkeypatch.setattr(settlement, "adopt", slowly)
+    monkeypatch.setattr(host_of(settlement).tools, "adopt", slowly)
     first = threading.Thread(target=tools.learn, args=("look", look))
     first.start()
     assert adopting.wait(20)

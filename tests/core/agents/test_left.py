@@ -6,7 +6,7 @@ import pytest
 
 from settlemark import State, effect
 from settlemark.agents import AgentRun
-from settlemark.hosting import run_async
+from settlemark.hosting import host_of, run_async
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "1"})
 ELSEWHERE = ("look", {"room": "2"})
@@ -61,7 +61,7 @@ async def test_a_look_at_what_its_job_left_open_has_that_undone_first(office, di
     [look] = office.calls(settlement, LOOK)
     assert await asked(office, work, look) == ["look 1"]
     assert office.log == [UNDONE, LOOKED]
-    assert (states(settlement), settlement.residue(), settlement.protocol.live) == ([State.ABORTED], [], {})
+    assert (states(settlement), settlement.residue(), host_of(settlement).protocol.live) == ([State.ABORTED], [], {})
 
 
 async def test_what_was_left_open_is_done_anew_when_it_is_asked_for_behind_the_look(office, died, settle):
@@ -72,7 +72,7 @@ async def test_what_was_left_open_is_done_anew_when_it_is_asked_for_behind_the_l
     await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
     await run_async(job.end())
     assert office.log == [UNDONE, LOOKED, DONE, ("mail", "ada")]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 async def test_a_look_beside_calls_that_are_answered_from_the_record_does_not_wait_either(office, died, settle):
@@ -84,7 +84,7 @@ async def test_a_look_beside_calls_that_are_answered_from_the_record_does_not_wa
     await office.play(work.turn(office.calls(settlement, BOOK, MAIL)))
     await run_async(job.end())
     assert office.log == [UNDONE, LOOKED, DONE, ("mail", "ada")]
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 async def test_a_look_elsewhere_leaves_a_turn_to_be_gone_on_with(office, died, settle):
@@ -96,7 +96,7 @@ async def test_a_look_elsewhere_leaves_a_turn_to_be_gone_on_with(office, died, s
     await run_async(job.end())
     again = [] if settle == "turn" else [UNDONE, DONE]  # what turns share is nobody's to go on with
     assert sorted(office.log) == sorted([*again, ("look", "2"), ("mail", "ada")])
-    assert (settlement.residue(), settlement.protocol.live) == ([], {})
+    assert (settlement.residue(), host_of(settlement).protocol.live) == ([], {})
 
 
 @pytest.mark.parametrize("name", ["clerk", "boss", ""])
@@ -106,7 +106,7 @@ async def test_the_end_of_a_job_undoes_what_nothing_of_it_has_come_back_to(offic
     job.work("clerk")
     await run_async(job.end())
     assert office.log == [UNDONE]
-    assert (states(settlement), settlement.residue(), settlement.protocol.live) == ([State.ABORTED], [], {})
+    assert (states(settlement), settlement.residue(), host_of(settlement).protocol.live) == ([State.ABORTED], [], {})
 
 
 async def test_a_job_that_fails_leaves_it_to_whoever_comes_back(office, died, settle):

@@ -6,6 +6,7 @@ import pytest
 
 from settlemark import Queued, UsageError
 from settlemark.agents import Since, Undone, open_turn, run_sync, since_answered
+from settlemark.hosting import host_of
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 BOOK_ACT, MAIL_ACT = ("book", "1"), ("mail", "ada")
@@ -57,7 +58,7 @@ def test_a_turn_in_which_a_call_can_have_no_place_is_undone_and_holds_nothing(of
     turn = run_sync(open_turn(settlement, "trip/step-1", run="trip"))
     with pytest.raises(UsageError, match="half a character"):
         run_sync(turn.place_all(office.calls(settlement, BOOK, MAIL, ids=["a", "half \ud83d"])))
-    assert (turn.settled, turn.abandoned, settlement.protocol.live, office.log) == (True, True, {}, [])
+    assert (turn.settled, turn.abandoned, host_of(settlement).protocol.live, office.log) == (True, True, {}, [])
 
 
 def test_the_last_word_on_a_call_that_had_succeeded_is_that_it_was_undone(office, settlement, opened, perform):

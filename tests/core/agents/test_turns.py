@@ -8,9 +8,9 @@ import weakref
 
 import pytest
 
-from settlemark import Entangled, Outcome, Refused, SettlemarkError, UsageError
+from settlemark import Entangled, Injected, Outcome, Refused, SettlemarkError, UsageError
 from settlemark.agents import TRIES, AgentRun, Call
-from settlemark.hosting import Reason, run_async, run_sync
+from settlemark.hosting import Reason, host_of, run_async, run_sync
 from settlemark.testing import VirtualClock
 
 BOOK, MAIL, LOOK = ("book", {"room": "1"}), ("mail", {"to": "ada"}), ("look", {"room": "2"})
@@ -130,7 +130,7 @@ async def test_a_call_that_never_comes_is_given_up_when_nobody_has_moved_for_as_
 
 async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(office):
     clock = VirtualClock()
-    with office.settlement(monotonic=clock.monotonic) as settlement:
+    with office.settlement(injected=Injected(monotonic=clock.monotonic)) as settlement:
         turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, LOOK, BOOK, MAIL))
         looked, go = asyncio.Event(), asyncio.Event()
 
@@ -141,13 +141,13 @@ async def test_a_call_that_has_not_come_is_not_given_up_while_another_acts(offic
 
         reading = asyncio.create_task(run_async(turn.perform(0, look, waits=False)))
         await looked.wait()
-        clock.advance(2 * settlement.patience)
+        clock.advance(2 * host_of(settlement).patience)
         turn._look()  # as a waiting call does
         assert turn._attendance.absent == []
         go.set()
         assert await asyncio.wait_for(reading, 20) == "seen"
         assert await run_async(turn.perform(1, lambda: office.book("1"), waits=False)) == "book 1"
-        clock.advance(settlement.patience)
+        clock.advance(host_of(settlement).patience)
         turn._look()
         assert turn._attendance.absent == [2]
 
@@ -158,7 +158,7 @@ async def test_a_turn_that_lost_a_race_is_run_again_and_each_call_is_answered_by
     async def book():
         tries.append(len(tries))
         if len(tries) == 1:
-            with settlement.driver.kernel.local as protocol:  # as an older one does that needs the room
+            with host_of(settlement).driver.kernel.local as protocol:  # as an older one does that needs the room
                 protocol.abort(protocol.named["trip/0"], Reason.WOUNDED)
         return office.book("1")
 
@@ -186,7 +186,8 @@ async def test_a_turn_that_was_wounded_is_run_again_when_whoever_did_that_is_don
     turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK))
     performing = asyncio.create_task(run_async(turn.perform(0, book)))
     async with asyncio.timeout(20):
-        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.kernel.waiting.values()]:  # noqa: ASYNC110
+        waits = host_of(settlement).driver.kernel.waiting
+        while ("trip/0", "older") not in [waiting[:2] for waiting in waits.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert tries == ["open"]
         older.commit()
@@ -333,7 +334,7 @@ async def test_the_end_settles_what_a_turn_of_which_no_call_came_has_left_behind
     await office.play(work.turn(office.calls(settlement, MAIL, BOOK)), order=[0], waits=False)
     work.turn(office.calls(settlement, BOOK)).absent(0)
     await run_async(job.end())
-    assert (office.log, settlement.protocol.live) == ([("mail", "ada")], {})
+    assert (office.log, host_of(settlement).protocol.live) == ([("mail", "ada")], {})
 
 
 async def test_a_call_that_is_cancelled_before_its_place_has_come_holds_nobody_up(office, settlement, job):
@@ -344,7 +345,7 @@ async def test_a_call_that_is_cancelled_before_its_place_has_come_holds_nobody_u
     await asyncio.wait([early])
     told = await asyncio.wait_for(office.answer(turn, 0), 20)
     assert told.startswith("Refused: book was called after its turn had gone on without it: nothing was run")
-    assert (early.cancelled(), office.log, settlement.protocol.live) == (True, [], {})
+    assert (early.cancelled(), office.log, host_of(settlement).protocol.live) == (True, [], {})
 
 
 async def test_a_single_call_that_never_began_holds_nothing(office, settlement):
@@ -352,12 +353,12 @@ async def test_a_single_call_that_never_began_holds_nothing(office, settlement):
     first, second = (work.single(call) for call in office.calls(settlement, BOOK, BOOK))
     first.absent(0)
     assert await asyncio.wait_for(office.answer(second, 0), 20) == "book 1"
-    assert (first.settled, settlement.protocol.live) == (True, {})
+    assert (first.settled, host_of(settlement).protocol.live) == (True, {})
 
 
 def wounded(settlement, name="trip/0"):
     """Have a transaction give way, as an older one does that needs what it has."""
-    with settlement.driver.kernel.local as protocol:
+    with host_of(settlement).driver.kernel.local as protocol:
         protocol.abort(protocol.named[name], Reason.WOUNDED)
 
 
@@ -373,7 +374,7 @@ async def test_a_turn_that_loses_every_race_is_given_up_and_told_and_leaves_noth
     with pytest.raises(Refused):
         await asyncio.wait_for(run_async(turn.perform(0, book)), 20)
     assert len(tries) == TRIES
-    assert (office.log, settlement.protocol.live) == ([("book", "1"), ("unbook", "1")] * TRIES, {})
+    assert (office.log, host_of(settlement).protocol.live) == ([("book", "1"), ("unbook", "1")] * TRIES, {})
 
 
 async def test_a_turn_whose_earlier_answers_are_out_is_not_run_again_behind_them(office, settlement):
@@ -534,7 +535,7 @@ async def test_a_call_that_the_record_has_answered_stays_answered_when_its_turn_
         turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL, BOOK))
         both = (run_async(turn.perform(0, lambda: office.mail("ada"))), run_async(turn.perform(1, book)))
         assert await asyncio.wait_for(asyncio.gather(*both), 20) == ["mail ada", "book 1"]
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
     assert office.log == [("mail", "ada"), ("book", "1"), ("unbook", "1"), ("book", "1")]
 
 
@@ -560,14 +561,14 @@ async def test_a_call_of_which_nobody_can_tell_what_it_acts_on_leaves_nothing_of
     work = AgentRun(settlement, "trip", may_touch="room:/**").work()
     turn = work.turn(office.calls(settlement, BOOK, ("book", {"room": ""})))
     assert [told.partition(":")[0] for told in await office.play(turn)] == ["undone", "ScopeError"]
-    assert (office.log, settlement.protocol.live) == ([("book", "1"), ("unbook", "1")], {})
+    assert (office.log, host_of(settlement).protocol.live) == ([("book", "1"), ("unbook", "1")], {})
 
 
 async def test_a_call_that_comes_late_gives_those_before_it_their_time(office):
     clock = VirtualClock()
-    with office.settlement(monotonic=clock.monotonic) as settlement:
+    with office.settlement(injected=Injected(monotonic=clock.monotonic)) as settlement:
         turn = AgentRun(settlement, "trip").work().turn(office.calls(settlement, BOOK, MAIL))
-        clock.advance(2 * settlement.patience)
+        clock.advance(2 * host_of(settlement).patience)
         mailing = asyncio.create_task(office.answer(turn, 1))
         await until_it_waits(turn)
         turn._look()  # as a waiting call does
@@ -581,7 +582,7 @@ async def test_who_waits_for_a_call_goes_on_as_soon_as_it_is_said_not_to_come(of
     await until_it_waits(turn)
     turn.absent(0)
     turn.absent(0)  # said twice it is no other thing
-    assert await asyncio.wait_for(mailing, settlement.patience / 2) == "mail ada"
+    assert await asyncio.wait_for(mailing, host_of(settlement).patience / 2) == "mail ada"
 
 
 def test_what_a_cancelled_run_had_done_is_undone_and_its_work_says_so(office, settlement):
@@ -613,7 +614,8 @@ async def test_a_job_begun_again_waits_for_its_own_turn_that_is_on_its_end(offic
     first = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
     mailing = asyncio.create_task(office.answer(first, 0))
     async with asyncio.timeout(20):
-        while ("trip/0", "older") not in [waiting[:2] for waiting in settlement.driver.kernel.waiting.values()]:  # noqa: ASYNC110
+        waits = host_of(settlement).driver.kernel.waiting
+        while ("trip/0", "older") not in [waiting[:2] for waiting in waits.values()]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         again = AgentRun(settlement, "trip").work().turn(office.calls(settlement, MAIL))
         answering = asyncio.create_task(office.answer(again, 0))
@@ -648,7 +650,7 @@ async def test_a_single_call_that_is_said_not_to_come_while_it_is_given_its_plac
 
         work.open = open_
         assert await asyncio.wait_for(office.answer(second, 0), 20) == "book 1"
-        assert (first.settled, settlement.protocol.live, office.log) == (True, {}, [("book", "1")])
+        assert (first.settled, host_of(settlement).protocol.live, office.log) == (True, {}, [("book", "1")])
 
 
 def test_a_first_turn_that_the_framework_leaves_behind_at_once_is_over(office, settlement, job):
@@ -681,7 +683,7 @@ async def test_a_turn_that_is_abandoned_while_it_waits_for_the_one_before_it_act
     told = await asyncio.wait_for(calls[1 - place], 20)
 
     assert "nothing was run" in told
-    assert (office.log, turn.settled, settlement.protocol.live) == ([], True, {})
+    assert (office.log, turn.settled, host_of(settlement).protocol.live) == ([], True, {})
 
 
 async def test_a_call_that_comes_when_its_turn_was_abandoned_is_told_that_it_is_over(office, settlement, job):

@@ -8,8 +8,9 @@ import threading
 import pytest
 
 import settlemark._model.declare as declared
-from settlemark import Outcome, Rejected, Retries, UsageError, Vetoed, effect
+from settlemark import Injected, Outcome, Rejected, Retries, UsageError, Vetoed, effect
 from settlemark._model.declaration import Registry
+from settlemark.hosting import host_of, run_sync
 
 
 class Desk:
@@ -371,8 +372,8 @@ def test_residue_that_is_dealt_with_leaves_the_list_and_stays_in_the_record(url,
     assert (dealt.key, dealt.tag, dealt.dealt_by) == (first.key, first.tag, "ada")
     assert "dealt with by ada" in settlement.show()
     assert "called the hotel" in settlement.show()
-    assert settlement.resolved(first, "dealt_with", by="bo") == (Outcome.CONFIRMED, False)
-    assert settlement.resolved(first, "absent", by="bo") == (Outcome.CONFIRMED, False)
+    assert run_sync(host_of(settlement).resolving(first, "dealt_with", "bo")) == (Outcome.CONFIRMED, False)
+    assert run_sync(host_of(settlement).resolving(first, "absent", "bo")) == (Outcome.CONFIRMED, False)
     assert settlement.residue(dealt=True) == [dealt]
 
 
@@ -384,7 +385,7 @@ def test_an_undo_that_is_tried_again_on_an_operators_word_leaves_the_list_when_i
 
     assert settlement.resolve(left, "confirmed", by="ada") is Outcome.UNDONE
     assert settlement.residue() == []
-    assert settlement.resolved(left, "confirmed", by="bo") == (Outcome.UNDONE, False)
+    assert run_sync(host_of(settlement).resolving(left, "confirmed", "bo")) == (Outcome.UNDONE, False)
 
 
 def test_there_is_nothing_to_deal_with_in_what_is_settled_or_unfinished(url, open_settlement, desk):
@@ -431,7 +432,7 @@ def test_resolving_twice_says_so_changes_nothing_and_exits_with_1(shared, open_s
 
 def test_a_page_has_the_last_those_since_of_a_run_and_in_a_state(url, open_settlement, desk):
     clock = [1000.0]
-    settlement = open_settlement(url, retries=Retries(first=0, most=0), clock=lambda: clock[0])
+    settlement = open_settlement(url, retries=Retries(first=0, most=0), injected=Injected(clock=lambda: clock[0]))
     for number in range(6):
         clock[0] += 10
         name = f"run-{number % 2}/{number}"

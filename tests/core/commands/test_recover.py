@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from settlemark import Settlement, effect
+from settlemark import Injected, Settlement, effect
+from settlemark.hosting import host_of
 from settlemark.ledger import _workers
 
 
@@ -36,8 +37,8 @@ def test_a_decision_that_was_taken_is_carried_out_by_what_a_modules_function_dec
     store, ends_amid, module, run, world
 ):
     dies = "import os\ntx.call(send, to='Ada')\ntx._host.driver.releases.release_all = lambda *a: os._exit(0)\n"
-    ends_amid(store, "trip-1", f"{dies}from settlemark._runtime.sync import run_sync\n"
-              "run_sync(settlement.driver.settling.commit(tx._attempt))")  # fmt: skip
+    ends_amid(store, "trip-1", f"{dies}from settlemark.hosting import host_of, run_sync\n"
+              "run_sync(host_of(settlement).driver.settling.commit(tx._attempt))")  # fmt: skip
 
     stuck = run("recover", store, "--module", module)
     said = run("recover", store, "--module", f"{module}:declare")
@@ -72,8 +73,8 @@ def test_what_could_not_be_undone_is_left_and_exits_with_1(store, ends_amid, mod
 
 
 def test_what_is_parked_is_kept_for_its_framework(store, ends_amid, module, run, run_json, world):
-    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')\nfrom settlemark._runtime.sync import run_sync\n"
-              "run_sync(settlement.driver.undoing.suspend(tx._attempt))")  # fmt: skip
+    ends_amid(store, "trip-1", "tx.call(reserve, hotel='Ada')\nfrom settlemark.hosting import host_of, run_sync\n"
+              "run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))")  # fmt: skip
 
     said = run("recover", store, "--module", module)
 
@@ -125,9 +126,9 @@ def test_recovering_a_ledger_that_is_not_there_makes_none(tmp_path, run):
 def test_what_a_process_elsewhere_left_is_ended_once_its_lease_was_watched_to_stand_still(store, run, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(_workers, "_host", lambda: "elsewhere/1/2/3.4")
-        hung = Settlement(store, lease=0.5, monotonic=lambda: 1.0)
-    worker = hung.ledger.worker
-    hung.ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
+        hung = Settlement(store, lease=0.5, injected=Injected(monotonic=lambda: 1.0))
+    worker = host_of(hung).ledger.worker
+    host_of(hung).ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
 
     with closing(hung):
         said = run("recover", store)

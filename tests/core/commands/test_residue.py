@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from tests.core.commands.test_waiting import until
 
-from settlemark import Settlement, effect
-from settlemark.hosting import run_sync
+from settlemark import Injected, Settlement, effect
+from settlemark.hosting import host_of, run_sync
 from settlemark.ledger import _workers
 
 DIES = "import os\ntx.call(effect('idempotent', scope='account:/{to}')(lambda to: os._exit(0)), to='Ada')"
@@ -85,7 +85,7 @@ def test_what_a_live_process_works_on_or_a_framework_comes_back_to_is_not_counte
     with Settlement(store) as settlement:
         aside = settlement.transaction("trip-1").__enter__()
         aside.call(reserve, hotel="Ada")
-        run_sync(settlement.driver.undoing.suspend(aside._attempt))
+        run_sync(host_of(settlement).driver.undoing.suspend(aside._attempt))
         with settlement.transaction("trip-2") as tx:
             tx.call(reserve, hotel="Bo")
             said = run("residue", store)
@@ -97,9 +97,9 @@ def test_what_a_live_process_works_on_or_a_framework_comes_back_to_is_not_counte
 def test_what_a_process_elsewhere_whose_lease_stands_still_has_is_counted(store, run_json, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(_workers, "_host", lambda: "elsewhere/1/2/3.4")
-        hung = Settlement(store, lease=0.5, monotonic=lambda: 1.0)
-    worker = hung.ledger.worker
-    hung.ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
+        hung = Settlement(store, lease=0.5, injected=Injected(monotonic=lambda: 1.0))
+    worker = host_of(hung).ledger.worker
+    host_of(hung).ledger.now(lambda protocol, _book: protocol.begin("trip-1", owner=worker))
     with closing(hung):
         until(lambda: not run_json("waiting", store)[0]["alive"])
 

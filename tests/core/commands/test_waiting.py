@@ -9,7 +9,7 @@ import pytest
 from settlemark import Scope, Settlement, State, WaitTimeout, effect
 from settlemark._api.waiting import in_the_way, told
 from settlemark._protocol.holdings import Mode
-from settlemark.hosting import Protocol, Reason
+from settlemark.hosting import Protocol, Reason, host_of
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)
@@ -114,7 +114,7 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
         tx.call(reserve, hotel="Ada")
         from settlemark._runtime.sync import run_sync
 
-        run_sync(settlement.driver.undoing.suspend(tx._attempt))
+        run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))
         (one,) = run_json("waiting", store)
         said = run("waiting", store).stdout
         part.__exit__(None, None, None)

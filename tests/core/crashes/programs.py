@@ -15,6 +15,7 @@ from typing import Any
 from tests.core.crashes.tools import tools
 
 from settlemark import Cancelled, Queued, Refused, State, effect
+from settlemark.hosting import host_of
 
 PATIENCE = 30
 
@@ -177,13 +178,13 @@ class Play:
 
     def watch_waiting(self):
         """Return an event that is set when somebody begins to wait."""
-        event, listen = threading.Event(), self.settlement.ledger.listen
+        event, listen = threading.Event(), host_of(self.settlement).ledger.listen
 
         def listening(change):
             event.set()
             listen(change)
 
-        self.settlement.ledger.listen = listening
+        host_of(self.settlement).ledger.listen = listening
         return event
 
     def _threads(self):

@@ -22,6 +22,7 @@ from tests.core.workers.world import Desk
 
 from settlemark import InDoubt, PartialCommit, Retries, Settlement, State, Tag
 from settlemark._runtime.background import Tender
+from settlemark.hosting import host_of
 from settlemark.testing import KillPoints, in_child
 
 OTHER_DATABASES = "sqlite://"
@@ -255,7 +256,7 @@ class Sweep:
 @contextmanager
 def tended(settlement, program):
     """Have a thread look after what was left, as in every process, where a program needs that to come to its end."""
-    tender = Tender(settlement.driver, every=0.005)
+    tender = Tender(host_of(settlement).driver, every=0.005)
     if program.concurrent:
         tender.start()
     try:
@@ -312,16 +313,16 @@ class Ideal:
 
     @classmethod
     def of(cls, settlement, desk) -> Ideal:
-        prefix = settlement.driver.kernel.prefix
+        prefix = host_of(settlement).driver.kernel.prefix
         return cls(
             _by_decision(prefix, _stays(desk, without=named(settlement))),
             {r.row.name: r.state for r in settlement.transactions()},
-            set(settlement.protocol.fenced),
+            set(host_of(settlement).protocol.fenced),
         )
 
     def missed(self, settlement, desk):
         """Return in what this world differs."""
-        prefix = settlement.driver.kernel.prefix
+        prefix = host_of(settlement).driver.kernel.prefix
         without = named(settlement)
         found = _by_decision(prefix, _stays(desk, without=without))
         excused = {_decision(prefix, key) for key in without}
@@ -334,8 +335,8 @@ class Ideal:
         wrong += [
             f"{name} is {ends.get(name)}, and not {end}" for name, end in self._ends.items() if ends.get(name) != end
         ]
-        if self._fenced != settlement.protocol.fenced:
-            wrong.append(f"fenced are {settlement.protocol.fenced}")
+        if self._fenced != host_of(settlement).protocol.fenced:
+            wrong.append(f"fenced are {host_of(settlement).protocol.fenced}")
         return wrong
 
 

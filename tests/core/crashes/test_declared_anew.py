@@ -12,6 +12,7 @@ from itertools import permutations
 import pytest
 
 from settlemark import InDoubt, Settlement, Stale, State, Tag, current_call, effect
+from settlemark.hosting import host_of
 from settlemark.testing import die, in_child
 
 SIGNED = ("reversible, keyed", "reversible, probed", "irreversible, keyed", "idempotent")
@@ -87,7 +88,9 @@ def test_a_call_that_was_cut_off_acts_once_or_is_named_however_its_tool_is_decla
             except (InDoubt, Stale):
                 pass
         settlement.recover()
-        trip = next(one for one in settlement.ledger.read(lambda book: book.transactions()) if one.row.name == "trip")
+        trip = next(
+            one for one in host_of(settlement).ledger.read(lambda book: book.transactions()) if one.row.name == "trip"
+        )
         left = {(one.key, one.tag) for one in settlement.residue()}
         with settlement.transaction("another", wait=1) as tx:
             tx.call(sweep)

@@ -16,9 +16,9 @@ from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.tools import tools
 from tests.core.workers.world import Desk
 
-from settlemark import State, Tag, WaitTimeout, effect
+from settlemark import Injected, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle.recovery import HANDLER_GRACE
-from settlemark.hosting import run_sync
+from settlemark.hosting import host_of, run_sync
 from settlemark.ledger._sql.wire import SqliteWire
 from settlemark.testing import die, in_child
 
@@ -107,7 +107,7 @@ def test_what_was_sealed_and_waiting_commits_by_itself_behind_what_is_undone_by_
     killed(case, waits_behind)
     settlement, desk = case.open(keep_open=0)
     with settlement, closing(desk):
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         assert ends(settlement) == {"older": State.ABORTED, "younger": State.COMMITTED}
         (younger,) = (one for one in settlement.transactions() if one.row.name == "younger")
         assert 0 < younger.sealed_at <= younger.decided_at
@@ -143,7 +143,7 @@ def test_what_was_sealed_before_its_hooks_were_asked_commits_in_no_process_that_
         report = settlement.recover(keep_open=0)
         assert (sorted(report.undone), report.committed, report.waiting) == (["older", "younger"], [], [])
         assert (letters(desk), ends(settlement)["younger"]) == ([], State.ABORTED)
-        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
+        assert (host_of(settlement).protocol.live, judged(settlement, desk)) == ({}, [])
 
 
 def waits_behind_work_that_began_later(settlement, known):
@@ -166,7 +166,7 @@ def test_what_is_left_is_ended_in_its_order_so_that_nothing_waits_for_what_is_en
         report = settlement.recover(keep_open=0)
         assert (report.undone, report.committed, report.waiting) == (["work", "night"], ["younger"], [])
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "b"), ("undo", "b"), ("write", "a")]
-        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
+        assert (host_of(settlement).protocol.live, judged(settlement, desk)) == ({}, [])
 
 
 def test_what_was_sealed_waits_on_while_the_one_before_it_is_kept(file, still):
@@ -360,7 +360,7 @@ def test_a_power_cut_takes_no_intent_no_decision_and_no_outcome_along_on_which_t
     with settlement, closing(desk):
         settlement.recover(keep_open=0)
         assert ", ".join(f"{verb} {cell}" for verb, cell, *_ in desk.log()) == done
-        assert (settlement.protocol.live, judged(settlement, desk)) == ({}, [])
+        assert (host_of(settlement).protocol.live, judged(settlement, desk)) == ({}, [])
 
 
 def put_aside_for_a_person(settlement, known):
@@ -402,7 +402,7 @@ class Seconds:
 def test_what_was_open_is_kept_for_its_time_and_undone_when_nobody_came(file, still):
     killed(file, leave_open)
     clock = Seconds()
-    settlement, desk = file.open(keep_open=60, monotonic=clock)
+    settlement, desk = file.open(keep_open=60, injected=Injected(monotonic=clock))
     with settlement, closing(desk):
         assert settlement.recover().kept == ["trip"]
         clock.now += 59
@@ -418,7 +418,7 @@ def test_what_was_open_is_kept_for_its_time_and_undone_when_nobody_came(file, st
 def test_who_comes_back_in_that_time_goes_on_and_nothing_runs_twice(file, still):
     killed(file, leave_open)
     clock = Seconds()
-    settlement, desk = file.open(keep_open=60, monotonic=clock)
+    settlement, desk = file.open(keep_open=60, injected=Injected(monotonic=clock))
     with settlement, closing(desk):
         settlement.recover()
         with settlement.transaction("trip") as tx:
@@ -435,13 +435,13 @@ def test_what_its_framework_has_put_aside_is_kept_for_as_long_as_it_takes(file, 
     def put_aside(settlement, known):
         tx = settlement.transaction("trip").__enter__()
         tx.call(known["add"], cell="a")
-        run_sync(settlement.driver.undoing.suspend(tx._attempt))
+        run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))
         settlement.transactions()
         die()
 
     killed(file, put_aside)
     clock = Seconds()
-    settlement, desk = file.open(keep_open=0, monotonic=clock)
+    settlement, desk = file.open(keep_open=0, injected=Injected(monotonic=clock))
     with settlement, closing(desk):
         assert settlement.recover().kept == ["trip"]
         clock.now += 1e6
@@ -490,9 +490,9 @@ def test_a_start_waits_for_no_probe_and_other_resources_are_free(file, hanging):
         with pytest.raises(WaitTimeout, match="waiting for trip, which holds cell:/a"):
             with settlement.transaction("same", wait=0) as same:
                 same.call(known["charge"], cell="a")
-        assert (other.state, settlement.protocol.named["trip"].state) == (State.COMMITTED, State.ABORTING)
+        assert (other.state, host_of(settlement).protocol.named["trip"].state) == (State.COMMITTED, State.ABORTING)
         answer.set()
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         assert ends(settlement)["trip"] is State.ABORTED
         assert [(verb, cell) for verb, cell, *_ in desk.log()] == [("write", "a"), ("write", "b"), ("undo", "a")]
 
@@ -510,10 +510,10 @@ def test_a_probe_that_hangs_holds_up_nobody_elses_recovery(file, hanging):
         assert asked.wait(PATIENCE)
         try:
             until(lambda: ends(settlement)["second"] is State.ABORTED)
-            assert settlement.protocol.named["first"].state is State.ABORTING
+            assert host_of(settlement).protocol.named["first"].state is State.ABORTING
         finally:
             answer.set()
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
 
 
 def test_what_nobody_can_tell_is_named_at_the_start_and_its_resource_is_free(case):
@@ -550,18 +550,18 @@ def test_a_tool_that_is_not_declared_yet_is_told_of_after_a_grace_and_goes_on_wh
 
     killed(file, leave)
     clock = Seconds()
-    settlement, desk = file.open(monotonic=clock)
+    settlement, desk = file.open(injected=Injected(monotonic=clock))
     caplog.set_level(logging.ERROR, logger="settlemark")
     with settlement, closing(desk):
         stuck = {"trip": ["wire_of_an_older_program"]}
         assert settlement.recover().stuck == stuck
-        run_sync(settlement.driver.tend())
+        run_sync(host_of(settlement).driver.tend())
         clock.now += HANDLER_GRACE / 2
-        run_sync(settlement.driver.tend())
+        run_sync(host_of(settlement).driver.tend())
         assert caplog.messages == []  # not yet, perhaps
         clock.now += HANDLER_GRACE
-        run_sync(settlement.driver.tend())
-        run_sync(settlement.driver.tend())
+        run_sync(host_of(settlement).driver.tend())
+        run_sync(host_of(settlement).driver.tend())
         (told,) = caplog.messages
         assert told.startswith("trip was left unfinished by a process that ended, and wire_of_an_older_program is not")
         assert "import or declare it" in told
@@ -597,5 +597,5 @@ def test_a_tool_that_is_not_declared_any_more_and_could_undo_nothing_is_not_wait
     with settlement, closing(desk):
         report = settlement.recover(keep_open=0)
         assert (report.undone, report.left, report.stuck) == (["trip"], ["trip"], {})
-        assert (letters(desk), ends(settlement), settlement.protocol.live) == ([], {"trip": State.ABORTED}, {})
+        assert (letters(desk), ends(settlement), host_of(settlement).protocol.live) == ([], {"trip": State.ABORTED}, {})
         assert [(r.key, r.tag) for r in settlement.residue()] == [("trip#1/0", Tag.UNRESOLVED)]

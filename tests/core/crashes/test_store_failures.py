@@ -25,6 +25,7 @@ from tests.core.crashes.tools import tools
 from tests.core.workers.audit import audit
 
 from settlemark import LedgerError, SettlemarkError, Settlement, State, effect
+from settlemark.hosting import host_of
 from settlemark.testing import die, in_child
 
 # ---- torn by a power cut
@@ -133,7 +134,7 @@ def test_wherever_its_log_is_torn_a_ledger_opens_with_all_that_was_acknowledged_
                     "failed",
                     "dropped",
                 }
-                assert (settlement.protocol.live, settlement.residue()) == ({}, [])
+                assert (host_of(settlement).protocol.live, settlement.residue()) == ({}, [])
                 with settlement.transaction("goes on") as tx:
                     tx.call(tools(desk)["add"], cell="z")
             with closing(sqlite3.connect(case.url.removeprefix("sqlite:///"))) as looker:
@@ -194,7 +195,7 @@ def test_a_postgresql_that_is_stopped_at_once_again_and_again_loses_and_doubles_
         stopped.set()
         for worker in workers:
             worker.join()
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         told = [str(error) for worker in workers for error in worker.errors if isinstance(error, LedgerError)]
         assert told
         assert [text for text in told if "what was open is taken up when it is back" not in text] == []
@@ -203,7 +204,7 @@ def test_a_postgresql_that_is_stopped_at_once_again_and_again_loses_and_doubles_
         committed = {name for name, state in ends(settlement).items() if state is State.COMMITTED}
         assert committed == {name for worker in workers for name in worker.done}
         assert desk.cells()["shared"] == len(committed)
-        assert settlement.driver.kernel.attempts == {}
+        assert host_of(settlement).driver.kernel.attempts == {}
 
 
 # ---- full
@@ -257,7 +258,7 @@ def a_call_is_refused_and_what_was_done_before_is_undone(settlement, desk, disk)
             tx.call(known["add"], cell="b")
     assert done(desk) == [("write", "a")]
     disk.give()
-    until(lambda: not settlement.protocol.live)  # its undo had to wait for its record
+    until(lambda: not host_of(settlement).protocol.live)  # its undo had to wait for its record
     assert done(desk) == [("write", "a"), ("undo", "a")]
     assert ends(settlement) == {"trip": State.ABORTED}
     with settlement.transaction("trip") as tx:
@@ -306,7 +307,7 @@ def a_decision_is_none_and_nothing_leaves(settlement, desk, disk):
             tx.call(known["wire"], cell="b")
     assert done(desk) == [("write", "a")]
     disk.give()
-    until(lambda: not settlement.protocol.live)  # its undo had to wait for its record
+    until(lambda: not host_of(settlement).protocol.live)  # its undo had to wait for its record
     assert done(desk) == [("write", "a"), ("undo", "a")]
     assert ends(settlement) == {"trip": State.ABORTED}
     with settlement.transaction("trip") as tx:
@@ -331,12 +332,12 @@ def what_is_decided_stops_leaving_and_goes_on_by_itself_when_there_is_room_again
             tx.call(known["wire"], cell=to)
     assert (tx.state, done(desk)) == (State.RELEASING, [("letter", "a"), ("letter", "b")])
     disk.give()
-    until(lambda: not settlement.protocol.live)
+    until(lambda: not host_of(settlement).protocol.live)
     assert (tx.state, done(desk)) == (State.COMMITTED, [("letter", to) for to in "abcd"])
     (recorded,) = settlement.transactions()
     assert recorded.state is State.COMMITTED
     assert [e.outcome.value for e in recorded.effects] == ["confirmed"] * 4
-    assert (settlement.residue(), settlement.driver.kernel.attempts) == ([], {})
+    assert (settlement.residue(), host_of(settlement).driver.kernel.attempts) == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -362,7 +363,7 @@ def test_when_the_disk_is_full(scene, tmp_path):
         settlement, desk = Case(f"sqlite:///{small / 'ledger.db'}", tmp_path / "desk.db").open()
         with settlement, closing(desk):
             scene(settlement, desk, disk)
-            assert settlement.protocol.live == {}
+            assert host_of(settlement).protocol.live == {}
             assert audit(desk, settlement) == []
 
     ended = in_child(child, timeout=2 * PATIENCE)
@@ -386,10 +387,12 @@ def test_a_file_that_may_not_grow_refuses_what_does_not_fit_and_the_rest_goes_on
 
     with settlement, closing(desk):
         # For each connection, since a settlement takes a new one after an error.
-        sa.event.listen(settlement.ledger._shared.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=60"))
-        with settlement.ledger._shared.leading:  # nobody is in the middle of a step
-            settlement.ledger._shared._let_go()
-        settlement.ledger._shared.pass_on()
+        sa.event.listen(
+            host_of(settlement).ledger._shared.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=60")
+        )
+        with host_of(settlement).ledger._shared.leading:  # nobody is in the middle of a step
+            host_of(settlement).ledger._shared._let_go()
+        host_of(settlement).ledger._shared.pass_on()
         with settlement.transaction("trip") as tx:
             tx.call(known["add"], cell="a")
             with pytest.raises(LedgerError, match=NO_ROOM):

@@ -15,7 +15,7 @@ from settlemark import LedgerError, Outcome, Refused, Scope, State
 from settlemark._protocol.commands import Acted
 from settlemark._protocol.holdings import Mode
 from settlemark._runtime.sync import _do_sync
-from settlemark.hosting import Protocol, Reason, run_sync
+from settlemark.hosting import Protocol, Reason, host_of, run_sync
 from settlemark.ledger._replica.image import Own, image, load
 from settlemark.ledger._sql import wire
 from settlemark.observe import Recovered
@@ -75,10 +75,10 @@ def test_a_beginning_that_is_refused_leaves_nothing_behind(file, still, store, u
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.transaction("trip").__enter__()
         store.is_down = store.then_is_down = False
-        assert (settlement.driver.kernel.attempts, settlement.transactions()) == ({}, [])
+        assert (host_of(settlement).driver.kernel.attempts, settlement.transactions()) == ({}, [])
         with settlement.transaction("trip", wait=0) as tx:
             tx.call(tools(desk)["add"], cell="a")
-        assert (tx.attempt, tx.state, settlement.driver.kernel.attempts) == (1, State.COMMITTED, {})
+        assert (tx.attempt, tx.state, host_of(settlement).driver.kernel.attempts) == (1, State.COMMITTED, {})
 
 
 def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):
@@ -91,10 +91,10 @@ def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):
         store.refuses = 1
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.recover(keep_open=0)
-        assert (settlement.driver.kernel.attempts, done(desk)) == ({}, [("write", "a")])
+        assert (host_of(settlement).driver.kernel.attempts, done(desk)) == ({}, [("write", "a")])
         assert settlement.recover(keep_open=0).undone == ["trip"]
         assert done(desk) == [("write", "a"), ("undo", "a")]
-        assert (settlement.driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
+        assert (host_of(settlement).driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
 
 
 def test_coming_back_that_is_refused_leaves_it_put_aside(file, still, store):
@@ -108,11 +108,11 @@ def test_coming_back_that_is_refused_leaves_it_put_aside(file, still, store):
         store.refuses = 1
         with pytest.raises(LedgerError, match="disk I/O error"):
             settlement.transaction("trip").__enter__()
-        assert (settlement.transactions(), len(settlement.driver.kernel.attempts)) == (before, 1)
+        assert (settlement.transactions(), len(host_of(settlement).driver.kernel.attempts)) == (before, 1)
         with settlement.transaction("trip", wait=0) as tx:
             assert tx.call(add, cell="a") == 1
         assert (tx.state, done(desk)) == (State.COMMITTED, [("write", "a")])
-        assert settlement.driver.kernel.attempts == {}
+        assert host_of(settlement).driver.kernel.attempts == {}
 
 
 # ---- what others hold of the replica
@@ -127,10 +127,10 @@ def test_an_undo_goes_on_whichever_of_its_steps_are_refused(file, store, refused
             tx.call(tools(desk)["put"], cell="b")
             store.refuses = refused
             raise ZeroDivisionError
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         assert (tx.state, ends(settlement)) == (State.ABORTED, {"trip": State.ABORTED})
         assert done(desk) == [("write", "a"), ("undo", "a")]
-        assert (settlement.driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
+        assert (host_of(settlement).driver.kernel.attempts, judged(settlement, desk)) == ({}, [])
 
 
 def test_a_call_that_failed_is_over_although_that_was_refused_at_first(file, store):
@@ -149,9 +149,9 @@ def test_a_call_that_failed_is_over_although_that_was_refused_at_first(file, sto
             desk.ask = ask
             until(lambda: not store.refuses)
             settlement.cancel("trip")
-        until(lambda: not settlement.protocol.live)
-        assert (tx.state, settlement.driver.kernel.attempts, done(desk)) == (State.ABORTED, {}, [])
-        assert (settlement.protocol.live, settlement.residue()) == ({}, [])
+        until(lambda: not host_of(settlement).protocol.live)
+        assert (tx.state, host_of(settlement).driver.kernel.attempts, done(desk)) == (State.ABORTED, {}, [])
+        assert (host_of(settlement).protocol.live, settlement.residue()) == ({}, [])
 
 
 def test_whoever_waited_goes_on_although_the_step_that_let_it_was_refused_at_first(file, still, store):
@@ -194,9 +194,13 @@ def test_a_decision_that_is_refused_is_none_and_all_is_undone(file, store, held,
                 if held:
                     tx.call(known["wire"], cell="b")
         store.is_down = store.then_is_down = False
-        until(lambda: not settlement.protocol.live and not settlement.driver.kernel.attempts)
+        until(lambda: not host_of(settlement).protocol.live and not host_of(settlement).driver.kernel.attempts)
         assert (ends(settlement), done(desk)) == ({"trip": State.ABORTED}, [("write", "a"), ("undo", "a")])
-        assert (tx.state, settlement.driver.kernel.attempts, judged(settlement, desk)) == (State.ABORTED, {}, [])
+        assert (tx.state, host_of(settlement).driver.kernel.attempts, judged(settlement, desk)) == (
+            State.ABORTED,
+            {},
+            [],
+        )
 
 
 # ---- a release
@@ -226,11 +230,11 @@ def test_a_release_that_the_store_stops_goes_on_and_nobody_has_to_be_asked(file,
     with settlement, closing(desk):
         tx = stopped(settlement, desk, store, tool)
         store.is_down = False
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         verb = {"send": "plain letter", "put_blind": "write"}.get(tool, "letter")
         assert (tx.state, done(desk)) == (State.COMMITTED, [(verb, cell) for cell in "abcd"])
         assert [e.outcome for r in settlement.transactions() for e in r.effects] == [Outcome.CONFIRMED] * 4
-        assert (settlement.driver.kernel.attempts, settlement.residue()) == ({}, [])
+        assert (host_of(settlement).driver.kernel.attempts, settlement.residue()) == ({}, [])
 
 
 @pytest.mark.parametrize("entered", [True, False])
@@ -249,7 +253,7 @@ def test_a_release_that_the_store_stops_goes_on_when_recovery_is_asked_for_or_it
             assert settlement.recover().committed == ["trip"]
             assert not settlement.recover()
         assert (ends(settlement), settlement.residue()) == ({"trip": State.COMMITTED}, [])
-        assert settlement.driver.kernel.attempts == {}
+        assert host_of(settlement).driver.kernel.attempts == {}
         assert done(desk) == [("plain letter", cell) for cell in "abcd"]
 
 
@@ -303,7 +307,7 @@ def test_a_tool_that_fails_for_good_stops_its_release_as_ever_also_with_a_ledger
                 tx.call(known["wire"], cell=cell)
         assert (tx.state, done(desk)) == (State.COMMITTED, [("letter", "a")])
         assert [r.key for r in settlement.residue()] == ["trip#1/1", "trip#1/2"]
-        assert (settlement.driver.kernel.attempts, settlement.protocol.live) == ({}, {})
+        assert (host_of(settlement).driver.kernel.attempts, host_of(settlement).protocol.live) == ({}, {})
 
 
 # ---- what a store loses with its power
@@ -392,7 +396,7 @@ def test_who_enters_what_was_left_sealed_goes_on_as_soon_as_the_one_before_it_ha
     with settlement, closing(desk):
         entered = Beside(lambda: settlement.transaction("younger").__enter__())
         entered.start()
-        until(lambda: settlement.protocol.named["younger"].owner == settlement.ledger.worker)
+        until(lambda: host_of(settlement).protocol.named["younger"].owner == host_of(settlement).ledger.worker)
         with settlement.transaction("older"):
             pass
         entered.join()
@@ -404,10 +408,10 @@ def test_what_was_left_sealed_goes_on_by_itself_as_soon_as_the_one_before_it_has
     assert killed.killed, killed.error or killed.stack
     settlement, desk = file.open(keep_open=PATIENCE, lease=600)
     with settlement, closing(desk):
-        until(lambda: settlement.protocol.named["younger"].owner == settlement.ledger.worker)
+        until(lambda: host_of(settlement).protocol.named["younger"].owner == host_of(settlement).ledger.worker)
         with settlement.transaction("older"):
             pass
-        until(lambda: not settlement.protocol.live)
+        until(lambda: not host_of(settlement).protocol.live)
         assert ends(settlement) == {"older": State.COMMITTED, "younger": State.COMMITTED}
 
 
@@ -416,7 +420,7 @@ def test_of_two_who_look_at_once_one_ends_what_was_left(file, still):
     assert killed.killed, killed.error or killed.stack
     settlement, desk = file.open(keep_open=PATIENCE)
     with settlement, closing(desk):
-        first = settlement.driver.recovery.take_up("younger")
+        first = host_of(settlement).driver.recovery.take_up("younger")
         found = first.send(_do_sync(next(first)))
         its_turn_has_not_come = _do_sync(found)
         with settlement.transaction("older"):
@@ -427,13 +431,13 @@ def test_of_two_who_look_at_once_one_ends_what_was_left(file, still):
             if not looks:
                 with pytest.raises(StopIteration) as ended:
                     first.send(its_turn_has_not_come)
-                looks.extend([ended.value.value, run_sync(settlement.driver.recovery.take_up())])
+                looks.extend([ended.value.value, run_sync(host_of(settlement).driver.recovery.take_up())])
             return ask(*asked, **options)
 
         desk.ask = meanwhile
         assert settlement.recover().committed == ["younger"]
         assert looks == [Recovered(waiting=["younger"]), Recovered()]
-        assert (done(desk)[-2:], settlement.driver.kernel.attempts) == ([("write", "a"), ("letter", "c")], {})
+        assert (done(desk)[-2:], host_of(settlement).driver.kernel.attempts) == ([("write", "a"), ("letter", "c")], {})
 
 
 def waits_behind_in(file):

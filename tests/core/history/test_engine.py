@@ -16,7 +16,7 @@ from settlemark._model.guards import Guards
 from settlemark._protocol.chronicle import WRITES, Chronicle
 from settlemark._protocol.holdings import Mode
 from settlemark.history import HistoryError, HistoryFile, Level, analyze, read
-from settlemark.hosting import Protocol, Reason
+from settlemark.hosting import Protocol, Reason, host_of
 from settlemark.ledger._replica.image import image, load
 
 
@@ -316,7 +316,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_els
         def full(record):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(settlement._historian._file, "write", full)
+        monkeypatch.setattr(host_of(settlement)._historian._file, "write", full)
         with caplog.at_level(logging.ERROR, "settlemark"):
             for name in ("ada/2", "ada/3"):
                 with settlement.transaction(name) as tx:

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from settlemark import Refused
+from settlemark.hosting import host_of
 from settlemark.ledger._replica.replica import UNREADABLE
 
 
@@ -52,14 +53,14 @@ def told(caplog):
 @pytest.mark.parametrize("learns", [goes_on, looks, has_failed], ids=lambda learns: learns.__name__)
 def test_who_was_there_tells_once_what_it_had_under_way(shared_url, open_settlement, tools, put_back, caplog, learns):
     settlement = open_settlement(shared_url, lease=600)
-    shared = settlement.ledger._shared
+    shared = host_of(settlement).ledger._shared
     with settlement.transaction("before") as tx:
         tx.call(tools.book, room="a")
-    settlement.ledger.read(lambda book: book.load("before"))  # all that was queued is taken
+    host_of(settlement).ledger.read(lambda book: book.load("before"))  # all that was queued is taken
     copied = shared.applied
     with pytest.raises(Refused, match="trip was undone"), settlement.transaction("trip") as tx:
         tx.call(tools.book, room="b")
-        settlement.ledger.read(lambda book: book.load("trip"))
+        host_of(settlement).ledger.read(lambda book: book.load("trip"))
         steps = shared.applied - copied
         put_back(copied)
         learns(shared)
@@ -79,7 +80,7 @@ def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tool
         for settlement in (first, second, second):
             with settlement.transaction(f"trip-{number}") as tx:
                 tx.call(tools.book, room="a")
-    has_failed(first.ledger._shared)
+    has_failed(host_of(first).ledger._shared)
     with first.transaction("last") as tx:
         tx.call(tools.book, room="a")
     assert told(caplog) == []

@@ -14,7 +14,7 @@ from settlemark.ledger import (
     EffectRow,
     Fence,
     OutcomeChange,
-    Payloads,
+    Packer,
     RecordedTransaction,
     StateChange,
     TransactionRow,
@@ -94,7 +94,7 @@ class Side:
         with self.alone():
             wire.begin(durable=False)
             try:
-                book = SqlBook(wire, self.namespace, worker, Payloads(salt="salt"))
+                book = SqlBook(wire, self.namespace, worker, Packer(salt="salt"))
                 found = ask(book)
                 book.flush()
                 wire.commit()
@@ -116,7 +116,7 @@ class Side:
             self.store.connected(), url=self.store.url, namespace=self.namespace, lease=lease, wait=PATIENCE,
             monotonic=told.monotonic,
         )  # fmt: skip
-        shared.payloads = Payloads(salt="salt")
+        shared.payloads = Packer(salt="salt")
         shared.worker = name or shared.worker
         self.workers.append(shared)
         with self.alone():

@@ -7,7 +7,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from settlemark.lint import adopt, lint
@@ -94,6 +94,9 @@ KINDS = ["read", "idempotent", "reversible", "staged", "irreversible", "opaque",
     ),
     body=st.lists(STATEMENTS, min_size=1, max_size=4),
     helper=st.lists(STATEMENTS, min_size=1, max_size=2),
+)
+@example(
+    kind="read", scope="'a:/b'", parts={"may_touch": "{[]: 1, **{}}", "keyed": "{[]: 1}"}, body=["x"], helper=["x"]
 )
 def test_whatever_stands_there_it_is_looked_at_to_the_end_and_twice_alike(
     tmp_path_factory, kind, scope, parts, body, helper

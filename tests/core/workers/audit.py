@@ -9,6 +9,7 @@ from collections import Counter
 
 from settlemark import State
 from settlemark.history import Access, serializability
+from settlemark.hosting import host_of
 
 _ACCESSES = ("read", "write")
 
@@ -20,8 +21,8 @@ def audit(desk, settlement):
     unfinished = [r.row.name for r in recorded if r.state not in (State.COMMITTED, State.ABORTED)]
     if unfinished:
         wrong.append(f"never ended: {unfinished}")
-    if settlement.protocol.live:
-        wrong.append(f"still holding: {[(t.name, t.state) for t in settlement.protocol.live.values()]}")
+    if host_of(settlement).protocol.live:
+        wrong.append(f"still holding: {[(t.name, t.state) for t in host_of(settlement).protocol.live.values()]}")
     in_words = named(settlement)
     committed = committed_of(settlement)
     log = desk.log()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from settlemark import Settlement
+from settlemark.hosting import host_of
 
 HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
@@ -86,7 +87,7 @@ class Crew:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             settlement.recover(keep_open=0.0)
-            if not settlement.protocol.live:
+            if not host_of(settlement).protocol.live:
                 break
         return settlement
 

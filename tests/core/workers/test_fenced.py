@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 import settlemark
-from settlemark import Retries, SettlemarkError, Settlement, current_call, effect
+from settlemark import Injected, Retries, SettlemarkError, Settlement, current_call, effect
 from settlemark._runtime import sync
+from settlemark.hosting import host_of
 from settlemark.ledger import _workers
 from settlemark.testing import VirtualClock
 
@@ -125,22 +126,27 @@ def play(shared_url, office, monkeypatch):
             if host is not None:
                 patched.setattr(_workers, "_host", lambda: host)
             made = Settlement(
-                shared_url, lease=LEASE, quarantine=QUARANTINE, keep_open=0, monotonic=clock.monotonic,
-                retries=Retries(first=0, most=0), on_failure="retry",
-            )  # fmt: skip
-        made._tender.stop()
-        made.driver.probing.on_doubt = None  # the test asks
+                shared_url,
+                lease=LEASE,
+                quarantine=QUARANTINE,
+                keep_open=0,
+                injected=Injected(monotonic=clock.monotonic),
+                retries=Retries(first=0, most=0),
+                on_failure="retry",
+            )
+        host_of(made)._tender.stop()
+        host_of(made).driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made
 
     def stands_still(worker):
         """Its clock goes on, and so does the other's, who looks often enough, and ends what it finds."""
         office.who = "other"
-        with worker.ledger._shared.leading:  # no thread of it moves
+        with host_of(worker).ledger._shared.leading:  # no thread of it moves
             other = settle(clocks[1])
             for _ in range(int((LEASE + QUARANTINE) / (LEASE / 3)) + 6):
                 clocks[1].advance(LEASE / 3)
-                other.driver.resolution.asked.clear()
+                host_of(other).driver.resolution.asked.clear()
                 other.recover(keep_open=0)
             clocks[0].advance(LEASE + QUARANTINE)
         office.who = "ghost"
@@ -150,7 +156,7 @@ def play(shared_url, office, monkeypatch):
         do, faults, _ = JOBS[job]
         office.faults = {verb: list(planned) for verb, planned in faults.items()}
         worker = settle(clocks[0], "elsewhere/1/2/3.4")
-        shared = worker.ledger._shared
+        shared = host_of(worker).ledger._shared
         monkeypatch.setattr(shared, "look", lambda: None)  # no thread of it learns anything while it stands still
         monkeypatch.setattr(shared, "is_due", lambda: False)
         asked, standing, others = [], [], []
@@ -196,7 +202,7 @@ def untrue(office, other, asked):
             if stays != (found.outcome == "confirmed"):
                 wrong.append(f"{found.row.key} is {found.outcome} ({found.tag}), and {stays} of it stays")
     wrong += [str(left) for left in (*other.residue(), *other.in_doubt())]
-    wrong += [f"unfinished: {txn.name}" for txn in other.protocol.live.values()]
+    wrong += [f"unfinished: {txn.name}" for txn in host_of(other).protocol.live.values()]
     mails = [key for _, verb, key in office.log if verb == "mail"]
     return wrong + ([f"sent twice: {mails}"] if len(mails) != len(set(mails)) else [])
 
@@ -216,7 +222,7 @@ def test_a_worker_that_is_thought_dead_behind_any_answer_acts_no_more_and_anothe
     told, ((other, before),), asked = play(job, number)
     assert record_of(other) == before
     for _ in range(3):
-        other.driver.resolution.asked.clear()
+        host_of(other).driver.resolution.asked.clear()
         other.recover(keep_open=0)
     assert untrue(office, other, asked) == []
     assert told in ("LeaseLost", "Failed", "done")

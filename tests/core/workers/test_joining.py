@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 
 from settlemark import Settlement
+from settlemark.hosting import host_of
 
 
 def test_settlements_that_open_a_fresh_store_at_once_all_join_it(shared_url):
@@ -27,4 +28,4 @@ def test_settlements_that_open_a_fresh_store_at_once_all_join_it(shared_url):
         with closing(settlement), settlement.transaction() as tx:
             tx.read("cell:/a")
     assert failed == []
-    assert len({settlement.ledger.worker for settlement in opened}) == 6
+    assert len({host_of(settlement).ledger.worker for settlement in opened}) == 6

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from settlemark import LeaseLost, Settlement, State
+from settlemark.hosting import host_of
 
 HERE = Path(__file__).parent
 PATIENCE = 60
@@ -131,7 +132,7 @@ def test_a_worker_whose_lease_is_taken_while_it_is_between_two_calls_is_told_at_
             with hung.transaction("taken") as tx:
                 tx.call(crew.tools["add"], cell="x", amount=1)
                 worker = hung.ledger.worker
-                other.ledger.now(lambda protocol, book: (protocol.bury(worker), book.strike_off([worker])))
+                host_of(other).ledger.now(lambda protocol, book: (protocol.bury(worker), book.strike_off([worker])))
                 assert other.recover().undone == ["taken"]
                 tx.call(crew.tools["add"], cell="x", amount=10)
         assert crew.desk.cells() == {"x": 0}

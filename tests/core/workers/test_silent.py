@@ -12,7 +12,17 @@ from contextlib import closing
 
 import pytest
 
-from settlemark import InDoubt, Refused, Retries, SettlemarkError, Settlement, WaitTimeout, current_call, effect
+from settlemark import (
+    InDoubt,
+    Injected,
+    Refused,
+    Retries,
+    SettlemarkError,
+    Settlement,
+    WaitTimeout,
+    current_call,
+    effect,
+)
 from settlemark._api import waiting as _waiting
 from settlemark._api.waiting import lasting, standing
 from settlemark._attempt import attempt
@@ -20,6 +30,7 @@ from settlemark._cli.doctor import examine
 from settlemark._engine.doubt import Probing
 from settlemark._engine.undo import Undoing
 from settlemark._lifecycle import recovery
+from settlemark.hosting import host_of
 from settlemark.ledger import _workers, open_ledger
 from settlemark.ledger._lease import Watch
 from settlemark.ledger._record.book import SqlBook
@@ -134,10 +145,12 @@ def silent(shared_url, office, clocks, monkeypatch):
                 patched.setattr(_workers, "_host", lambda: host)
             made = Settlement(
                 shared_url, lease=LEASE, quarantine=quarantine, keep_open=0, wait=PATIENCE,
-                monotonic=clock.monotonic, retries=Retries(first=0, most=0),
+                injected=Injected(monotonic=clock.monotonic), retries=Retries(first=0, most=0),
             )  # fmt: skip
-        made.driver.probing.on_doubt = None  # the test asks
-        made._tender.stop()  # and looks: else what one takes up by itself is under way when the other has looked
+        host_of(made).driver.probing.on_doubt = None  # the test asks
+        host_of(
+            made
+        )._tender.stop()  # and looks: else what one takes up by itself is under way when the other has looked
         opened.append(made)
         return made
 
@@ -172,9 +185,9 @@ def silent(shared_url, office, clocks, monkeypatch):
         assert point.reached.wait(PATIENCE)
         observer = settle(clocks[1], quarantine=quarantine)
         office.tools(Point(None))  # what the observer knows
-        lost = worker.ledger.worker
+        lost = host_of(worker).ledger.worker
         watch(observer, clocks[1], LEASE, keep_open)
-        assert all(txn.owner != lost for txn in observer.protocol.live.values())
+        assert all(txn.owner != lost for txn in host_of(observer).protocol.live.values())
 
         def back():
             point.go_on.set()
@@ -196,7 +209,7 @@ def silent(shared_url, office, clocks, monkeypatch):
 
 def _stop_between(worker, point, monkeypatch):
     """Have it stop, too, where no function of the user's is called."""
-    driver = worker.driver
+    driver = host_of(worker).driver
     for service, name, at in (
         (driver.acting, "_send", LOOKS[0]), (driver.acting, "_perform", "between the intent and the act"),
         (driver.releases, "_let_one_leave", LOOKS[1]), (driver.releases, "_release", "before a release"),
@@ -221,7 +234,7 @@ def watch(observer, clock, seconds, keep_open=0):
 def ask_all(settlement):
     """Have what is in doubt asked about now, and what came too late undone."""
     for _ in range(3):
-        settlement.driver.resolution.asked.clear()
+        host_of(settlement).driver.resolution.asked.clear()
         settlement.recover(keep_open=0)
         settlement.transactions()
 
@@ -249,8 +262,8 @@ def untrue(office, settlement, *, undone_again=False):
                 wrong.append(f"{key} is {found.outcome} ({found.tag}) on record, and {stays} of it stays")
     known = {found.row.key for each in recorded for found in each.effects}
     wrong += [f"{entry} is on no record" for entry in office.log if entry[1] not in known]
-    if settlement.protocol.live:
-        wrong.append(f"unfinished: {[txn.name for txn in settlement.protocol.live.values()]}")
+    if host_of(settlement).protocol.live:
+        wrong.append(f"unfinished: {[txn.name for txn in host_of(settlement).protocol.live.values()]}")
     return wrong
 
 
@@ -429,10 +442,10 @@ def test_a_worker_of_this_host_may_be_sending_for_as_long_as_its_process_is_ther
 @pytest.mark.parametrize("lives", [LEASE, QUARANTINE / 3 * 2])
 def test_a_quarantine_ends_though_nobody_who_watches_lives_as_long(silent, office, clocks, lives):
     observer, back = silent("inside the act", elsewhere=True)
-    shared = observer.ledger._shared
+    shared = host_of(observer).ledger._shared
 
     def noted():
-        return observer.ledger.read(lambda book: [row.watched for row in book.workers()])
+        return host_of(observer).ledger.read(lambda book: [row.watched for row in book.workers()])
 
     watched = noted()
     while watched:

@@ -15,7 +15,8 @@ from contextlib import suppress
 import pytest
 from test_fenced import JOBS, LEASE, QUARANTINE, Failed, Office
 
-from settlemark import Retries, SettlemarkError, Settlement
+from settlemark import Injected, Retries, SettlemarkError, Settlement
+from settlemark.hosting import host_of
 from settlemark.ledger import _workers
 from settlemark.ledger._sql import wire
 from settlemark.testing import VirtualClock
@@ -58,18 +59,24 @@ def play(tmp_path, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(_workers, "_host", lambda: host)
             made = Settlement(
-                url, lease=LEASE, quarantine=QUARANTINE, keep_open=0, monotonic=clock.monotonic, wait=1,
-                retries=Retries(first=0, most=0), on_failure="retry",
-            )  # fmt: skip
-        made._tender.stop()
-        made.driver.probing.on_doubt = None  # the test asks
+                url,
+                lease=LEASE,
+                quarantine=QUARANTINE,
+                keep_open=0,
+                injected=Injected(monotonic=clock.monotonic),
+                wait=1,
+                retries=Retries(first=0, most=0),
+                on_failure="retry",
+            )
+        host_of(made)._tender.stop()
+        host_of(made).driver.probing.on_doubt = None  # the test asks
         opened.append(made)
         return made
 
     def looks(settlement, clock, number):
         for _ in range(number):
             clock.advance(LEASE / 3)
-            settlement.driver.resolution.asked.clear()
+            host_of(settlement).driver.resolution.asked.clear()
             settlement.recover(keep_open=0)
 
     def run(job, number, moment, away):
@@ -108,7 +115,7 @@ def untrue(office, other):
         != ((found.row.tool, found.row.key) in log and (f"un{found.row.tool}", found.row.key) not in log)
     ]
     wrong += [str(left) for left in (*other.residue(), *other.in_doubt())]
-    wrong += [f"unfinished: {txn.name}" for txn in other.protocol.live.values()]
+    wrong += [f"unfinished: {txn.name}" for txn in host_of(other).protocol.live.values()]
     wrong += [f"{count} times: {verb}" for (verb, _), count in Counter(log).items() if count > 1 and verb != "unbook"]
     return wrong
 

@@ -14,12 +14,13 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from tests.integrations.autogen.world import INFO, Scripted, answers, slow_act, told, trip, turn
 
 from settlemark import Settlement, UsageError
+from settlemark.hosting import host_of
 from settlemark_autogen import SettledChatCompletionClient
 
 
 def declared(settlement, tools):
     """What the tools' own `@effect` says, since a client sees no functions."""
-    return {tool.__name__: settlement.declaration(tool) for tool in tools}
+    return {tool.__name__: host_of(settlement).tools.of(tool) for tool in tools}
 
 
 def alone(model, tools, settlement, *, run="trip-42", name="agent", **options):

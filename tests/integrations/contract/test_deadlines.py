@@ -14,6 +14,7 @@ import pytest
 from tests.integrations.contract.world import PATIENCE, together, turns, unaccounted, unfinished
 
 from settlemark import Settlement, effect
+from settlemark.hosting import host_of
 
 WAIT = 120
 GENEROUS = 40
@@ -86,7 +87,7 @@ def test_a_run_that_is_cancelled_while_the_store_does_not_answer_ends_at_once(dr
         store.unlock()
         assert took[0] < GENEROUS
         deadline = time.monotonic() + PATIENCE
-        while settlement.recover(keep_open=0) is not None and settlement.protocol.live:
+        while settlement.recover(keep_open=0) is not None and host_of(settlement).protocol.live:
             assert time.monotonic() < deadline, settlement.show()
             time.sleep(0.01)
         assert (world.standing(), "mail ada" in world.log) == ({}, False)

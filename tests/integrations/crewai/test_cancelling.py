@@ -11,6 +11,7 @@ from tests.integrations.crewai.scripted import Scripted
 from tests.integrations.crewai.world import call, crew_of, tools_of, trip
 
 from settlemark import State, effect
+from settlemark.hosting import host_of
 from settlemark_crewai import settled_crew
 
 FINAL = {State.COMMITTED, State.ABORTED}
@@ -37,7 +38,7 @@ def cut_short(world, settlement):
 
     def is_ending():
         """Whether the cancellation has come through to what is to be undone."""
-        return any(txn.state is not State.OPEN for txn in settlement.protocol.live.values())
+        return any(txn.state is not State.OPEN for txn in host_of(settlement).protocol.live.values())
 
     def cut(settle_it, llm):
         began, may_end = threading.Event(), threading.Event()

@@ -15,6 +15,7 @@ from langgraph.types import Command, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
 
 from settlemark import Refused, State, UsageError, current_call
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, corrections, frontier, settled_checkpointer
 
 GO = {"messages": [HumanMessage("go")]}
@@ -355,7 +356,9 @@ def test_what_a_node_may_touch_is_held_before_its_first_call_runs(settlement, in
 
     def book(hotel: str) -> str:
         """Book."""
-        held.append({hold.scope.text for txn in settlement.protocol.live.values() for hold in txn.holds.values()})
+        held.append(
+            {hold.scope.text for txn in host_of(settlement).protocol.live.values() for hold in txn.holds.values()}
+        )
         return hotel
 
     node = SequencedToolNode(

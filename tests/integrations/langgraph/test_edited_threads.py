@@ -9,6 +9,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from settlemark import Settlement, effect
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, settled_checkpointer
 
 SETTLES = ("call", "node", "superstep", "run")
@@ -89,7 +90,7 @@ class Desk:
             found = self.graph.invoke(Command(resume={"decision": "approve"}), CONFIG)
 
     def found(self):
-        return self.log, self.settlement.residue(), self.settlement.protocol.live
+        return self.log, self.settlement.residue(), host_of(self.settlement).protocol.live
 
 
 @pytest.fixture
@@ -172,6 +173,6 @@ def test_a_turn_of_a_thread_that_was_sent_back_behind_its_end_waits_for_its_answ
     again = {"messages": [AIMessage("I act once more.", id="again", tool_calls=calls)]}
     assert "__interrupt__" in desk.graph.invoke(Command(goto="tools", update=again), CONFIG)
     desk.graph.get_state(CONFIG)
-    assert (desk.log, len(desk.settlement.protocol.live)) == (["book Eve"], 1)
+    assert (desk.log, len(host_of(desk.settlement).protocol.live)) == (["book Eve"], 1)
     desk.go_on(Command(resume={"decision": "approve"}))
     assert desk.found() == (["book Eve", "pay z"], [], {})

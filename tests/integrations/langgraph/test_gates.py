@@ -19,6 +19,7 @@ from tests.integrations.langgraph.test_shared_turns import Model
 from tests.integrations.langgraph.world import THREAD, answers, graph, turn
 
 from settlemark import DeclarationError, Settlement, State, UsageError, WaitTimeout, effect
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, approve, edit, reject, settled_checkpointer
 
 MAIL = {"kind": "irreversible", "scope": "mail:/{to}", "approve": True}
@@ -181,7 +182,7 @@ def test_a_yes_in_any_of_its_forms_lets_the_call_run_as_it_was_shown(start, resu
     assert world.log == ["rent X"]
     assert answers(said) == [("success", "rent done")]
     assert states(settlement) == [State.COMMITTED]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- order
@@ -352,7 +353,7 @@ def test_a_no_is_told_to_the_model_undoes_what_came_before_and_stops_what_comes_
     assert questions(said) == []
     assert states(settlement) == [State.ABORTED]
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_where_failures_do_not_stop_a_turn_a_no_does_not_either(world, kind, invoke):
@@ -501,7 +502,7 @@ def test_what_was_read_and_changed_while_it_waited_refuses_it_and_the_model_is_t
     assert told.startswith("Stale: ")
     assert "price:/Ada changed" in told
     assert State.ABORTED in states(settlement)
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @effect("idempotent", scope="price:/{item}")
@@ -520,7 +521,7 @@ def test_what_changed_behind_its_back_and_was_read_live_refuses_it_too(start, re
 
     assert world.log == []
     assert "price:/Ada changed, from outside, after it was read" in answers(said)[1][1]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- while it waits
@@ -545,7 +546,7 @@ def test_split_what_came_before_settles_and_the_gate_waits_alone_and_holds_nothi
     assert questions(said) == [("rent", {"plate": "X"})]
     assert world.log == ["book Ada"]
     assert states(settlement) == [State.COMMITTED, State.OPEN]
-    assert [txn.holds for txn in settlement.protocol.live.values()] == [{}]
+    assert [txn.holds for txn in host_of(settlement).protocol.live.values()] == [{}]
 
     said = resume(built, answer)
 
@@ -558,7 +559,7 @@ def test_split_what_came_before_settles_and_the_gate_waits_alone_and_holds_nothi
         assert [status for status, _ in answers(said)] == ["success", "error", "error"]
         assert states(settlement) == [State.COMMITTED, State.ABORTED]
     assert len(set(world.keys)) == len(world.keys)
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     assert settlement.residue() == []
 
 
@@ -572,7 +573,7 @@ def test_split_what_is_irreversible_and_was_issued_before_the_gate_leaves_and_wh
     resume(built, "approve")
 
     assert world.log == ["mail a hello", "rent X", "mail b hello"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_question_that_is_asked_again_does_not_split_again(start, resume, world, settlement):
@@ -663,7 +664,7 @@ def test_what_settles_together_otherwise_waits_alike(world, settlement, invoke, 
     assert asked == [("rent", {"plate": "X"}), ("mail", {"to": "a"})]
     assert world.log == ["book Ada", "rent X", "mail a hello"]
     assert set(states(settlement)) == {State.COMMITTED}
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_where_nothing_can_be_resumed_nothing_acts_and_nothing_waits(world, settlement, kind, invoke):
@@ -673,7 +674,7 @@ def test_where_nothing_can_be_resumed_nothing_acts_and_nothing_waits(world, sett
     invoke(built, kind.begun(message))
 
     assert world.log == ["book Ada", "cancel Ada"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_gated_call_inside_of_a_tool_is_refused_with_whom_to_give(world, settlement, invoke):

@@ -22,6 +22,7 @@ from tests.integrations.langgraph import world as outside
 from tests.integrations.langgraph.world import THREAD
 
 from settlemark import Rewound, State, UsageError
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, arewind, rewind, settled_checkpointer
 
 trip = partial(outside.trip, looked_at="room:/{hotel}")  # a look comes behind the booking issued before it
@@ -221,7 +222,7 @@ def test_a_turn_that_waits_for_an_answer_is_aborted_first(world, settlement, sav
     assert named(plan.world.undo) == named(found.world.undo) == ["book Bee", "book Ada"]
     assert len(found.world.unfinished) == 1
     assert world.log[2:] == ["cancel Bee", "cancel Ada"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     graph.invoke(None, found.config)
     graph.invoke(Command(resume="yes"), THREAD)
     assert world.log[4:] == ["book Ada", "book Bee", "ask yes"]

@@ -25,6 +25,7 @@ from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
 
 from settlemark import Cancelled, State, UsageError, effect
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled_checkpointer
 from settlemark_langgraph._superstep import Superstep
 from settlemark_langgraph._turns import Turns
@@ -432,7 +433,7 @@ def test_an_error_that_escapes_leaves_the_graph_after_the_undo_and_nothing_acts_
 
     assert world.log == ["book Ada", "cancel Ada"]
     assert [t.state for t in settlement.transactions()] == [State.ABORTED]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 async def test_a_graph_that_is_cancelled_undoes_its_turn_before_the_cancellation_arrives(world, settlement):
@@ -455,7 +456,7 @@ async def test_a_graph_that_is_cancelled_undoes_its_turn_before_the_cancellation
 
     assert world.log == ["book Ada", "cancel Ada"]
     assert [t.state for t in settlement.transactions()] == [State.ABORTED]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_run_that_was_cancelled_elsewhere_acts_no_more(world, settlement, invoke):

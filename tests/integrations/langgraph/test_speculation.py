@@ -25,6 +25,7 @@ from tests.integrations.langgraph.test_shared_turns import model_of
 from tests.integrations.langgraph.world import THREAD, answers
 
 from settlemark import Refused, Settlement, State, UsageError, effect
+from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, rewind
 from settlemark_langgraph._choose import achoose, choice, choose
 
@@ -165,7 +166,7 @@ def test_of_three_branches_the_losers_leave_nothing_in_any_effect_class(world, s
 
     assert left(world) == ([] if kind == "read" else [f"{kind} {winner}"])
     assert settlement.residue() == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,7 +205,7 @@ def test_choosing_none_undoes_all(world, settlement, invoke, chooser):
     builder = Planned(candidate(desk(world), settlement), ["reversible", "irreversible"])
     invoke(builder.chosen_by(chooser(lambda state: None)), GO)
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_branches_that_do_the_same_at_once_are_told_to_stage_it_and_that_one_is_out(world, settlement, invoke, chooser):
@@ -253,7 +254,7 @@ def test_a_branch_whose_call_fails_is_undone_and_cannot_be_chosen_and_the_others
 
     assert len(refused) == 2
     assert left(world) == ["keyed c", "reversible c"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_later_node_of_a_branch_that_was_undone_does_nothing(world, settlement, invoke, chooser):
@@ -272,7 +273,7 @@ def test_what_is_no_candidate_is_refused_and_all_are_undone_when_nothing_can_res
     with pytest.raises(UsageError, match="'z' is no candidate: nothing moved; choose one of 'a', 'b', 'c'"):
         invoke(builder.chosen_by(chooser(lambda state: "z")), GO)
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_candidate_that_has_called_nothing_may_win(world, settlement, invoke, chooser):
@@ -280,7 +281,7 @@ def test_a_candidate_that_has_called_nothing_may_win(world, settlement, invoke, 
     SequencedToolNode(desk(world), settlement=settlement, candidate="idle")
     invoke(builder.chosen_by(chooser(lambda state: "idle")), GO)
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_outside_of_a_graph_nothing_is_chosen(settlement):
@@ -324,7 +325,7 @@ def test_a_stale_winner_is_undone_with_the_others(world, settlement, invoke):
         invoke(builder.chosen_by(node), GO)
     assert refused == ["Stale"]
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- shapes of graphs
@@ -405,7 +406,7 @@ def test_rounds_of_a_loop_choose_anew_each(world, settlement, invoke):
     assert states(settlement) == {
         "a": [State.ABORTED, State.COMMITTED, State.ABORTED], "b": [State.COMMITTED, State.ABORTED, State.COMMITTED],
     }  # fmt: skip
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- ends without a choice
@@ -415,7 +416,7 @@ def test_a_run_that_ends_without_a_choice_undoes_all(world, settlement, invoke, 
     builder = Planned(candidate(desk(world), settlement), ["reversible", "irreversible"])
     invoke(builder.compile(checkpointer=InMemorySaver()), GO, THREAD)
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
     assert "its run ended without a choice, so all of its candidates are undone" in caplog.text
 
 
@@ -434,13 +435,13 @@ def test_a_run_that_fails_before_the_choice_is_undone_unless_it_can_be_resumed(w
         invoke(built, GO, THREAD)
     if not saved:
         assert left(world) == []
-        assert settlement.protocol.live == {}
+        assert host_of(settlement).protocol.live == {}
         return
     assert left(world) == ["reversible a", "reversible b", "reversible c"]
     broken.clear()
     invoke(built, None, THREAD)
     assert left(world) == ["irreversible b", "reversible b"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 async def test_a_cancelled_run_undoes_all(world, settlement):
@@ -457,7 +458,7 @@ async def test_a_cancelled_run_undoes_all(world, settlement):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert left(world) == []
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 async def test_a_choice_that_is_cancelled_is_carried_out_first(world, settlement):
@@ -491,7 +492,7 @@ async def test_a_choice_that_is_cancelled_is_carried_out_first(world, settlement
         await task
     assert left(world) == ["book a"]
     assert states(settlement) == {"a": [State.COMMITTED], "b": [State.ABORTED]}
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- resumes
@@ -508,7 +509,7 @@ def test_an_interrupt_before_the_choice_keeps_all_open_and_the_resume_chooses(wo
     invoke(built, Command(resume="c"), THREAD)
 
     assert left(world) == ["irreversible c", "reversible c"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
@@ -540,7 +541,7 @@ async def test_over_a_checkpointer_that_is_asynchronous_it_is_the_same(world, se
         await built.ainvoke(GO, THREAD)
         await built.ainvoke(Command(resume="b"), THREAD)
     assert left(world) == ["irreversible b", "keyed b", "reversible b"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_node_that_has_chosen_and_runs_again_goes_on_with_that(world, settlement, invoke):
@@ -578,7 +579,7 @@ def test_new_input_leaves_the_open_candidates_behind_and_they_are_undone(world, 
 
     assert left(world) == ["irreversible a", "reversible a"]
     assert states(settlement)["a"] == [State.ABORTED, State.COMMITTED]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_fork_from_before_the_branches_chooses_among_candidates_of_its_own(world, settlement, invoke):
@@ -598,7 +599,7 @@ def test_a_fork_from_before_the_branches_chooses_among_candidates_of_its_own(wor
 
     assert left(world) == ["irreversible b", "reversible b"]
     assert states(settlement)["b"] == [State.ABORTED, State.COMMITTED]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 def test_a_fork_from_behind_the_branches_of_a_choice_that_was_made_cannot_make_it_again(world, settlement, invoke):
@@ -619,7 +620,7 @@ def test_a_fork_from_behind_the_branches_of_a_choice_that_was_made_cannot_make_i
     assert [effect.tool for effect in gone_back.world.residue] == ["irreversible"]
     invoke(built, None, gone_back.config)
     assert left(world) == ["irreversible a", "irreversible b", "reversible b"]
-    assert settlement.protocol.live == {}
+    assert host_of(settlement).protocol.live == {}
 
 
 # ---- death

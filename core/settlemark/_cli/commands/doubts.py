@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from settlemark._api.settlement import host_of
 from settlemark._cli.commands.options import (
     AsJson,
     AsTable,
@@ -24,6 +25,7 @@ from settlemark._cli.commands.options import (
 )
 from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table
+from settlemark._runtime.sync import run_sync
 
 if TYPE_CHECKING:
     from settlemark._lifecycle.resolution import Doubt
@@ -144,7 +146,7 @@ def resolve(
         fail(f"--result belongs to confirmed, not to {verdict}; nothing was recorded")
     said = cast("Verdict", verdict.value.replace("-", "_"))
     with operating(ledger, namespace, module) as settlement:
-        outcome, news = settlement.resolved(key, said, by=by, note=note, result=value)
+        outcome, news = run_sync(host_of(settlement).resolving(key, said, by, note, value))
     if as_json:
         say_json({"key": key, "outcome": str(outcome), "changed": news})
     elif not news:

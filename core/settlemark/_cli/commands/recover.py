@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from settlemark._api.settlement import host_of
 from settlemark._cli.commands import options
 from settlemark._cli.commands.options import AsJson, LedgerName, Module, Namespace, declared_in, ledger_url, seen
 from settlemark._cli.exits import Exit
@@ -82,7 +83,7 @@ def recover(
             declare(settlement)
             report = settlement.recover(keep_open=keep_open)
             # Whether a worker elsewhere is dead shows only when its lease has been watched to stand still.
-            while (left := settlement.ledger.undecided()) > 0:
+            while (left := host_of(settlement).ledger.undecided()) > 0:
                 time.sleep(min(left, _PAUSE_SECONDS))
                 report = settlement.recover(keep_open=keep_open)
             until = time.monotonic() + keep_open

@@ -65,7 +65,7 @@ class Packed(str):  # noqa: SLOT000 - it brings its blobs
         return made
 
 
-class Payloads:
+class Packer:
     """Turns payloads into what is stored, and back.
 
     Args:
@@ -77,7 +77,7 @@ class Payloads:
 
     Law: `unpack` of `pack` is the payload without its redacted fields, whatever it looks like.
 
-    >>> payloads, blobs = Payloads(limit=8), []
+    >>> payloads, blobs = Packer(limit=8), []
     >>> stored = payloads.pack('"a long text"', effect_key="trip#1/0", tool="say", field="result", blobs=blobs)
     >>> stored[:16], len(blobs)
     ('{"$ref":"sha256:', 1)
@@ -248,7 +248,7 @@ class Payloads:
         comparisons between rows, but not somebody who holds the database and guesses a short secret;
         encryption does.
 
-        >>> Payloads().fingerprint("{}", effect_key="trip#1/0") == json_text.fingerprint("{}")
+        >>> Packer().fingerprint("{}", effect_key="trip#1/0") == json_text.fingerprint("{}")
         True
         """
         if self.plain:
@@ -356,4 +356,4 @@ def _no_key(encryption: Encryption, effect_key: str, field: Field) -> LedgerErro
     )  # fmt: skip
 
 
-__all__ = ["LIMIT", "PRUNED", "PRUNED_WHY", "REF", "Blob", "Field", "Packed", "Payloads"]
+__all__ = ["LIMIT", "PRUNED", "PRUNED_WHY", "REF", "Blob", "Field", "Packed", "Packer"]

@@ -34,7 +34,7 @@ from settlemark.ledger._contract import (
 from settlemark.ledger._gate import gated
 from settlemark.ledger._lease import NOTED_SECONDS, Watch
 from settlemark.ledger._lease import Row as Worker
-from settlemark.ledger._payloads.payloads import Blob, Field, Payloads
+from settlemark.ledger._payloads.payloads import Blob, Field, Packer
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.blobs import Blobs
 from settlemark.ledger._record.pages import COLUMNS, DEALT, LEFT, left_of, newest
@@ -59,7 +59,7 @@ class SqlBook:
         "plainly", "worker", "written",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Payloads, watch: Watch | None = None) -> None:
+    def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Packer, watch: Watch | None = None) -> None:
         self._connection = wire
         self._rows: dict[Statement, list[Values]] = {}
         self._namespace = namespace

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from settlemark._protocol.protocol import Protocol
 from settlemark.ledger._contract import Book, Ledger
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.image import load
 from settlemark.ledger._replica.journal import read, replay
@@ -130,7 +130,7 @@ def look_anyhow(url: str, *, namespace: str = "default") -> Generator[Look]:
     wire = wire_to(engine)
     try:
         wire.begin_to_read()
-        yield Look(SqlBook(wire, namespace, "", Payloads()))
+        yield Look(SqlBook(wire, namespace, "", Packer()))
         wire.commit()
     finally:
         wire.close()

@@ -43,7 +43,7 @@ from settlemark.ledger._failures import explain, is_gone
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch, bury
 from settlemark.ledger._limits import Limit, is_late, patience, within
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.image import Own, detach, image, load
@@ -230,7 +230,7 @@ class Shared:
         self.lease = lease
         self.protocol = Protocol()
         self.protocol.board.closed = []
-        self.payloads = Payloads()
+        self.payloads = Packer()
         self.lock = threading.Lock()
         self._marking = threading.Lock()  # shorter still: who waits leaves, whatever a step does meanwhile
         self.leading = threading.Lock()

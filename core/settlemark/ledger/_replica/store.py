@@ -26,7 +26,7 @@ from settlemark.ledger._forking import at_fork
 from settlemark.ledger._lease import QUARANTINE_SECONDS
 from settlemark.ledger._limits import CLOSE_SECONDS, within
 from settlemark.ledger._payloads.encryption import Encryption
-from settlemark.ledger._payloads.payloads import Payloads
+from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._record.schema import prepare
@@ -151,7 +151,7 @@ class SqlLedger:
             with within(self._shared.patience):
                 found = self._open(create=create)
             self.id = found["ledger"]
-            self._shared.payloads = Payloads(
+            self._shared.payloads = Packer(
                 redaction=redaction, encryption=encryption, salt=found.get("salt", ""), url=shown(url)
             )
             if not readonly:
@@ -181,7 +181,7 @@ class SqlLedger:
         return self._shared.lock
 
     @property
-    def payloads(self) -> Payloads:
+    def payloads(self) -> Packer:
         """How payloads are recorded."""
         return self._shared.payloads
 

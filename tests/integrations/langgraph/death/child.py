@@ -30,7 +30,7 @@ from pydantic import BaseModel
 from tests.integrations.langgraph.death.office import Office
 
 from settlemark import Outcome, Settlement, State, current_call, effect
-from settlemark.hosting import json_text
+from settlemark.hosting import host_of, json_text
 from settlemark.testing import die
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, settled_checkpointer
 
@@ -403,7 +403,7 @@ class Process:
                 for e in t.effects
                 if t.state is State.COMMITTED and e.outcome is Outcome.CONFIRMED
             ]
-            found["unfinished"] = [t.name for t in settlement.protocol.live.values()]
+            found["unfinished"] = [t.name for t in host_of(settlement).protocol.live.values()]
         answered = latest(messages)
         found["answers"] = [[*goal, answer.status, answer.text] for goal, answer in answered.items()]
         found["last"] = messages[-1].text

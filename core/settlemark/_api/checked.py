@@ -1,0 +1,132 @@
+"""What a caller of the public face gave, looked at before anything is done: each returns it, or names the mistake."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from settlemark._acts.failure import Ask
+from settlemark._attempt.attempt import OnFailure
+from settlemark._edges.errors import UsageError
+from settlemark._edges.text import DERIVED, NAME, Most, brief, identity
+from settlemark._lifecycle.parking import Park
+from settlemark._protocol.states import State
+from settlemark.ledger._contract import Page
+
+WaitFor = Literal["scopes", "nobody"]
+"""For whom a lost race makes wait: for those who are before on the same scopes, or nobody."""
+LEAST_LEASE = 0.5
+
+
+def checked_wait(seconds: object, what: str = "wait") -> float:
+    """Return seconds, 0 or more."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise UsageError(f"{what}={seconds!r}: give seconds, 0 or more")
+    return seconds
+
+
+def checked_age(seconds: object) -> float:
+    """Return the seconds for which a transaction may be open."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise UsageError(f"max_age={seconds!r}: give the seconds for which it may be open, more than 0")
+    return seconds
+
+
+def checked_lease(seconds: float) -> float:
+    """Return the seconds of a lease, no fewer than a busy process may pause."""
+    if checked_wait(seconds, "lease") < LEAST_LEASE:
+        raise UsageError(f"lease={seconds!r}: give {LEAST_LEASE:g} seconds or more: a busy process pauses, too")
+    return seconds
+
+
+def checked_days(days: object, what: str = "retention") -> float:
+    """Return days, 0 or more."""
+    if isinstance(days, bool) or not isinstance(days, int | float) or not days >= 0:
+        raise UsageError(f"{what}={days!r}: give days, 0 or more")
+    return days
+
+
+def checked_number(number: object, what: str, of_what: str) -> int:
+    """Return a number of things, 0 or more."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise UsageError(f"{what}={number!r}: give {of_what}, 0 or more")
+    return number
+
+
+def checked_epoch(epoch: object) -> int:
+    """Return an epoch."""
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
+        raise UsageError(f"epoch={epoch!r}: give a positive integer, as in tx.epoch")
+    return epoch
+
+
+def checked_wait_for(chosen: object) -> object:
+    """Return for whom a lost race makes wait."""
+    if chosen not in get_args(WaitFor):
+        raise UsageError(f"wait_for={chosen!r}: choose {' or '.join(map(repr, get_args(WaitFor)))}")
+    return chosen
+
+
+def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
+    """Return what a failed call does to its turn, if there is somebody to ask where somebody is to be asked."""
+    if on_failure not in get_args(OnFailure):
+        raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, get_args(OnFailure)))}")
+    if on_failure == "ask" and not callable(ask):
+        raise UsageError(f"on_failure='ask' and ask={ask!r}: say whom to ask, ask=function, called with a Failure")
+    return on_failure
+
+
+def checked_park(how: Park) -> Park:
+    """Return a way to park.
+
+    Raises:
+        UsageError: there is no such way.
+    """
+    if how not in get_args(Park):
+        raise UsageError(f"park={how!r}: choose one of {', '.join(map(repr, get_args(Park)))}")
+    return how
+
+
+def checked_text(text: object, what: str, most: Most = NAME) -> str:
+    """Return a name, a run or a tool: a text that every store can hold as it is."""
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{what}, not {brief(text)}")
+    return identity(text, f"{what}; this one", most)
+
+
+def checked_word(text: object, what: str, most: Most) -> str:
+    """Return what an operator names or says: a key, a name, who it is."""
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"{what}, not {brief(text)}: nothing was recorded")
+    return identity(text, f"{what}; this one", most)
+
+
+def checked_page(last: object, since: object, run: str | None, state: State | str | None) -> Page:
+    """Return which of the recorded transactions are asked for."""
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
+        raise UsageError(f"last={last!r}: give how many, 1 or more")
+    if since is not None and (isinstance(since, bool) or not isinstance(since, int | float)):
+        raise UsageError(f"since={since!r}: give seconds since 1970, as time.time() does")
+    if run is not None:
+        identity(run, "run=", DERIVED)
+    try:
+        return Page(last, since, run, None if state is None else State(state))
+    except ValueError:
+        raise UsageError(f"state={state!r}: choose one of {', '.join(repr(each.value) for each in State)}") from None
+
+
+__all__ = [
+    "LEAST_LEASE",
+    "WaitFor",
+    "checked_age",
+    "checked_days",
+    "checked_epoch",
+    "checked_failure",
+    "checked_lease",
+    "checked_number",
+    "checked_page",
+    "checked_park",
+    "checked_text",
+    "checked_wait",
+    "checked_wait_for",
+    "checked_word",
+]

@@ -1,0 +1,336 @@
+"""The workings of a settlement: its ledger, its engine, its tools, and the threads that tend what nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+from typing import Protocol as Typing
+
+from settlemark._acts.current import current_call
+from settlemark._acts.failure import Ask
+from settlemark._acts.gate import Approver
+from settlemark._acts.perform import Program
+from settlemark._api.checked import (
+    checked_age,
+    checked_failure,
+    checked_text,
+    checked_wait,
+    checked_wait_for,
+    checked_word,
+)
+from settlemark._api.settings import Settings
+from settlemark._api.toolbox import Toolbox
+from settlemark._attempt.attempt import Hook, OnFailure, Part
+from settlemark._attempt.turn import Turn
+from settlemark._edges.errors import InDoubt, UsageError
+from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity
+from settlemark._lifecycle.rewind import Request
+from settlemark._lifecycle.rewind_plan import Rewind
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration
+from settlemark._model.effect_class import Outcome
+from settlemark._model.guards import Guards, Order
+from settlemark._model.level import Level
+from settlemark._model.scope import Scope
+from settlemark._observe.events import LostLease, Told
+from settlemark._observe.logs import keep_from_logs, let_into_logs
+from settlemark._protocol.index import Position
+from settlemark._protocol.protocol import Protocol
+from settlemark._report.verdicts import Verdict
+from settlemark._runtime.background import Asker, Tender, Watch
+from settlemark._runtime.choice import Choice
+from settlemark._runtime.driver import Driver
+from settlemark._runtime.retention import DAY, Keeper
+from settlemark.ledger import Ledger, open_ledger
+from settlemark.ledger._forking import Origin
+from settlemark.ledger._payloads.encryption import encryption_of
+from settlemark.ledger._payloads.redaction import Redaction
+
+if TYPE_CHECKING:
+    from settlemark._api.checked import WaitFor
+    from settlemark.history._engine import Historian
+
+RUN = "a run is the id of its job, the name of its transactions up to the first slash"
+EFFECT_KEY = "an effect's key is a text: what current_call().key is inside of its tool"
+_NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
+SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
+
+
+class Keyed(Typing):
+    """What has the key of an effect: a `Doubt`, a `Residue`."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        ...
+
+
+class Host:
+    """What a shim for a framework works a settlement with: see `settlemark.hosting.host_of`.
+
+    What it works with is there as long as the host or its settlement is held, or until it is closed.
+
+    Attributes:
+        settings: what the settlement was told when it was made.
+        patience: seconds for which a call or a commit may wait for another: `wait=`.
+        ledger: where everything is recorded.
+        driver: the engine: its services carry out every step.
+        tools: what is known of tools.
+    """
+
+    def __init__(self, settings: Settings, tools: Callable[[Ledger], Toolbox] = Toolbox) -> None:
+        self.settings = settings
+        self.patience = settings.wait
+        payloads, injected = settings.payloads, settings.injected
+        self._supersteps: OrderedDict[str, int] = OrderedDict()
+        self.ledger = open_ledger(
+            settings.url,
+            namespace=identity(settings.namespace, "namespace=", NAMESPACE),
+            retain=payloads.retain,
+            lease=settings.lease,
+            wait=settings.wait,
+            redaction=None if payloads.redact is None else Redaction(payloads.redact),
+            encryption=encryption_of(payloads.encrypt, namespace=settings.namespace, tenant=payloads.tenant),
+            quarantine=settings.quarantine,
+            monotonic=injected.monotonic,
+            store_clock=injected.store_clock or (injected.clock if settings.url == "memory:" else None),
+        )
+        self.tools = tools(self.ledger)
+        self.driver = Driver(
+            self.ledger,
+            clock=injected.clock,
+            monotonic=injected.monotonic,
+            declaration=self._recorded_as,
+            namespace=settings.namespace,
+            on_residue=settings.on_residue,
+        )
+        self.driver.answers.remake = lambda run, effect, arguments: self.tools.remade(effect, arguments, run=run)
+        self.driver.answers.patience = settings.wait
+        self.driver.recovery.keep_open = settings.keep_open
+        self.driver.kernel.retries = settings.retries
+        if settings.observe is not None:
+            told = self.driver.kernel.telling.observer = Told(settings.observe)
+            self.ledger.watch_leases(lambda worker, transactions: told.tell(LostLease(worker, transactions)))
+        if payloads.encrypt is not None:
+            keep_from_logs(self)
+        self._historian = None if settings.history is None else self._recording(settings.history)
+        self._begin_to_tend()
+
+    def _begin_to_tend(self) -> None:
+        """Have threads tend what nobody waits for; each ends when this is gone, but not in a forked child."""
+        here, settings = Origin(), self.settings
+        self._tender: Tender | None = None
+        if not self.ledger.immediate:
+            self._tender = Tender(self.driver, every=settings.lease / 3)
+            self.ledger.watch_aborts(self._tender.tell)
+            self.driver.kernel.wake_tender = self._tender.tell
+            self._tender.start()
+            weakref.finalize(self, here.guarded(self._tender.tell))
+        self._keeper: Keeper | None = None
+        if settings.payloads.retention is not None:
+            older_than = settings.payloads.retention * DAY
+            self._keeper = Keeper(self.ledger, older_than=older_than, clock=settings.injected.clock)
+            self._keeper.start()
+            weakref.finalize(self, here.guarded(self._keeper.tell))
+        self._asker = Asker(self.driver)
+        self.driver.probing.on_doubt = self._asker.tell
+        weakref.finalize(self, here.guarded(self._asker.wake))
+        self._watch = Watch(self.driver)
+        self.driver.ages.on_age = self._watch.tell
+        weakref.finalize(self, here.guarded(self._watch.wake))
+
+    def _recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
+        # The engine asks the host, not its tools: who still works with the engine keeps the host, and all goes at once.
+        return self.tools.recorded_as(tool, version)
+
+    @property
+    def guards(self) -> Guards:
+        """What of a transaction is guarded: `prevent=`, `reads=` and `tools=`."""
+        return self.settings.guards
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol as this process knows it: to be looked at."""
+        return self.ledger.protocol
+
+    # ---- transactions
+
+    def options(  # noqa: PLR0913 - one for each that a user may choose
+        self,
+        name: str | None,
+        run: str | None,
+        *,
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+        before_commit: Hook | Sequence[Hook] = (),
+        wait: float | None = None,
+        on_failure: OnFailure | None = None,
+        ask: Ask | None = None,
+        approver: Approver | None = None,
+        prevent: Level | Iterable[str] | None = None,
+        max_age: float | None = None,
+        retry: bool = False,
+        wait_for: WaitFor = "nobody",
+        position: Position | None = None,
+        whole: bool = True,
+    ) -> dict[str, Any]:
+        """Return with what a transaction is begun, checked: what is left out is the settlement's.
+
+        `position` is its place in line, where a framework gives it one, and `whole` says that its block ends it.
+
+        Raises:
+            UsageError: one of them is none; nothing was begun. ScopeError: a scope is malformed.
+        """
+        settings = self.settings
+        if name is not None:
+            name = checked_text(name, "a transaction's name is a text, as in 'trip-42'")
+        if run is not None:
+            run = checked_text(run, RUN)
+        hooks = (before_commit,) if callable(before_commit) else tuple(before_commit)
+        scopes = (may_touch,) if isinstance(may_touch, str | Scope) else may_touch
+        chosen = name or identity(settings.injected.ids(), "a name that ids= gave")
+        if position is not None and position[1]:
+            identity(position[1], "a position's ordinal", DERIVED)
+        if name is None and run is None and current_call() is None:
+            self.tell_once("unnamed", "a transaction without a name cannot be told from its own retry: name it")
+        return {
+            "name": chosen,
+            "run": run or chosen.split("/", 1)[0],
+            "known": name is not None,
+            "declared": [Scope.parse(scope) for scope in scopes],
+            "hooks": hooks,
+            "wait": self.patience if wait is None else checked_wait(wait),
+            "on_failure": checked_failure(on_failure or settings.on_failure, ask or settings.ask),
+            "ask": ask or settings.ask,
+            "approver": approver or settings.approver,
+            "retries": settings.retries,
+            "retry": retry,
+            "queues": checked_wait_for(wait_for) == "scopes",
+            "position": position,
+            "guards": self.guards if prevent is None else self.guards.against(prevent),
+            "whole": whole,
+            "max_age": settings.max_age if max_age is None else checked_age(max_age),
+        }
+
+    def begin(
+        self,
+        name: str | None,
+        *,
+        run: str,
+        position: Position | None = None,
+        may_touch: str | Scope | Iterable[str | Scope] = (),
+        comes_back: bool = False,
+    ) -> Program[Part]:
+        """Return the program that begins a transaction, for an integration that runs and ends it itself.
+
+        Its answer is a `Part`: where the caller is inside another's call, a part of that. `comes_back` says that a
+        name that is entered again stands for the same decisions, as when a framework resumes: then what an aborted
+        attempt did and could not undo is not done again, but answered from the record.
+        """
+        options = self.options(name, run, may_touch=may_touch, position=position, whole=False)
+        return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back)
+
+    def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
+        """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""
+        return Choice(self.driver, self.options(name, run, position=position, whole=False))
+
+    def epoch_for(self, superstep: str) -> Program[int]:
+        """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
+        with self.driver.kernel.local:
+            epoch = self._supersteps.get(superstep)
+            if epoch is not None:
+                self._supersteps.move_to_end(superstep)
+                return epoch
+        fresh: int = yield from self.driver.leap()
+        with self.driver.kernel.local:
+            epoch = self._supersteps.setdefault(superstep, fresh)
+            if len(self._supersteps) > SUPERSTEPS:
+                self._supersteps.popitem(last=False)
+        return epoch
+
+    def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
+        """Return the sequencer of a turn; without the guard against A6 its calls act as they come."""
+        return Turn(order=self.guards.order(order), stop_on_failure=stop_on_failure, holds=holds)
+
+    def rewinding(
+        self,
+        transactions: str | Iterable[str],
+        *,
+        by: str,
+        note: str,
+        dry_run: bool,
+        overwrite: Iterable[str],
+        barred: Mapping[str, str] | None = None,
+    ) -> Program[Rewind]:
+        """Return the program of `Settlement.rewind`, for an integration that maps its own history onto transactions.
+
+        `barred` are further names, each with its run, under which nothing is to begin any more where something is
+        undone: as of what would have come next.
+        """
+        names = [transactions] if isinstance(transactions, str) else list(transactions)
+        word = self.driver.rewinds.word(checked_word(by, "by= is who goes back, a text", WHO), note)
+        keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
+        for key in keys:
+            checked_word(key, EFFECT_KEY, KEY)
+        for text in (*(barred or {}).keys(), *(barred or {}).values()):
+            checked_word(text, _NAMES, DERIVED)
+        request = Request(tuple(checked_word(name, _NAMES, DERIVED) for name in names), word, keys, dict(barred or {}))
+        return self.driver.rewinds.rewind(request, dry_run=dry_run, wait=self.patience)
+
+    def resolving(
+        self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str = "", result: Any = None
+    ) -> Program[tuple[Outcome, bool]]:
+        """Return the program of `Settlement.resolve`; it also answers whether what was said was news."""
+        key = checked_word(effect if isinstance(effect, str) else effect.key, EFFECT_KEY, KEY)
+        if verdict not in get_args(Verdict):
+            raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
+        if result is not None and verdict != "confirmed":
+            raise UsageError(f'result= belongs to "confirmed", not to {verdict!r}: nothing was recorded')
+        json_text.check(result)
+        found = (True if result is None else result) if verdict == "confirmed" else None
+        who = checked_word(by, "by= is who decides, a text", WHO)
+        return self.driver.resolution.resolve(key, verdict, found, by=who, note=note, wait=self.patience)
+
+    # ---- what its threads and its log do
+
+    def remember_loop(self) -> None:
+        """Have handlers that nobody calls run in the event loop of the caller."""
+        for tender in (self._tender, self._asker, self._watch):
+            if tender is not None:
+                tender.loop = weakref.ref(asyncio.get_running_loop())
+
+    def tell_once(self, topic: str, text: str) -> None:
+        """Log a warning, the first time this topic comes up."""
+        self.tools.tell_once(topic, text)
+
+    def close(self) -> None:
+        """Wait for what is under way, write what is queued, let go of the ledger: see `Settlement.close`."""
+        if self.ledger.is_elsewhere:
+            return
+        self.ledger.acts.wait(self.patience)
+        self.ledger.expect_end()
+        for thread in (self._asker, self._watch, self._keeper, self._tender):
+            if thread is not None:
+                thread.stop()
+        self.ledger.close()
+        if self._historian is not None:
+            self._historian.close()
+        let_into_logs(self)
+
+    def _recording(self, path: str | os.PathLike[str]) -> Historian:
+        from settlemark.history._engine import Historian
+
+        try:
+            historian = Historian(os.fspath(path))
+        except BaseException:
+            self.ledger.close()
+            raise
+        with self.driver.kernel.local as protocol:
+            protocol.chronicle = historian.chronicle
+        return historian
+
+
+__all__ = ["EFFECT_KEY", "RUN", "Host", "Keyed"]

@@ -1,0 +1,135 @@
+"""What a settlement is told when it is made: the parts that belong together are small values of their own."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from settlemark._acts.failure import Ask
+from settlemark._acts.gate import Approver
+from settlemark._acts.perform import Retries
+from settlemark._api.checked import (
+    checked_age,
+    checked_days,
+    checked_failure,
+    checked_lease,
+    checked_number,
+    checked_wait,
+)
+from settlemark._attempt.attempt import OnFailure
+from settlemark._edges.errors import UsageError
+from settlemark._edges.text import brief
+from settlemark._model.guards import Guards
+from settlemark._observe.events import Observer
+from settlemark.ledger._lease import QUARANTINE_SECONDS
+from settlemark.ledger._payloads.encryption import Encryption, KeySource
+from settlemark.ledger._payloads.redaction import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payloads:
+    """What of arguments, results and words is recorded, who can read it, and how long it is kept.
+
+    Args:
+        redact: what must never be recorded: fields as dotted paths (`"card.number"`, `"*.token"`), or a function of
+            tool, path and value that returns what to record. A replay answers with what was recorded, where
+            `{"$redacted": null}` stands for it, and after a crash a handler that needs it does not run.
+        encrypt: a key from `new_key()`, several (the first encrypts, all decrypt), a function of the tenant that
+            returns either, or an `Encryption`. Who drops the key has erased the payloads, in backups too. Names,
+            runs, scopes, keys and tools are recorded as they are: keep secrets out of them.
+        tenant: whose key that is; the namespace by default.
+        retention: days for which the payloads of finished transactions are kept; for good by default. The keys of
+            decisions stay for the `window` their tools declare, or a year: until then nothing runs again. This, and
+            `Settlement.prune`, go by this host's clock and by the times that each host wrote down: keep them by NTP.
+        retain: how many finished transactions a memory ledger keeps.
+
+    Raises:
+        UsageError: `retention` is no number of days, or `retain` no number.
+
+    >>> from settlemark import Settlement
+    >>> Settlement("memory:", payloads=Payloads(redact=["card.number"], retention=30)).close()
+    """
+
+    redact: str | Sequence[str] | Rule | None = None
+    encrypt: KeySource | Encryption = None
+    tenant: str | None = None
+    retention: float | None = None
+    retain: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.retention is not None:
+            checked_days(self.retention)
+        checked_number(self.retain, "retain", "how many finished transactions a memory ledger keeps")
+
+
+def _hex() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """Time and identity from elsewhere, for tests.
+
+    Args:
+        clock: returns the time in seconds since 1970, for the record.
+        monotonic: returns seconds that never go back, for waits, leases and ages.
+        store_clock: returns the store's time in seconds since 1970, by which `window=` goes; a memory ledger's is
+            `clock`, if that is given.
+        ids: returns a new name for a transaction that was given none.
+
+    >>> from settlemark import Settlement
+    >>> with Settlement("memory:", injected=Injected(ids=lambda: "first")).transaction(run="trip") as tx:
+    ...     tx.name
+    'first'
+    """
+
+    clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    store_clock: Callable[[], float] | None = None
+    ids: Callable[[], str] = _hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All that a settlement was told, checked: see `Settlement` for what each means."""
+
+    url: str
+    guards: Guards
+    namespace: str = "default"
+    wait: float = 30.0
+    lease: float = 30.0
+    quarantine: float = QUARANTINE_SECONDS
+    keep_open: float = 30.0
+    max_age: float | None = None
+    on_failure: OnFailure = "abort"
+    ask: Ask | None = None
+    approver: Approver | None = None
+    retries: Retries = field(default_factory=Retries)
+    on_residue: Callable[[str], None] | None = None
+    observe: Observer | None = None
+    history: str | os.PathLike[str] | None = None
+    payloads: Payloads = field(default_factory=Payloads)
+    injected: Injected = field(default_factory=Injected)
+
+    def __post_init__(self) -> None:
+        checked_wait(self.wait)
+        checked_failure(self.on_failure, self.ask)
+        if self.max_age is not None:
+            checked_age(self.max_age)
+        checked_lease(self.lease)
+        checked_wait(self.quarantine, "quarantine")
+        checked_wait(self.keep_open, "keep_open")
+        _checked_part(self.payloads, Payloads)
+        _checked_part(self.injected, Injected)
+
+
+def _checked_part(given: object, kind: type[Payloads | Injected]) -> None:
+    if not isinstance(given, kind):
+        name = kind.__name__
+        raise UsageError(f"{name.lower()}={brief(given)}: give a settlemark.{name}, as in {name}(…)")
+
+
+__all__ = ["Injected", "Payloads", "Settings"]

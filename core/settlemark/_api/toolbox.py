@@ -1,0 +1,148 @@
+"""What a settlement knows of its tools: what was declared of each, and what a call of one would touch."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from settlemark._acts.effect import Effect, Frozen
+from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._edges.text import CALL_ID, identity
+from settlemark._model import json_text
+from settlemark._model.declaration import Declaration, Registry
+from settlemark._model.declare import declaration_of, declare, declared_as, named_by
+from settlemark._model.effect_class import EffectClass
+from settlemark._model.scope import Scope, escape
+from settlemark._observe.logs import about
+from settlemark.ledger._contract import Ledger
+from settlemark.ledger._payloads.recoverable import objections
+
+_log = logging.getLogger("settlemark")
+
+
+class Toolbox:
+    """What one settlement knows of its tools: declared to it by name, on their functions, or not at all.
+
+    Args:
+        ledger: is told which fields of a tool are never recorded.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._declared: dict[str, Declaration] = {}
+        self._registry = Registry()
+        self._seen: dict[str, tuple[Declaration | None, Callable[..., Any] | None, Declaration]] = {}
+        self._told: set[str] = set()
+
+    def adopt(self, declaration: Declaration) -> Declaration | None:
+        """Know a tool by a declaration that exists, and return the one it had before."""
+        before = self._declared.get(declaration.tool)
+        self._declared[declaration.tool] = declaration
+        self._registry.add(declaration)
+        return before
+
+    def know(self, tool: str, function: Callable[..., Any]) -> None:
+        """Know the function of a tool that nobody declared: an ended process may have left a call of it to be made."""
+        opaque = Declaration(tool, EffectClass.OPAQUE, function=function)
+        self._seen.setdefault(tool, (opaque, function, opaque))
+
+    def known(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
+        """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
+        return self._declared.get(tool) or declaration_of(function)
+
+    def of(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
+        """Return what is known of a tool: declared here, on the function, or else opaque (said once)."""
+        own = declaration_of(function)
+        name = tool or (named_by(function) if own is None else own.tool)
+        base = self._declared.get(name) or own
+        seen = self._seen.get(name)
+        # Two functions may share a name: each keeps its own declaration and signature.
+        if seen is not None and seen[0] is base and seen[1] == function:
+            return seen[2]
+        declared = base
+        if declared is None:
+            declared = declare(name, EffectClass.OPAQUE)
+            self.tell_once(
+                f"undeclared {name}",
+                f"{name} is undeclared, so it runs in order and cannot be undone; say what it does:"
+                f' settlement.declare("{name}", "read") or @effect(…)',
+            )
+        if function is not None and (declared.function is None or inspect.ismethod(function)):
+            declared = replace(declared, function=function)  # a bound method is called without its `self`
+        self._seen[name] = (base, function, declared)
+        self._withhold(declared)
+        for told in objections(declared, self._ledger.payloads.redactions(declared.tool)):
+            self.tell_once(told, told)
+        return declared
+
+    def recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
+        """Return the declaration whose handlers speak for an effect on record, or None: of its tool and version."""
+        found = self._registry.find(tool, version) or declared_as(tool, version)
+        if found is not None:
+            self._withhold(found)
+            return found
+        seen = self._seen.get(tool)
+        return seen[2] if seen is not None and (version is None or seen[2].speaks_for(version)) else None
+
+    def effect_of(
+        self,
+        declaration: Declaration,
+        arguments: dict[str, Any],
+        run_tool: Callable[[], Any],
+        *,
+        run: str,
+        call_id: str | None = None,
+    ) -> Effect:
+        """Return the effect of one call: which scopes it touches under its declaration.
+
+        Raises:
+            ScopeError: an argument cannot be a scope's segment; nothing was run.
+            UsageError: no store can hold the call's id; nothing was run.
+        """
+        if call_id is not None:
+            call_id = identity(call_id, f"the id of a call of {declaration.tool}", CALL_ID)
+        self._withhold(declaration)
+        scopes = declaration.scopes(arguments)
+        if declaration.scope is None and declaration.kind is EffectClass.OPAQUE:
+            scopes = (Scope.parse(f"run:/{escape(run)}"), *scopes)
+        bound = self._ledger.protocol.changes
+        return Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=bound)
+
+    def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
+        """Return the likeness of an effect with other arguments, not recorded yet.
+
+        Raises:
+            UsageError: the tool does not take them, or nobody here knows its function; nothing was run.
+        """
+        declaration = effect.declaration
+        function = declaration.function
+        if function is None:
+            raise DeclarationError(
+                f"{declaration.tool} cannot be called with other arguments: declare it on its function, or answer"
+                " without arguments",
+                tool=declaration.tool,
+            )
+        try:
+            named = declaration.arguments((), dict(arguments))
+        except TypeError as error:
+            raise UsageError(
+                f"{declaration.tool} does not take {json_text.encode_result(dict(arguments))}: {error}; nothing was run"
+            ) from error
+        named = json_text.snapshot(named)
+        return self.effect_of(declaration, named, Frozen(function, (), named), run=run)
+
+    def tell_once(self, topic: str, text: str) -> None:
+        """Log a warning, the first time this topic comes up."""
+        if topic not in self._told:
+            self._told.add(topic)
+            _log.warning("%s", text, extra=about(topic=topic))
+
+    def _withhold(self, declaration: Declaration) -> None:
+        if declaration.redact:
+            self._ledger.payloads.withhold(declaration.tool, declaration.redact)
+
+
+__all__ = ["Toolbox"]
