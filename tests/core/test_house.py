@@ -75,7 +75,7 @@ LONG = {
 
 TO_BE_CUT = {
     "ledger/_replica/replica.py": 1086,
-    "_api/settlement.py": 1023,
+    "_api/settlement.py": 599,
     "ledger/_memory.py": 589,
     "ledger/_record/book.py": 581,
     "_attempt/attempt.py": 565,
