@@ -500,7 +500,7 @@ READ_BY = {
     "ledger/_acts.py": "how long `close` waits: one's own clock",
     "ledger/__init__.py": "a default to be injected",
     "ledger/_record/book.py": "the clock of a watch that nobody gave: of a store that is only looked at",
-    "ledger/_memory.py": "a default to be injected: the store is this process",
+    "ledger/_memory/ledger.py": "a default to be injected: the store is this process",
     "ledger/_replica/store.py": "a default to be injected",
     "ledger/_sql/sqlite.py": "how long a busy file is waited for: one's own clock",
     "ledger/_limits.py": "how long a store is waited for: one's own clock",

@@ -944,7 +944,7 @@ def test_a_memory_ledger_keeps_what_is_unfinished_what_left_a_residue_and_the_la
         write(ledger, opened(name), intent(name), ended(name))
     assert names(ledger) == ["open", "left", "c", "d"]
     assert load(ledger, "a") is None
-    assert len(ledger._effects) == 4
+    assert len(ledger.book._effects) == 4
 
 
 def test_whoever_makes_or_migrates_a_file_waits_for_the_disk(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from settlemark import LedgerError, SettlemarkError, Stale
 from settlemark._protocol.states import FINISHED
 from settlemark.hosting import host_of
-from settlemark.ledger import _memory
+from settlemark.ledger._memory import ledger as _memory
 from settlemark.ledger._replica.image import image
 
 FAULTS = {
@@ -22,8 +22,15 @@ FAULTS = {
 
 def whole(ledger):
     """All that a ledger has: the protocol's state, and the record."""
-    protocol, record = deepcopy(image(ledger.protocol)), [deepcopy(each) for each in ledger.transactions()]
-    return protocol, record, dict(ledger._fences), sorted(ledger._effects), sorted(ledger._last), list(ledger._finished)
+    protocol, record = deepcopy(image(ledger.protocol)), [deepcopy(each) for each in ledger.book.transactions()]
+    return (
+        protocol,
+        record,
+        dict(ledger.book._fences),
+        sorted(ledger.book._effects),
+        sorted(ledger.book._last),
+        list(ledger.book._finished),
+    )
 
 
 class Failing:
@@ -33,8 +40,8 @@ class Failing:
         self.ledger, self.at, self.fault = ledger, at, fault
         self.writes, self.steps = 0, 0
         self.wrong = []
-        self._take, self._write = ledger._take, ledger.write
-        ledger._take, ledger.write = self.take, self.write
+        self._take, self._write = ledger._take, ledger.book.write
+        ledger._take, ledger.book.write = self.take, self.write
 
     def write(self, changes):
         self._write(changes)

@@ -19,7 +19,7 @@ from settlemark.ledger._contract import (
     Waited,
 )
 from settlemark.ledger._lease import QUARANTINE_SECONDS
-from settlemark.ledger._memory import MemoryLedger
+from settlemark.ledger._memory.ledger import MemoryLedger
 from settlemark.ledger._payloads.payloads import Packer
 from settlemark.ledger._payloads.redaction import Redaction
 

@@ -1,35 +1,22 @@
-"""A ledger that lives as long as the process: for tests and one-shot scripts."""
+"""The rows of a ledger in memory."""
 
 from __future__ import annotations
 
 import logging
-import secrets
-import sys
-import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
-from operator import attrgetter
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from settlemark._acts.requests import Pending
-from settlemark._edges.errors import LedgerError, SettlemarkError
-from settlemark._edges.shield import shielded
+from settlemark._edges.errors import LedgerError
 from settlemark._model.effect_class import Outcome
-from settlemark._model.identity import new_ledger_id
-from settlemark._observe.logs import about, log_failure
-from settlemark._protocol.commands import Command
-from settlemark._protocol.holdings import fire
-from settlemark._protocol.protocol import Protocol
+from settlemark._observe.logs import about
 from settlemark._protocol.states import FINISHED, State, Tag
-from settlemark.ledger._acts import Acts
 from settlemark.ledger._age import BEGINNING, Age, Cursor, Swept, forget_at, is_kept
 from settlemark.ledger._contract import (
     HAPPENED,
     UNRESOLVED,
-    Book,
     Change,
     EffectRow,
     Fence,
@@ -39,58 +26,36 @@ from settlemark.ledger._contract import (
     RecordedTransaction,
     Said,
     StateChange,
-    Step,
-    T,
     TransactionRow,
     age_of,
 )
-from settlemark.ledger._forking import Origin, at_fork
 from settlemark.ledger._gate import gated
+from settlemark.ledger._memory.regrets import as_held, attempt_as_it_is, effect_as_it_is
 from settlemark.ledger._payloads.payloads import PRUNED_WHY, Field, Packer
-from settlemark.ledger._payloads.redaction import Redaction
 from settlemark.ledger._payloads.unreadable import Outdated
-from settlemark.ledger._replica.image import image, load
-from settlemark.ledger._replica.journal import read, replay, written
 
 _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 
 _log = logging.getLogger("settlemark")
 
-IMAGE_EVERY = 1_000
-"""After how many steps, and more the more is unfinished, the protocol that they lead to takes their place."""
-_NOT_WRITTEN = (LedgerError, UnicodeError, OverflowError)
-"""What a step raises that asks for what cannot be kept: it refuses nothing."""
 NAMES = 10
 """For how many times as many transactions as are kept their names are known."""
 
 
-class MemoryLedger:
-    """Keeps every unfinished transaction, and the last `retain` finished ones, without what `redaction` takes out.
+class MemoryBook:
+    """The rows of a ledger in memory: every unfinished transaction, and the last `retain` finished ones.
 
-    >>> ledger = MemoryLedger()
-    >>> ledger.load("trip-42") is None
-    True
+    Args:
+        payloads: takes out of a row what must not be kept.
+        retain: how many finished transactions are kept; of others their names are known for a while.
+        url: names the ledger in errors and logs.
     """
 
-    url = "memory:"
-    immediate = True
-
-    def __init__(
-        self,
-        *,
-        retain: int = 10_000,
-        protocol: Protocol | None = None,
-        redaction: Redaction | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.payloads = Packer(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
-        self.id = new_ledger_id()
-        self.acts = Acts()
-        self.time = clock
-        self._protocol = protocol or Protocol()
-        self._lock = threading.Lock()
-        self._origin = Origin()
-        at_fork(self)
+    def __init__(self, payloads: Packer, *, retain: int, url: str) -> None:
+        self.url = url
+        self.payloads = payloads
+        self.plainly = False
+        """Whether texts are made plainer than they are asked to be: the present step has failed as it was."""
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
@@ -99,165 +64,23 @@ class MemoryLedger:
         self._names: OrderedDict[str, int] = OrderedDict()
         self._told = False
         self._fences: dict[str, float] = {}
-        self._otherwise: list[Callable[[], object]] = []
-        self._plainly = False  # the present step has failed as it was
-        self._protocol.board.closed = []
-        self._image, self._log = image(self._protocol), list[str]()
         self._stripped: dict[tuple[str, int], float] = {}
-
-    @property
-    def protocol(self) -> Protocol:
-        """Its protocol."""
-        return self._protocol
-
-    @property
-    def worker(self) -> str:
-        """There is one."""
-        return "memory"
-
-    @property
-    def lock(self) -> threading.Lock:
-        """Guards it."""
-        return self._lock
+        self._otherwise: list[Callable[[], object]] = []
 
     # ---- steps
 
-    def now(self, step: Step[T]) -> T:
-        """Take a step and return what it returns.
-
-        What it raises is an answer, and what it has moved stays, as in every store; of one that cannot be written, or
-        is interrupted, nothing does.
-        """
-        return self._take(step, told=True)
-
-    def _take(self, step: Step[T], *, told: bool) -> T:
-        protocol = self._protocol
-        if self._origin.is_elsewhere:
-            raise self._origin.refusal(self.url)
-        self._lock.acquire()
-        journal: list[Command] = []
-        protocol.journal, protocol.fault = journal, None
-        try:
-            value = step(protocol, self)
-            self._taken(journal)
-        except BaseException as error:
-            answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
-            answers = answers and protocol.fault is None
-            (self._taken if answers else self._take_back)(journal)
-            raise
-        else:
-            return value
-        finally:
-            protocol.journal = None
-            woken = protocol.take_woken()
-            self._lock.release()
-            if woken:
-                fire(woken)
-
-    def _taken(self, journal: list[Command]) -> None:
-        """Have what a step has done stay."""
+    def keep(self) -> None:
+        """Have what a step has written stay, and the oldest go for which there is no room."""
         self._otherwise.clear()
         if len(self._finished) > self._retain:
             self._let_go(self._finished.popitem(last=False)[0])
-        if not journal:
-            return
-        self._protocol.journal, self._protocol.board.closed = None, []
-        self._log.append(f"[{written(journal)}]")
-        if len(self._log) > IMAGE_EVERY + 2 * len(self._protocol.live):
-            self._image, self._log = image(self._protocol), []
 
-    def _take_back(self, journal: list[Command]) -> None:
-        """Undo what a step has done: to the record, in this process, and to the protocol, which begins where it was."""
+    def take_back(self) -> None:
+        """Undo what a step has written."""
         while self._otherwise:
             self._otherwise.pop()()
-        if not journal:
-            return
-        protocol = self._protocol
-        protocol.journal = None
-        before = Protocol()
-        load(before, self._image)
-        for entry, commands in enumerate(self._log, 1):
-            replay(before, read(commands, entry), entry)
-        load(protocol, image(before), worker=self.worker, tried=journal)
 
-    def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process
-        """Take a step, and return its answer, which is there."""
-        pending = Pending()
-        try:
-            pending.answer(self.now(step))
-        except Exception as error:
-            pending.answer(None, error)
-        return pending
-
-    def later(self, step: Step[Any]) -> None:
-        """Take a step; one that fails is taken again with plainer texts, and that it failed is not its caller's.
-
-        Nor is it lost to an interrupt, which is raised when it is taken.
-        """
-        failed: BaseException | None = None
-        interrupt: BaseException | None = None
-        for plainly in (False, True):
-            self._plainly = plainly
-            try:
-                self._take(step, told=False)
-            except BaseException as error:
-                failed = error
-                interrupt = interrupt if isinstance(error, Exception) else error
-            else:
-                break
-            finally:
-                self._plainly = False
-        else:
-            assert failed is not None
-            log_failure(_log, "an outcome could not be recorded, and is not", failed, ledger=self.url)
-        if interrupt is not None:
-            raise interrupt
-
-    @shielded
-    def read(self, query: Callable[[Book], T]) -> T:
-        """Return what a query finds."""
-        if self._origin.is_elsewhere:
-            raise self._origin.refusal(self.url)
-        with self.lock:
-            return query(self)
-
-    stalled = False
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether this process was forked since it was made: each has its own memory, and would give the same keys."""
-        return self._origin.is_elsewhere
-
-    def expect_end(self) -> None:
-        """Do nothing: nobody waits for it."""
-
-    def undecided(self) -> float:
-        """Return 0: nobody else is there."""
-        return 0.0
-
-    def before_fork(self) -> None:
-        """Do nothing: nothing of it is shared with a child."""
-
-    after_fork = before_fork
-
-    def in_child(self) -> None:
-        """Be looked at, no more: no lock is held by a thread that is not there."""
-        self._lock = threading.Lock()
-
-    def is_fresh(self) -> bool:
-        """Say yes: nobody else is there."""
-        return True
-
-    def watch_aborts(self, told: Callable[[], None]) -> None:
-        """Do nothing: whoever aborts one here concludes it."""
-
-    def watch_leases(self, told: Callable[[str, int], None]) -> None:
-        """Do nothing: a lone process has no lease to lose."""
-
-    def listen(self, change: int) -> None:
-        """Do nothing: there is no other process."""
-
-    # ---- the book
+    # ---- writing
 
     def write(self, changes: list[Change]) -> None:
         """Keep changes.
@@ -266,7 +89,7 @@ class MemoryLedger:
             LedgerError: an effect's key is taken, its transaction is not there, or another store could not hold one of
                 them; none of them is kept.
         """
-        changes = gated(changes, plainly=self._plainly)
+        changes = gated(changes, plainly=self.plainly)
         self._check(changes)
         regret = self._otherwise.append
         for change in changes if self.payloads.plain else [self._redacted(change) for change in changes]:
@@ -286,14 +109,14 @@ class MemoryLedger:
                 regret(partial(self._effects.pop, change.key))  # type: ignore[union-attr]
             elif kind is TransactionRow and (change.name, change.attempt) not in self._transactions:  # type: ignore[union-attr]
                 recorded = RecordedTransaction(change, change.state, change.epoch)  # type: ignore[arg-type,union-attr]
-                regret(partial(_put_back, self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
+                regret(as_held(self._last, change.name, self._last.get(change.name)))  # type: ignore[union-attr]
                 regret(partial(self._transactions.pop, (change.name, change.attempt)))  # type: ignore[union-attr]
                 self._transactions[change.name, change.attempt] = recorded  # type: ignore[union-attr]
                 self._last[change.name] = recorded  # type: ignore[union-attr]
             elif isinstance(change, Said):
                 self._hear(change)
             elif kind is Fence:
-                regret(partial(_put_back, self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
+                regret(as_held(self._fences, change.run, self._fences.get(change.run)))  # type: ignore[union-attr]
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
 
     def _redacted(self, change: Change) -> Change:
@@ -335,7 +158,7 @@ class MemoryLedger:
         effect = self._effects.get(change.key)
         if effect is None:
             return
-        self._otherwise.append(partial(_as_before, effect, _OF_EFFECT, _effect_is(effect)))
+        self._otherwise.append(effect_as_it_is(effect))
         effect.outcome, effect.result, effect.error = change.outcome, change.result, change.error
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
@@ -345,7 +168,7 @@ class MemoryLedger:
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
         if effect is not None:
-            self._otherwise.append(partial(_as_before, effect, _OF_EFFECT, _effect_is(effect)))
+            self._otherwise.append(effect_as_it_is(effect))
             effect.said, effect.said_by, effect.said_at = change.text, change.by, change.at
             effect.dealt_at = change.at if change.dealt else None
 
@@ -354,7 +177,7 @@ class MemoryLedger:
         recorded = self._transactions.get(key)
         if recorded is None:
             return
-        self._otherwise.append(partial(_as_before, recorded, _OF_ATTEMPT, _attempt_is(recorded)))
+        self._otherwise.append(attempt_as_it_is(recorded))
         recorded.state, recorded.reason, recorded.epoch = change.state, change.reason, change.epoch
         recorded.cause, recorded.link = change.cause, change.link
         recorded.waits_for, recorded.waits_on = change.waits_for, change.waits_on
@@ -544,9 +367,6 @@ class MemoryLedger:
         """Return every kept attempt that is at this epoch or a later one, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.epoch >= epoch]
 
-    def close(self) -> None:
-        """Do nothing: the record ends with the object."""
-
 
 def _is_on(page: Page, recorded: RecordedTransaction, at: float) -> bool:
     return (
@@ -554,23 +374,6 @@ def _is_on(page: Page, recorded: RecordedTransaction, at: float) -> bool:
         and (page.state is None or recorded.state is page.state)
         and (page.since is None or at >= page.since)
     )
-
-
-_OF_EFFECT = tuple(field.name for field in fields(RecordedEffect))
-_OF_ATTEMPT = tuple(field.name for field in fields(RecordedTransaction))
-_effect_is, _attempt_is = attrgetter(*_OF_EFFECT), attrgetter(*_OF_ATTEMPT)
-
-
-def _as_before(thing: object, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
-    for name, value in zip(names, values, strict=True):
-        setattr(thing, name, value)
-
-
-def _put_back(held: dict[str, Any], name: str, before: Any) -> None:
-    if before is None:
-        held.pop(name, None)
-    else:
-        held[name] = before
 
 
 def _no_blob(digest: str) -> NoReturn:
@@ -587,3 +390,6 @@ def _strip(recorded: RecordedTransaction) -> None:
         for field in _TOLD:
             if getattr(effect, field) is not None:
                 setattr(effect, field, Outdated.of(field, PRUNED_WHY))
+
+
+__all__ = ["NAMES", "MemoryBook"]

@@ -1,0 +1,1 @@
+"""The ledger of one process, in memory."""

@@ -1,0 +1,219 @@
+"""A ledger that lives as long as the process: for tests and one-shot scripts."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from settlemark._acts.requests import Pending
+from settlemark._edges.errors import LedgerError, SettlemarkError
+from settlemark._edges.shield import shielded
+from settlemark._model.identity import new_ledger_id
+from settlemark._observe.logs import log_failure
+from settlemark._protocol.commands import Command
+from settlemark._protocol.holdings import fire
+from settlemark._protocol.protocol import Protocol
+from settlemark.ledger._acts import Acts
+from settlemark.ledger._contract import Book, Step, T
+from settlemark.ledger._forking import Origin, at_fork
+from settlemark.ledger._memory.book import MemoryBook, _log
+from settlemark.ledger._payloads.payloads import Packer
+from settlemark.ledger._payloads.redaction import Redaction
+from settlemark.ledger._replica.image import image, load
+from settlemark.ledger._replica.journal import read, replay, written
+
+IMAGE_EVERY = 1_000
+"""After how many steps, and more the more is unfinished, the protocol that they lead to takes their place."""
+_NOT_WRITTEN = (LedgerError, UnicodeError, OverflowError)
+"""What a step raises that asks for what cannot be kept: it refuses nothing."""
+
+
+class MemoryLedger:
+    """Keeps every unfinished transaction, and the last `retain` finished ones, without what `redaction` takes out.
+
+    >>> ledger = MemoryLedger()
+    >>> ledger.read(lambda book: book.load("trip-42")) is None
+    True
+    """
+
+    url = "memory:"
+    immediate = True
+
+    def __init__(
+        self,
+        *,
+        retain: int = 10_000,
+        protocol: Protocol | None = None,
+        redaction: Redaction | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.payloads = Packer(redaction=redaction, salt=secrets.token_hex(32), limit=sys.maxsize, url=self.url)
+        self.id = new_ledger_id()
+        self.acts = Acts()
+        self.time = clock
+        self._protocol = protocol or Protocol()
+        self._lock = threading.Lock()
+        self._origin = Origin()
+        at_fork(self)
+        self.book = MemoryBook(self.payloads, retain=retain, url=self.url)
+        self._protocol.board.closed = []
+        self._image, self._log = image(self._protocol), list[str]()
+
+    @property
+    def protocol(self) -> Protocol:
+        """Its protocol."""
+        return self._protocol
+
+    @property
+    def worker(self) -> str:
+        """There is one."""
+        return "memory"
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Guards it."""
+        return self._lock
+
+    # ---- steps
+
+    def now(self, step: Step[T]) -> T:
+        """Take a step and return what it returns.
+
+        What it raises is an answer, and what it has moved stays, as in every store; of one that cannot be written, or
+        is interrupted, nothing does.
+        """
+        return self._take(step, told=True)
+
+    def _take(self, step: Step[T], *, told: bool) -> T:
+        protocol = self._protocol
+        if self._origin.is_elsewhere:
+            raise self._origin.refusal(self.url)
+        self._lock.acquire()
+        journal: list[Command] = []
+        protocol.journal, protocol.fault = journal, None
+        try:
+            value = step(protocol, self.book)
+            self._taken(journal)
+        except BaseException as error:
+            answers = isinstance(error, Exception if told else SettlemarkError) and not isinstance(error, _NOT_WRITTEN)
+            answers = answers and protocol.fault is None
+            (self._taken if answers else self._take_back)(journal)
+            raise
+        else:
+            return value
+        finally:
+            protocol.journal = None
+            woken = protocol.take_woken()
+            self._lock.release()
+            if woken:
+                fire(woken)
+
+    def _taken(self, journal: list[Command]) -> None:
+        """Have what a step has done stay."""
+        self.book.keep()
+        if not journal:
+            return
+        self._protocol.journal, self._protocol.board.closed = None, []
+        self._log.append(f"[{written(journal)}]")
+        if len(self._log) > IMAGE_EVERY + 2 * len(self._protocol.live):
+            self._image, self._log = image(self._protocol), []
+
+    def _take_back(self, journal: list[Command]) -> None:
+        """Undo what a step has done: to the record, in this process, and to the protocol, which begins where it was."""
+        self.book.take_back()
+        if not journal:
+            return
+        protocol = self._protocol
+        protocol.journal = None
+        before = Protocol()
+        load(before, self._image)
+        for entry, commands in enumerate(self._log, 1):
+            replay(before, read(commands, entry), entry)
+        load(protocol, image(before), worker=self.worker, tried=journal)
+
+    def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process
+        """Take a step, and return its answer, which is there."""
+        pending = Pending()
+        try:
+            pending.answer(self.now(step))
+        except Exception as error:
+            pending.answer(None, error)
+        return pending
+
+    def later(self, step: Step[Any]) -> None:
+        """Take a step; one that fails is taken again with plainer texts, and that it failed is not its caller's.
+
+        Nor is it lost to an interrupt, which is raised when it is taken.
+        """
+        failed: BaseException | None = None
+        interrupt: BaseException | None = None
+        for plainly in (False, True):
+            self.book.plainly = plainly
+            try:
+                self._take(step, told=False)
+            except BaseException as error:
+                failed = error
+                interrupt = interrupt if isinstance(error, Exception) else error
+            else:
+                break
+            finally:
+                self.book.plainly = False
+        else:
+            assert failed is not None
+            log_failure(_log, "an outcome could not be recorded, and is not", failed, ledger=self.url)
+        if interrupt is not None:
+            raise interrupt
+
+    @shielded
+    def read(self, query: Callable[[Book], T]) -> T:
+        """Return what a query finds."""
+        if self._origin.is_elsewhere:
+            raise self._origin.refusal(self.url)
+        with self.lock:
+            return query(self.book)
+
+    stalled = False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this process was forked since it was made: each has its own memory, and would give the same keys."""
+        return self._origin.is_elsewhere
+
+    def expect_end(self) -> None:
+        """Do nothing: nobody waits for it."""
+
+    def undecided(self) -> float:
+        """Return 0: nobody else is there."""
+        return 0.0
+
+    def before_fork(self) -> None:
+        """Do nothing: nothing of it is shared with a child."""
+
+    after_fork = before_fork
+
+    def in_child(self) -> None:
+        """Be looked at, no more: no lock is held by a thread that is not there."""
+        self._lock = threading.Lock()
+
+    def is_fresh(self) -> bool:
+        """Say yes: nobody else is there."""
+        return True
+
+    def watch_aborts(self, told: Callable[[], None]) -> None:
+        """Do nothing: whoever aborts one here concludes it."""
+
+    def watch_leases(self, told: Callable[[str, int], None]) -> None:
+        """Do nothing: a lone process has no lease to lose."""
+
+    def listen(self, change: int) -> None:
+        """Do nothing: there is no other process."""
+
+    def close(self) -> None:
+        """Do nothing: the record ends with the object."""
+
+
+__all__ = ["IMAGE_EVERY", "MemoryLedger"]

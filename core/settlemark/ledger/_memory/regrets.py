@@ -1,0 +1,46 @@
+"""How a row of a ledger in memory is put back as it was, when the step that changed it comes to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from settlemark.ledger._contract import RecordedEffect, RecordedTransaction
+
+Regret = Callable[[], object]
+_OF_EFFECT = tuple(field.name for field in fields(RecordedEffect))
+_OF_ATTEMPT = tuple(field.name for field in fields(RecordedTransaction))
+_effect_is, _attempt_is = attrgetter(*_OF_EFFECT), attrgetter(*_OF_ATTEMPT)
+
+
+def effect_as_it_is(effect: RecordedEffect) -> Regret:
+    """Return what gives an effect the fields that it has now."""
+    return partial(_restore, effect, _OF_EFFECT, _effect_is(effect))
+
+
+def attempt_as_it_is(recorded: RecordedTransaction) -> Regret:
+    """Return what gives an attempt the fields that it has now."""
+    return partial(_restore, recorded, _OF_ATTEMPT, _attempt_is(recorded))
+
+
+def as_held(held: dict[str, Any], name: str, before: Any) -> Regret:
+    """Return what puts back under a name what was held there, or nothing for None."""
+    return partial(_put_back, held, name, before)
+
+
+def _restore(thing: object, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        setattr(thing, name, value)
+
+
+def _put_back(held: dict[str, Any], name: str, before: Any) -> None:
+    if before is None:
+        held.pop(name, None)
+    else:
+        held[name] = before
+
+
+__all__ = ["Regret", "as_held", "attempt_as_it_is", "effect_as_it_is"]
