@@ -76,7 +76,6 @@ LONG = {
 TO_BE_CUT = {
     "ledger/_replica/replica.py": 1086,
     "_api/settlement.py": 599,
-    "ledger/_record/book.py": 581,
     "_attempt/attempt.py": 565,
     "_lifecycle/rewind.py": 486,
     "_lifecycle/gates.py": 470,

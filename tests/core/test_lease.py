@@ -520,6 +520,7 @@ READ_BY = {
 JUDGED_BY = {
     "ledger/_lease.py": "the door",
     "ledger/_record/book.py": "asks the door, and writes what it says",
+    "ledger/_record/statements.py": "the words in which that is written",
     "ledger/_replica/replica.py": "renews its own; leaves; loses its own when the log says so",
     "ledger/_record/tables.py": "the columns",
     "ledger/_replica/looking.py": "shows to people, decides nothing",

@@ -20,8 +20,8 @@ from settlemark.hosting import shown
 from settlemark.ledger import open_ledger
 from settlemark.ledger._contract import SCHEMA_VERSION
 from settlemark.ledger._record import blobs, sweeping
-from settlemark.ledger._record import book as _book
 from settlemark.ledger._record import migrating as _migrating
+from settlemark.ledger._record import statements as _statements
 from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.migrating import migrate
 from settlemark.ledger._record.schema import REVISION
@@ -230,8 +230,9 @@ def test_what_is_asked_of_a_few_rows_does_not_read_them_all(tmp_path, kind):
     # What a connection knows of the tables it knows from when it was opened, or was told.
     dialect, wire = ledger._shared.engine.dialect, ledger._shared._wire
     asked = [
-        _book._UNFINISHED, _book._UNFINISHED_EFFECTS, _book._LAST, _book._EFFECTS, _book._UNRESOLVED,
-        _book._UNRESOLVED_EFFECTS, sweeping._OLD, sweeping._OVER, sweeping._STRIP_EFFECTS,
+        _statements.UNFINISHED, _statements.UNFINISHED_EFFECTS, _statements.LAST, _statements.EFFECTS,
+        _statements.ALL_UNRESOLVED, _statements.UNRESOLVED_EFFECTS,
+        sweeping._OLD, sweeping._OVER, sweeping._STRIP_EFFECTS,
         sweeping._FORGET_EFFECTS, blobs._DROP, blobs._USE,
     ]  # fmt: skip
     for statement in asked:

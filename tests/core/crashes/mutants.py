@@ -9,8 +9,8 @@ from settlemark._engine.release import Releases
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Act
-from settlemark.ledger._record import book as _book
 from settlemark.ledger._record.book import SqlBook
+from settlemark.ledger._record.statements import IN_ORDER
 from settlemark.ledger._replica.journal import written
 
 
@@ -66,7 +66,7 @@ class RowsLeaveEarly(SqlBook):
     """Lets go of rows before the store has them."""
 
     def flush(self):
-        for statement in _book._IN_ORDER:
+        for statement in IN_ORDER:
             rows = self._rows.pop(statement, None)
             if rows:
                 self._connection.execute_all(statement, rows)

@@ -27,8 +27,8 @@ from settlemark.ledger._contract import Page, Said
 from settlemark.ledger._lease import QUARANTINE_SECONDS, bury
 from settlemark.ledger._payloads.payloads import LIMIT
 from settlemark.ledger._record.blobs import Blobs
-from settlemark.ledger._record.book import transaction_in
 from settlemark.ledger._record.pages import oldest
+from settlemark.ledger._record.rows import transaction_in
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._replica.looking import Look, effects
 from settlemark.ledger._replica.replica import EPOCHS, Shared

@@ -109,8 +109,8 @@ def lines(ledger: Ledger, page: Page, *, batch: int = BATCH) -> Iterator[dict[st
     Raises:
         LedgerError: it cannot be read.
     """
-    from settlemark.ledger._record.book import transaction_in
     from settlemark.ledger._record.pages import oldest
+    from settlemark.ledger._record.rows import transaction_in
     from settlemark.ledger._replica.looking import looking
 
     def ask(statement: Statement, values: Values) -> list[Row]:
