@@ -41,8 +41,7 @@ from settlemark._edges.plain import joined
 from settlemark._edges.private import make_private
 from settlemark._edges.wording import in_words, kind_of, message_of
 from settlemark._engine.doubt import effect_of_key
-from settlemark._lifecycle.approval import questions
-from settlemark._lifecycle.parking import Park, is_parked
+from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Handler
 from settlemark._model.declare import bear, declaration_of, declare, declared_as
@@ -56,6 +55,7 @@ from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
 from settlemark._protocol.states import Reason
+from settlemark._report.questions import is_parked, questions
 from settlemark._report.sentences import account, residue_values, said_values
 from settlemark._report.verdicts import is_rewound
 from settlemark._runtime.aio import Patience, end_async, run_async, to_its_end, uninterrupted

@@ -66,6 +66,7 @@ LONG = {
     "_protocol/protocol.py": "the facade: a line and a docstring for each thing that may be asked of the protocol",
     "_protocol/commands.py": "one table: the alphabet of the shared log",
     "ledger/_contract.py": "one contract: what every record answers",
+    "_api/settlement.py": "the public face: what each method gives, takes and raises",
     "_model/declare.py": "one form: what a declaration can say, and what is wrong with it",
     "_model/scope.py": "one grammar: names, wildcards and templates of resources",
     "_report/sentences.py": "one table: the sentences in which a record is told",
@@ -75,13 +76,11 @@ LONG = {
 
 TO_BE_CUT = {
     "ledger/_replica/replica.py": 1086,
-    "_api/settlement.py": 599,
     "_attempt/attempt.py": 565,
     "_lifecycle/rewind.py": 486,
-    "_lifecycle/gates.py": 470,
+    "_lifecycle/gates.py": 449,
     "_engine/undo.py": 460,
     "_engine/kernel.py": 452,
-    "_lifecycle/approval.py": 422,
 }
 """Files that hide a second noun yet: none of them grows."""
 

@@ -540,7 +540,7 @@ TABLE = {
     "Settlement.reject(by)": approvers,
     "Settlement.reject(which)": approved_keys,
     "Settlement.residue(run)": looked_up,
-    "Host.resolving(effect)": keys,
+    "Host.resolving(key)": keys,
     "Settlement.show(run)": looked_up,
     "Settlement.show(state)": ELSEWHERE,
     "Settlement.transactions(run)": looked_up,

@@ -8,7 +8,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
-from typing import Protocol as Typing
 
 from settlemark._acts.current import current_call
 from settlemark._acts.failure import Ask
@@ -26,7 +25,7 @@ from settlemark._api.settings import Settings
 from settlemark._api.toolbox import Toolbox
 from settlemark._attempt.attempt import Hook, OnFailure, Part
 from settlemark._attempt.turn import Turn
-from settlemark._edges.errors import InDoubt, UsageError
+from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity
 from settlemark._lifecycle.rewind import Request
 from settlemark._lifecycle.rewind_plan import Rewind
@@ -58,15 +57,6 @@ RUN = "a run is the id of its job, the name of its transactions up to the first 
 EFFECT_KEY = "an effect's key is a text: what current_call().key is inside of its tool"
 _NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
 SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
-
-
-class Keyed(Typing):
-    """What has the key of an effect: a `Doubt`, a `Residue`."""
-
-    @property
-    def key(self) -> str:
-        """The key."""
-        ...
 
 
 class Host:
@@ -281,10 +271,10 @@ class Host:
         return self.driver.rewinds.rewind(request, dry_run=dry_run, wait=self.patience)
 
     def resolving(
-        self, effect: str | Keyed | InDoubt, verdict: Verdict, by: str, note: str = "", result: Any = None
+        self, key: str, verdict: Verdict, by: str, note: str = "", result: Any = None
     ) -> Program[tuple[Outcome, bool]]:
         """Return the program of `Settlement.resolve`; it also answers whether what was said was news."""
-        key = checked_word(effect if isinstance(effect, str) else effect.key, EFFECT_KEY, KEY)
+        key = checked_word(key, EFFECT_KEY, KEY)
         if verdict not in get_args(Verdict):
             raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
         if result is not None and verdict != "confirmed":
@@ -333,4 +323,4 @@ class Host:
         return historian
 
 
-__all__ = ["EFFECT_KEY", "RUN", "Host", "Keyed"]
+__all__ = ["EFFECT_KEY", "RUN", "Host"]

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from settlemark._acts.perform import Program
 from settlemark._api.checked import checked_word
-from settlemark._api.host import EFFECT_KEY, Host, Keyed
+from settlemark._api.host import EFFECT_KEY, Host
 from settlemark._edges.errors import InDoubt, UsageError
 from settlemark._edges.text import KEY, WHO, prose
-from settlemark._lifecycle.approval import Answer, Answered, Question
+from settlemark._lifecycle.approval import Answer, Answered
 from settlemark._lifecycle.resolution import Doubt
 from settlemark._lifecycle.rewind_plan import Rewind
 from settlemark._model import json_text
 from settlemark._model.effect_class import UNKNOWN, Outcome
+from settlemark._report.questions import Question
 from settlemark._report.verdicts import Verdict
 from settlemark._runtime.aio import run_async
 from settlemark._runtime.sync import run_sync
+
+
+class Keyed(Protocol):
+    """What has the key of an effect: a `Doubt`, a `Residue`."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        ...
 
 
 class Operators:
@@ -113,14 +123,14 @@ class Operators:
         Raises:
             UsageError: as `confirm`; nothing was recorded.
         """
-        became: tuple[Outcome, bool] = run_sync(self._host.resolving(effect, verdict, by, note, result))
+        became: tuple[Outcome, bool] = run_sync(self._host.resolving(_key_of(effect), verdict, by, note, result))
         return became[0]
 
     async def aresolve(
         self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
     ) -> Outcome:
         """Do as `resolve`, for an event loop."""
-        became: tuple[Outcome, bool] = await run_async(self._host.resolving(effect, verdict, by, note, result))
+        became: tuple[Outcome, bool] = await run_async(self._host.resolving(_key_of(effect), verdict, by, note, result))
         return became[0]
 
     def approvals(self) -> list[Question]:
@@ -254,6 +264,10 @@ class Operators:
         """Do as `rewind`, for an event loop."""
         options: dict[str, Any] = {"by": by, "note": note, "dry_run": dry_run, "overwrite": overwrite}
         return await run_async(self._host.rewinding(transactions, **options))
+
+
+def _key_of(effect: str | Keyed | InDoubt) -> str:
+    return effect if isinstance(effect, str) else effect.key
 
 
 __all__ = ["Keyed", "Operators"]

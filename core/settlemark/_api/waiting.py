@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from settlemark._edges.errors import Entangled
 from settlemark._edges.plain import joined
-from settlemark._lifecycle.approval import Question, questions
 from settlemark._protocol.holdings import Blocked, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import State
+from settlemark._report.questions import Question, questions
 from settlemark._report.sentences import short
 from settlemark.ledger._contract import Ledger, RecordedTransaction
 from settlemark.ledger._lease import haunted

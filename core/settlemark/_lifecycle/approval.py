@@ -8,77 +8,30 @@ as once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import DeclarationError, Refused, UsageError
-from settlemark._edges.plain import joined
 from settlemark._edges.text import prose
 from settlemark._engine.kernel import Kernel, log
-from settlemark._lifecycle.parking import Parking, Unfit, gated_in, is_parked
+from settlemark._lifecycle.parking import Parking, Unfit
 from settlemark._lifecycle.resolution import Resolution
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
-from settlemark._model.effect_class import Outcome
 from settlemark._observe.events import Recovered
 from settlemark._observe.logs import about
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import FINISHED, State, Tag
-from settlemark._report.sentences import said_values, short
+from settlemark._report.questions import Question, is_parked, questions
+from settlemark._report.sentences import said_values
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction, Said
 
-if TYPE_CHECKING:
-    from settlemark.ledger._contract import Ledger
-    from settlemark.ledger._replica.looking import Look
-
-NOBODY_ASKS = "Nothing waits for a person."
 Answer = Literal["approve", "edit", "reject"]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A call that waits for a person's yes: see `Settlement.approve` and `Settlement.reject`.
-
-    Attributes:
-        key: its idempotency key, by which it is answered.
-        transaction, attempt, run, tool, scope: which call it is.
-        arguments: what it would run with: an approval is for these.
-        rationale: what the model said when it issued the call.
-        since: when it was issued, in seconds since 1970.
-        parked: its transaction was put aside, and settles once all of its calls are approved; else its process, or its
-            framework, goes on with it.
-        answer: what was answered and nobody has taken up yet: `decision`, `arguments`, `because`; None without.
-        answered_by: who answered so.
-    """
-
-    key: str
-    transaction: str
-    attempt: int
-    run: str
-    tool: str
-    kind: str
-    scope: str
-    arguments: Any
-    rationale: str | None
-    since: float
-    parked: bool
-    answer: Mapping[str, Any] | None = None
-    answered_by: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "key": self.key, "transaction": self.transaction, "attempt": self.attempt, "run": self.run,
-            "tool": self.tool, "class": self.kind, "scope": self.scope, "arguments": self.arguments,
-            "rationale": self.rationale, "since": self.since, "parked": self.parked,
-            "answer": None if self.answer is None else dict(self.answer), "answered_by": self.answered_by,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,73 +51,6 @@ class Answered:
     news: bool
     settled: bool
     waits: str = ""
-
-
-def questions(protocol: Protocol, book: Book) -> list[Question]:
-    """Return what waits for a person's yes, oldest first."""
-    found: list[Question] = []
-    for recorded in book.unfinished(Outcome.SUSPENDED):
-        found += [
-            _question(recorded, effect, parked=False)
-            for effect in recorded.effects
-            if effect.disposition is Disposition.ASKED
-        ]
-    asked = {(one.transaction, one.attempt) for one in found}
-    for txn in [txn for txn in protocol.live.values() if is_parked(txn)]:
-        aside = book.load(txn.name)
-        if aside is not None and (txn.name, txn.attempt) not in asked:
-            found += [_question(aside, effect, parked=True) for effect in gated_in(aside, txn)]
-    return sorted(found, key=lambda one: one.since)
-
-
-def _question(recorded: RecordedTransaction, effect: RecordedEffect, *, parked: bool) -> Question:
-    row, said = effect.row, said_values(effect)
-    answer = said if "decision" in said else None
-    return Question(
-        row.key, row.name, row.attempt, recorded.row.run, row.tool, row.kind.value, row.scope,
-        json_text.decode(row.arguments), row.rationale, row.at, parked, answer,
-        None if answer is None else effect.said_by,
-    )  # fmt: skip
-
-
-def asked_in(ledger: Ledger) -> list[Question]:
-    """Return what waits for a person in a ledger that was opened to be read.
-
-    Raises:
-        LedgerError: it cannot be read.
-    """
-    from settlemark.ledger._replica.looking import looking
-
-    def find(look: Look) -> list[Question]:
-        return questions(look.replica(), look.book)
-
-    return looking(ledger, find)
-
-
-def asked_account(asked: Sequence[Question]) -> str:
-    """Return in sentences what waits for a person, and how it is answered.
-
-    >>> asked_account([])
-    'Nothing waits for a person.'
-    """
-    lines: list[str] = []
-    for one in asked:
-        when = datetime.fromtimestamp(one.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        lines.append(f"{short(one.transaction)}: {one.tool} on {one.scope} waits for a person, since {when}")
-        lines.append(f"  with: {json_text.encode_result(one.arguments)}")
-        if one.rationale:
-            lines.append(f"  because: {' '.join(one.rationale.split())}")
-        lines.append(f"  key: {one.key}")
-        if one.answer is not None:
-            answer = one.answer.get("decision")
-            then = "any process that has its tools settles it" if one.parked else "whoever waits goes on with it"
-            lines.append(f"  answered: {answer}, by {one.answered_by}; {then}")
-    if any(one.answer is None for one in asked):
-        lines.append(
-            "To answer: settlemark approve KEY [LEDGER] --by NAME,"
-            " or settlemark reject KEY [LEDGER] --because TEXT --by NAME"
-        )
-    return joined(lines) or NOBODY_ASKS
 
 
 Remake = Callable[[str, Effect, Mapping[str, Any]], Effect]
@@ -419,4 +305,4 @@ def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
     )  # fmt: skip
 
 
-__all__ = ["Answered", "Answers", "Question", "asked_account", "asked_in", "questions"]
+__all__ = ["Answered", "Answers"]

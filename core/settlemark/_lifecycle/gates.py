@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -35,7 +34,7 @@ from settlemark._observe.logs import Quote, about
 from settlemark._protocol.holdings import Mode, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State, Tag
-from settlemark._report.sentences import answer_of, said_values
+from settlemark._report.questions import AnswerOnRecord, answer_on_record, no_on_record
 from settlemark._report.verdicts import because_in
 from settlemark.ledger._contract import Book
 
@@ -43,14 +42,6 @@ Control = tuple[type[BaseException], ...]
 
 TRIES = 3
 """How often somebody is asked whose answer is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What somebody elsewhere has answered, and who."""
-
-    answer: Mapping[str, Any]
-    by: str | None
 
 
 class Gates:
@@ -81,7 +72,7 @@ class Gates:
             if not waits and (known.disposition is Disposition.APPROVED or earlier.outcome not in _NOT_YET):
                 return earlier
         if earlier is not None and waits:
-            said: Said | None = yield from self._said(earlier.key)
+            said: AnswerOnRecord | None = yield from self._said(earlier.key)
             if said is not None:  # by somebody elsewhere, while nobody was here to hear it
                 answer = said.answer
                 yield from self._hear_late(attempt, earlier, said, let_through)
@@ -196,7 +187,7 @@ class Gates:
 
     def _ask_person(
         self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control
-    ) -> Program[tuple[Approval, Effect | None, Said | None]]:
+    ) -> Program[tuple[Approval, Effect | None, AnswerOnRecord | None]]:
         """Return what was answered, the likeness of the effect with other arguments, and what was said elsewhere.
 
         There is a likeness where arguments were given. What was said elsewhere is None where the answer is from here.
@@ -240,12 +231,14 @@ class Gates:
                 return approval, likeness, said
         raise AssertionError
 
-    def _said(self, key: str) -> Program[Said | None]:
+    def _said(self, key: str) -> Program[AnswerOnRecord | None]:
         """Return what somebody elsewhere has answered about an effect, or None."""
-        said: Said | None = yield from self._kernel.step(lambda _protocol, book: _said_in(book, key))
+        said: AnswerOnRecord | None = yield from self._kernel.step(
+            lambda _protocol, book: answer_on_record(effect_of_key(book, key))
+        )
         return said
 
-    def _hear_late(self, attempt: Attempt, effect: Effect, said: Said, let_through: Control) -> Program[None]:
+    def _hear_late(self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control) -> Program[None]:
         """Have a framework hand over the answer that it comes back with: it belongs to this question, and to no other.
 
         It counts for nothing, since another was first; whoever gave it is told so.
@@ -267,7 +260,7 @@ class Gates:
         That attempt is over, undone, and its answer is on record with it; this one acts on an answer of its own.
         """
         before = key_of(attempt.prefix, attempt.name, attempt.number - 1, effect.path, effect.call_id)
-        no: str | None = yield from self._kernel.step(lambda _protocol, book: _no_in(book, before))
+        no: str | None = yield from self._kernel.step(lambda _protocol, book: no_on_record(effect_of_key(book, before)))
         if no is not None:
             log.warning(
                 "%s was %s, and %s is entered again: it is asked about anew, as %s", before, Quote(no), attempt.name,
@@ -275,7 +268,7 @@ class Gates:
                 extra=about(transaction=attempt.name, tool=effect.declaration.tool),
             )  # fmt: skip
 
-    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[Said | None]:
+    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
         """Have an answer on disk, in the step that sees that it is the first; else return what was answered before.
 
         From here on whoever answers elsewhere is told that this was.
@@ -284,8 +277,8 @@ class Gates:
         told = attempt.outcome(effect, self._kernel.clock())
         effect.disposed = before
 
-        def take(_protocol: Protocol, book: Book) -> Said | None:
-            said = _said_in(book, effect.key)
+        def take(_protocol: Protocol, book: Book) -> AnswerOnRecord | None:
+            said = answer_on_record(effect_of_key(book, effect.key))
             if said is None:
                 attempt.put(book, [told])
             return said
@@ -298,7 +291,7 @@ class Gates:
             return ask  # there is no elsewhere
 
         def heard() -> Mapping[str, Any] | None:
-            said = self._kernel.ledger.read(lambda book: _said_in(book, key))
+            said = self._kernel.ledger.read(lambda book: answer_on_record(effect_of_key(book, key)))
             return None if said is None else said.answer
 
         return either(ask, heard)
@@ -308,8 +301,13 @@ class Gates:
         yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
 
     def _withdraw_question(
-        self, attempt: Attempt, effect: Effect, disposed: Disposed, *, answer: Said | Literal[False] | None = False
-    ) -> Program[Said | None]:
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        disposed: Disposed,
+        *,
+        answer: AnswerOnRecord | Literal[False] | None = False,
+    ) -> Program[AnswerOnRecord | None]:
         """Have it on disk that what was asked about never runs, and why; what it held is free.
 
         With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
@@ -319,8 +317,8 @@ class Gates:
         effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
         told = attempt.outcome(effect, self._kernel.clock())
 
-        def withdraw(protocol: Protocol, book: Book) -> Said | None:
-            first = None if answer is False else _said_in(book, effect.key)
+        def withdraw(protocol: Protocol, book: Book) -> AnswerOnRecord | None:
+            first = None if answer is False else answer_on_record(effect_of_key(book, effect.key))
             if first is not None and first != answer:
                 return first
             if attempt.live.state is State.OPEN:
@@ -328,7 +326,7 @@ class Gates:
             attempt.put(book, [told])
             return None
 
-        first: Said | None = yield from self._kernel.step(withdraw, durable=True)
+        first: AnswerOnRecord | None = yield from self._kernel.step(withdraw, durable=True)
         if first is not None:
             effect.outcome, effect.tag, effect.disposed = before
             return first
@@ -413,7 +411,7 @@ def _no(approval: Approval) -> Disposed:
     return Disposed(Disposition.REJECTED, approval.because)
 
 
-def _tell_late(effect: Effect, said: Said, late: object) -> None:
+def _tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
     """Log that an answer came too late, and who had given the first."""
     first, approval, told = approval_of(said.answer), None, "none"
     try:
@@ -426,24 +424,6 @@ def _tell_late(effect: Effect, said: Said, late: object) -> None:
         "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing", effect.key,
         said.by, first.decision, told, extra=about(key=effect.key, tool=effect.declaration.tool),
     )  # fmt: skip
-
-
-def _no_in(book: Book, key: str) -> str | None:
-    """Return in words that somebody said no to an effect, who and why; None when nobody did."""
-    effect = effect_of_key(book, key)
-    if effect is None:
-        return None
-    if said_values(effect).get("decision") == "reject":
-        return answer_of(effect)
-    return str(effect.disposed) if effect.disposition is Disposition.REJECTED else None
-
-
-def _said_in(book: Book, key: str) -> Said | None:
-    effect = effect_of_key(book, key)
-    said = {} if effect is None else said_values(effect)
-    if effect is None or "decision" not in said:
-        return None
-    return Said({name: value for name, value in said.items() if value is not None}, effect.said_by)
 
 
 _NOT_YET = (Outcome.SUSPENDED, Outcome.QUEUED, Outcome.DROPPED)

@@ -29,6 +29,7 @@ from settlemark._model.effect_class import EffectClass, Outcome
 from settlemark._protocol.holdings import DETACHED, Mode, Txn
 from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import Reason, State, Tag
+from settlemark._report.questions import gated_in, is_parked
 from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransaction
 
 Park = Literal["keep", "split"]
@@ -310,10 +311,6 @@ def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
     return replace(recorded, effects=effects)
 
 
-def is_parked(txn: Txn) -> bool:
-    return txn.parked and txn.owner == NOBODY and txn.state is State.OPEN and not txn.role
-
-
 def _gates(
     recorded: RecordedTransaction | None, txn: Txn, attempt: Attempt | None = None
 ) -> tuple[Mapping[str, Any], ...]:
@@ -333,16 +330,4 @@ def _gates(
     )  # fmt: skip
 
 
-def gated_in(recorded: RecordedTransaction, txn: Txn) -> list[RecordedEffect]:
-    """Return the effects of what is put aside that would leave on a yes."""
-    return [
-        effect
-        for effect in recorded.effects
-        if effect.row.attempt == txn.attempt
-        and effect.row.held
-        and effect.outcome is Outcome.QUEUED
-        and effect.row.kind is EffectClass.IRREVERSIBLE
-    ]
-
-
-__all__ = ["Park", "Parked", "Parking", "gated_in", "is_parked"]
+__all__ = ["Park", "Parked", "Parking"]

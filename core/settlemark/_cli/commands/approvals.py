@@ -12,7 +12,7 @@ from settlemark._cli.exits import Exit
 from settlemark._cli.terminal import fail, say, say_json, say_table, say_text
 
 if TYPE_CHECKING:
-    from settlemark._lifecycle.approval import Question
+    from settlemark._report.questions import Question
 
 Which = Annotated[
     str, typer.Argument(metavar="KEY|NAME", help="The call's key, or its transaction's name: settlemark approvals.")
@@ -24,7 +24,7 @@ def approvals(
     ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
 ) -> None:
     """Name every call that waits for a person's yes, with what it would run with, and how to answer."""
-    from settlemark._lifecycle.approval import asked_account, asked_in
+    from settlemark._report.questions import asked_account, asked_in
 
     found = seen(ledger, namespace, asked_in)
     if as_json:

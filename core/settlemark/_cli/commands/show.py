@@ -67,8 +67,8 @@ def show(
     """
     from settlemark._api.waiting import left_standing
     from settlemark._cli.commands.options import seen
-    from settlemark._lifecycle.approval import asked_account, asked_in
     from settlemark._report import sentences
+    from settlemark._report.questions import asked_account, asked_in
     from settlemark.ledger._contract import Page
 
     start = None if since is None else since_when(since)

@@ -1,0 +1,184 @@
+"""What waits for a person: each call that needs a yes, wherever its transaction was put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from settlemark._edges.plain import joined
+from settlemark._model import json_text
+from settlemark._model.disposition import Disposition
+from settlemark._model.effect_class import EffectClass, Outcome
+from settlemark._protocol.holdings import Txn
+from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.states import State
+from settlemark._report.sentences import answer_of, said_values, short
+from settlemark.ledger._contract import Book, Ledger, RecordedEffect, RecordedTransaction
+from settlemark.ledger._replica.looking import Look
+
+NOBODY_ASKS = "Nothing waits for a person."
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that waits for a person's yes: see `Settlement.approve` and `Settlement.reject`.
+
+    Attributes:
+        key: its idempotency key, by which it is answered.
+        transaction, attempt, run, tool, scope: which call it is.
+        arguments: what it would run with: an approval is for these.
+        rationale: what the model said when it issued the call.
+        since: when it was issued, in seconds since 1970.
+        parked: its transaction was put aside, and settles once all of its calls are approved; else its process, or its
+            framework, goes on with it.
+        answer: what was answered and nobody has taken up yet: `decision`, `arguments`, `because`; None without.
+        answered_by: who answered so.
+    """
+
+    key: str
+    transaction: str
+    attempt: int
+    run: str
+    tool: str
+    kind: str
+    scope: str
+    arguments: Any
+    rationale: str | None
+    since: float
+    parked: bool
+    answer: Mapping[str, Any] | None = None
+    answered_by: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "key": self.key, "transaction": self.transaction, "attempt": self.attempt, "run": self.run,
+            "tool": self.tool, "class": self.kind, "scope": self.scope, "arguments": self.arguments,
+            "rationale": self.rationale, "since": self.since, "parked": self.parked,
+            "answer": None if self.answer is None else dict(self.answer), "answered_by": self.answered_by,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOnRecord:
+    """What somebody has answered to a question, in whatever process, and who."""
+
+    answer: Mapping[str, Any]
+    by: str | None
+
+
+def answer_on_record(effect: RecordedEffect | None) -> AnswerOnRecord | None:
+    """Return the answer that an effect's record has, or None."""
+    said = {} if effect is None else said_values(effect)
+    if effect is None or "decision" not in said:
+        return None
+    return AnswerOnRecord({name: value for name, value in said.items() if value is not None}, effect.said_by)
+
+
+def no_on_record(effect: RecordedEffect | None) -> str | None:
+    """Return in words that somebody said no to an effect, who and why; None when nobody did."""
+    if effect is None:
+        return None
+    if said_values(effect).get("decision") == "reject":
+        return answer_of(effect)
+    return str(effect.disposed) if effect.disposition is Disposition.REJECTED else None
+
+
+def is_parked(txn: Txn) -> bool:
+    """Whether a transaction was put aside, and waits for a person or its framework."""
+    return txn.parked and txn.owner == NOBODY and txn.state is State.OPEN and not txn.role
+
+
+def gated_in(recorded: RecordedTransaction, txn: Txn) -> list[RecordedEffect]:
+    """Return the effects of what is put aside that would leave on a yes."""
+    return [
+        effect
+        for effect in recorded.effects
+        if effect.row.attempt == txn.attempt
+        and effect.row.held
+        and effect.outcome is Outcome.QUEUED
+        and effect.row.kind is EffectClass.IRREVERSIBLE
+    ]
+
+
+def questions(protocol: Protocol, book: Book) -> list[Question]:
+    """Return what waits for a person's yes, oldest first."""
+    found: list[Question] = []
+    for recorded in book.unfinished(Outcome.SUSPENDED):
+        found += [
+            _question(recorded, effect, parked=False)
+            for effect in recorded.effects
+            if effect.disposition is Disposition.ASKED
+        ]
+    asked = {(one.transaction, one.attempt) for one in found}
+    for txn in [txn for txn in protocol.live.values() if is_parked(txn)]:
+        aside = book.load(txn.name)
+        if aside is not None and (txn.name, txn.attempt) not in asked:
+            found += [_question(aside, effect, parked=True) for effect in gated_in(aside, txn)]
+    return sorted(found, key=lambda one: one.since)
+
+
+def _question(recorded: RecordedTransaction, effect: RecordedEffect, *, parked: bool) -> Question:
+    row, said = effect.row, said_values(effect)
+    answer = said if "decision" in said else None
+    return Question(
+        row.key, row.name, row.attempt, recorded.row.run, row.tool, row.kind.value, row.scope,
+        json_text.decode(row.arguments), row.rationale, row.at, parked, answer,
+        None if answer is None else effect.said_by,
+    )  # fmt: skip
+
+
+def asked_in(ledger: Ledger) -> list[Question]:
+    """Return what waits for a person in a ledger that was opened to be read.
+
+    Raises:
+        LedgerError: it cannot be read.
+    """
+    from settlemark.ledger._replica.looking import looking
+
+    def find(look: Look) -> list[Question]:
+        return questions(look.replica(), look.book)
+
+    return looking(ledger, find)
+
+
+def asked_account(asked: Sequence[Question]) -> str:
+    """Return in sentences what waits for a person, and how it is answered.
+
+    >>> asked_account([])
+    'Nothing waits for a person.'
+    """
+    lines: list[str] = []
+    for one in asked:
+        when = datetime.fromtimestamp(one.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append(f"{short(one.transaction)}: {one.tool} on {one.scope} waits for a person, since {when}")
+        lines.append(f"  with: {json_text.encode_result(one.arguments)}")
+        if one.rationale:
+            lines.append(f"  because: {' '.join(one.rationale.split())}")
+        lines.append(f"  key: {one.key}")
+        if one.answer is not None:
+            answer = one.answer.get("decision")
+            then = "any process that has its tools settles it" if one.parked else "whoever waits goes on with it"
+            lines.append(f"  answered: {answer}, by {one.answered_by}; {then}")
+    if any(one.answer is None for one in asked):
+        lines.append(
+            "To answer: settlemark approve KEY [LEDGER] --by NAME,"
+            " or settlemark reject KEY [LEDGER] --because TEXT --by NAME"
+        )
+    return joined(lines) or NOBODY_ASKS
+
+
+__all__ = [
+    "NOBODY_ASKS",
+    "AnswerOnRecord",
+    "Question",
+    "answer_on_record",
+    "asked_account",
+    "asked_in",
+    "gated_in",
+    "is_parked",
+    "no_on_record",
+    "questions",
+]
