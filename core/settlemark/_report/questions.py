@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from settlemark._edges.plain import joined
 from settlemark._model import json_text
@@ -16,7 +16,9 @@ from settlemark._protocol.protocol import NOBODY, Protocol
 from settlemark._protocol.states import State
 from settlemark._report.sentences import answer_of, said_values, short
 from settlemark.ledger._contract import Book, Ledger, RecordedEffect, RecordedTransaction
-from settlemark.ledger._replica.looking import Look
+
+if TYPE_CHECKING:
+    from settlemark.ledger._replica.looking import Look
 
 NOBODY_ASKS = "Nothing waits for a person."
 

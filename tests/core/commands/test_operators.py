@@ -372,8 +372,8 @@ def test_residue_that_is_dealt_with_leaves_the_list_and_stays_in_the_record(url,
     assert (dealt.key, dealt.tag, dealt.dealt_by) == (first.key, first.tag, "ada")
     assert "dealt with by ada" in settlement.show()
     assert "called the hotel" in settlement.show()
-    assert run_sync(host_of(settlement).resolving(first, "dealt_with", "bo")) == (Outcome.CONFIRMED, False)
-    assert run_sync(host_of(settlement).resolving(first, "absent", "bo")) == (Outcome.CONFIRMED, False)
+    assert run_sync(host_of(settlement).resolving(first.key, "dealt_with", "bo")) == (Outcome.CONFIRMED, False)
+    assert run_sync(host_of(settlement).resolving(first.key, "absent", "bo")) == (Outcome.CONFIRMED, False)
     assert settlement.residue(dealt=True) == [dealt]
 
 
@@ -385,7 +385,7 @@ def test_an_undo_that_is_tried_again_on_an_operators_word_leaves_the_list_when_i
 
     assert settlement.resolve(left, "confirmed", by="ada") is Outcome.UNDONE
     assert settlement.residue() == []
-    assert run_sync(host_of(settlement).resolving(left, "confirmed", "bo")) == (Outcome.UNDONE, False)
+    assert run_sync(host_of(settlement).resolving(left.key, "confirmed", "bo")) == (Outcome.UNDONE, False)
 
 
 def test_there_is_nothing_to_deal_with_in_what_is_settled_or_unfinished(url, open_settlement, desk):
