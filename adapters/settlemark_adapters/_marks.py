@@ -56,11 +56,11 @@ class Mark:
         self.path, self.fd = path, fd
 
     def begin(self) -> None:
-        """Have it on disk that the command is begun."""
+        """Write to disk that the command has begun."""
         self._write(_BEGUN)
 
     def end(self, status: int, *, undo: bool = False) -> None:
-        """Have it on disk how that ended, where no wrapped command said so."""
+        """Write to disk how the command ended, where no wrapped command said so."""
         self._write(f"{_UNDONE if undo else ''}{status}")
 
     def wrapped(self, words: Sequence[str], *, undo: bool = False) -> list[str]:
@@ -140,7 +140,7 @@ class Marks:
         return self._folder / hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def _keep_entry(self) -> None:
-        """Have it on disk that there is a new mark: a power cut must not make it one that never began."""
+        """Write the folder's entry of a new mark to disk: after a power cut the mark must be there."""
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)

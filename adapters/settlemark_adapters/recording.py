@@ -112,7 +112,7 @@ class HttpRecorder:
         self._warned = False
 
     def watch(self, client: Client) -> Client:
-        """Have a client tell of its requests, and return it.
+        """Let a client report its requests, and return the client.
 
         The body of an answer is read before its caller has it, when it is short or there is no ETag: also where the
         caller wanted to stream it.

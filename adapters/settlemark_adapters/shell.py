@@ -212,7 +212,7 @@ class Shell(Adapter):
 
     @contextlib.contextmanager
     def _around(self, pattern: Pattern, given: dict[str, Any], key: str) -> Generator[None]:
-        """Have a mark of the call, which tells later processes what became of it, before it acts."""
+        """Mark the call on disk before it acts: the mark tells later processes what became of it."""
         self._check_words(pattern, given)
         with self._marks.held(key) as mark:
             told = mark.told()

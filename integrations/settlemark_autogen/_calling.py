@@ -52,7 +52,7 @@ class Calling:
     ended: Ended = field(default_factory=Ended)
 
     def __post_init__(self) -> None:
-        """Have it made as it was issued, whatever is done to its arguments in between."""
+        """Copy the arguments: the call is made as it was issued."""
         if _is_mapping(self.arguments):  # else the workbench says what is wrong with them
             self.arguments = json_text.snapshot(dict(self.arguments))
 

@@ -81,7 +81,7 @@ class Calls:
         return self._run
 
     def go_on_with(self, run: str) -> None:
-        """Have what follows belong to this job, begun again here."""
+        """Let the calls that follow belong to this job, which was begun again here."""
         self._run = run
 
     def work(self) -> Work:

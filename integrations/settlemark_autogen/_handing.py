@@ -110,7 +110,7 @@ class Handing:
             self._moved.set()
 
     async def _hand_out(self, place: int) -> str:
-        """Have a call handed out, and return what came of it."""
+        """Hand a call out, and return its answer."""
         name = self._calls[place].name
         if self._lapsed:
             raise self._too_late(name)

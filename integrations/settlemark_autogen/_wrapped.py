@@ -101,7 +101,7 @@ class WrappedWorkbench(StaticStreamWorkbench):
         return await self.inner.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Have what it wraps load a state."""
+        """Load a state into the wrapped object."""
         await self.inner.load_state(state)
 
 

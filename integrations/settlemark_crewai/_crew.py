@@ -68,7 +68,7 @@ def settled_crew(
 
 
 def _bind(crew: Crew, job: Job) -> None:
-    """Have a crew's tools settled by a job."""
+    """Let a job settle the calls of a crew's tools."""
     for agent in crew.agents:
         agent.tools = settled_tools(agent.tools)
     for task, name in zip(crew.tasks, _names_of(crew.tasks), strict=True):

@@ -73,7 +73,7 @@ _runs: Beside[tuple[int, AgentRun]] = Beside()  # of executors, without an id of
 
 
 def ensure_hooks() -> None:
-    """Have CrewAI say these things: first to us, so that no other hook keeps us from hearing them."""
+    """Register our hooks with CrewAI, before any other that could keep a call from them."""
     for point, hook in _HOOKS.items():
         hooks = get_global_hook_list(point)
         if hook not in hooks:
@@ -81,7 +81,7 @@ def ensure_hooks() -> None:
 
 
 def attend(agents: Iterable[BaseAgent]) -> None:
-    """Have CrewAI say these things of agents, also of those that have asked a model before we listened."""
+    """Register our hooks for agents, also for those that have asked a model already."""
     ensure_hooks()
     for agent in agents:
         executor = agent.agent_executor

@@ -216,7 +216,7 @@ def _issued(call: Any) -> tuple[str, Any, str | None]:
 
 
 def _correct(messages: list[Any], call: Call, text: str) -> None:
-    """Have a correction read in the place of what a model was told of its call, or after all else."""
+    """Show the model a correction in place of what it was told of its call, or after all else."""
     for message in messages:
         if call.call_id is not None and message.get("tool_call_id") == call.call_id:
             message["content"] = text

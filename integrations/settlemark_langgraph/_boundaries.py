@@ -233,7 +233,7 @@ class Boundaries:
                 _log.warning("%s was not taken up: %s", name, error)
 
     def record(self, run: str) -> Program[None]:
-        """Have on record what is known of a run's calls: LangGraph is about to keep their answers, and asks no more."""
+        """Write what is known of a run's calls to disk: LangGraph is about to keep their answers."""
         with self._lock:
             parts = [boundary.part for boundary in self._open.values()]
         if any(part is not None and part.attempt.run == run for part in parts):

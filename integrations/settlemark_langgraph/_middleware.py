@@ -145,7 +145,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
-        """Have the model told what became of the calls whose answers were acknowledgements."""
+        """Tell the model what became of the calls whose answers were acknowledgements."""
         run_sync(self._turns.finish(Superstep.of(get_config())))
         found = corrections(request.messages, self._settlement)
         return _with(found, handler(_corrected(request, found)))
@@ -153,7 +153,7 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
-        """Have the model told what became of the calls whose answers were acknowledgements."""
+        """Tell the model what became of the calls whose answers were acknowledgements."""
         await run_async(self._turns.finish(Superstep.of(get_config())))
         found = await in_thread(corrections, request.messages, self._settlement)
         return _with(found, await handler(_corrected(request, found)))

@@ -71,7 +71,7 @@ class SeatedCall:
         self.asks = False
 
     def attach(self, runtime: Any) -> None:
-        """Have `of` find it by this runtime, and not in a context variable: a wrapper may run it in another thread."""
+        """Let `of` find the seat by its runtime, not by a context variable: a wrapper may use another thread."""
         setattr(runtime, _ATTRIBUTE, self)
         self.config = runtime.config
 

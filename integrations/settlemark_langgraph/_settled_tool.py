@@ -124,7 +124,7 @@ class SettledTool:
 
     @contextmanager
     def _acting(self, config: RunnableConfig) -> Generator[tuple[RunnableConfig, list[Any]]]:
-        """Have the tool act with a config of its own, where its questions have their own numbers; keep its answer."""
+        """Run the tool under a config of its own, in which its questions have their own numbers; keep its answer."""
         # A release that failed is tried again; one that asked a human is not to ask twice.
         if isinstance(self._seated.control, GraphInterrupt):
             raise self._seated.control

@@ -180,7 +180,7 @@ class Superstep:
         return [_task(task) for task in self._all() if node in (None, task.name)]
 
     def watch(self, tasks: Sequence[Task], then: Callable[[Task, bool], None]) -> list[Task]:
-        """Have `then` called with each task that is over or will be; return those of which it is not known yet.
+        """Call `then` with each task that is over, or will be; return the tasks that are not known yet.
 
         It is told whether LangGraph has dropped the task, as it does when nobody wants the run any more.
         It is called in whatever thread a task ended in, or in this one, and perhaps more than once. Of a task that is
@@ -214,7 +214,7 @@ class Superstep:
         return _LOOK_AGAIN
 
     def at_end(self, then: Callable[[BaseException | None], Program[None]]) -> bool:
-        """Have a program run when this graph's run is over, given what ended it; return whether that is possible.
+        """Run a program when this graph's run is over, given what ended it; return whether that is possible.
 
         At a good end it runs before the last checkpoint is waited for; after an error when all tasks are over.
         """

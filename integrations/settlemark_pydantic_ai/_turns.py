@@ -276,7 +276,7 @@ class Turns:
             )
 
     async def _stand_in(self, turn: Turn, number: int) -> None:
-        """Have the place in the order of a call that the framework does not run."""
+        """Fill the place in the order of a call that the framework does not run."""
         place = turn.places[number]
         seat = Seat(place, approved=False)
         if place.fate is Fate.WAITS:

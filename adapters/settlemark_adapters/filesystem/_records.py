@@ -292,7 +292,7 @@ def liken(source: int, target: int, *, times: bool) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Have the names in a folder on disk."""
+    """Write the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -98,7 +98,7 @@ class Files(Adapter):
         return None if found is None else f"{found.mode} {found.object}"
 
     def _ready(self) -> None:
-        """Have what a write in a transaction needs: a settlement to land it, and nothing of another's in its place."""
+        """Check what a write in a transaction needs: a settlement that lands it, and no other's work in its place."""
         call = current_call()
         if call is None:
             return
@@ -250,7 +250,7 @@ class Files(Adapter):
         return self._landing_after(me, commit)
 
     def _enlist(self, me: Acting, paths: list[str]) -> None:
-        """Have it land at the commit: told before it is done, so that no work is ever there which nobody lands."""
+        """Record that the write lands at the commit, before it is done: no work is ever there that nobody lands."""
         if me.bare or me.held:
             return
         call, scopes = current_call(), self._landings(paths)

@@ -38,7 +38,7 @@ def acting(key: str) -> Acting:
 
 
 def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callable[..., Any], **arguments: Any) -> None:
-    """Have the running call's transaction hold a call for its commit, after what is leaving there on these scopes.
+    """Hold a call for the commit of the running call's transaction, behind what leaves on these scopes.
 
     Raises:
         GitFault: the tools were not given the settlement that calls them; nothing was done.

@@ -39,7 +39,7 @@ class Landing:
         return None if tip is None else self._told(tip)
 
     def land(self, name: str) -> dict[str, Any]:
-        """Have the branch go on with a transaction's chain, and return the chain's last commit; again does nothing.
+        """Move the branch onto a transaction's chain, and return its last commit; a second call does nothing.
 
         Raises:
             Conflict: others have changed the same lines on the branch; nothing was moved.

@@ -186,7 +186,7 @@ class Work:
             self.repository.change_refs(f"update {self.at('failed', f'{name}@{tip[:8]}')} {tip}")
 
     def join(self, name: str, key: str, commit: str) -> str:
-        """Have a transaction's chain go on with a commit that was made elsewhere."""
+        """Continue a transaction's chain with a commit that was made elsewhere."""
 
         def joined(tip: str | None) -> str:
             if tip is None or self.repository.is_ancestor(tip, commit):

@@ -73,7 +73,7 @@ def in_body(driver: object, name: str, function: Callable[..., Any]) -> Callable
 
 @contextmanager
 def asked_for(driver: object, name: str) -> Generator[None]:
-    """Have it that what is called here has to return before a transaction of this name ends."""
+    """Note that the calling body must return before a transaction of this name ends."""
     asked, before = _Asked(ref(driver), name), _asked.get()
     _asked.set((*before, asked))
     try:

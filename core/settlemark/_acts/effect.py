@@ -97,12 +97,12 @@ class Effect:
     kept: tuple[Any] | None = None
 
     def __post_init__(self) -> None:
-        """Have it leave last if it cannot be undone."""
+        """Mark an effect that cannot be undone as one that leaves last."""
         if self.declaration.kind is EffectClass.IRREVERSIBLE:
             self.leaves |= Leaves.LAST
 
     def doubt(self) -> None:
-        """Have it that it may have been sent, as what it was declared to be when it was recorded."""
+        """Mark the effect as perhaps sent, under the declaration it was recorded with."""
         self.outcome = Outcome.UNKNOWN
         if self.keyless:
             self.declaration = self.declaration.without_key()

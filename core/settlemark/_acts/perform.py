@@ -63,7 +63,7 @@ class Inquiry(Protocol):
         ...
 
     def sends_again(self, effect: Effect) -> Program[None]:
-        """Have it on record that this worker sends what another, which was buried, may have been sending."""
+        """Record that this worker sends what a buried worker may still be sending."""
         ...
 
 

@@ -62,10 +62,10 @@ class Pending:
         """Do in this thread what is queued up to it, unless another thread does so already."""
 
     def hurry(self) -> None:
-        """Have another thread do it."""
+        """Ask another thread to take the step."""
 
     def within(self, seconds: float) -> None:
-        """Have it given up when it is not there in so many seconds."""
+        """Give the step up when its answer is not there in so many seconds."""
 
     @property
     def remaining(self) -> float:
@@ -81,12 +81,12 @@ class Pending:
         self.wake()
 
     def wake(self) -> None:
-        """Have whoever waits for it look whether it is there."""
+        """Wake each thread that waits for the answer."""
         if self._told is not None:
             self._told()
 
     def watch(self, told: Callable[[], None]) -> None:
-        """Have this called, in whatever thread, when it is there; it may be called more than once."""
+        """Call a function, in whatever thread, when the answer is there; perhaps more than once."""
         self._told = told
         if self.done:  # whoever answered before it was armed has not called it
             told()

@@ -111,7 +111,7 @@ class Host:
         self._begin_to_tend()
 
     def _begin_to_tend(self) -> None:
-        """Have threads tend what nobody waits for; each ends when this is gone, but not in a forked child."""
+        """Start the threads that tend what nobody waits for; each ends with the host, but not in a forked child."""
         here, settings = Origin(), self.settings
         self._tender: Tender | None = None
         if not self.ledger.immediate:
@@ -287,7 +287,7 @@ class Host:
     # ---- what its threads and its log do
 
     def remember_loop(self) -> None:
-        """Have handlers that nobody calls run in the event loop of the caller."""
+        """Remember the caller's event loop: handlers that no caller waits for run there."""
         for tender in (self._tender, self._asker, self._watch):
             if tender is not None:
                 tender.loop = weakref.ref(asyncio.get_running_loop())

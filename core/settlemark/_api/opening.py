@@ -37,7 +37,7 @@ class Opening:
             forgo_lowering()
 
     def _under(self, hold: int) -> Self:
-        """Have it begin at the place of a hold."""
+        """Begin the transaction at the place of a hold."""
         self._options |= {"group": hold, "independent": True}
         return self
 

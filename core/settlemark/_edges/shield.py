@@ -103,7 +103,7 @@ def refuse_too_deep() -> None:
 
 @closed
 def raise_shield() -> bool:
-    """Have signals met here, if this is the main thread, until as many calls of `lower_shield`; return whether."""
+    """Put signals off, in the main thread, until as many calls of `lower_shield`; return whether they are."""
     global _depth  # noqa: PLW0603 - there is one main thread
     if threading.get_ident() != _main():
         return False

@@ -100,7 +100,7 @@ class _Reader:
 
 @contextmanager
 def at_terminal() -> Generator[None]:
-    """Have messages say what a person can do who gave a command; who writes a program is told of its arguments."""
+    """Word messages for a person who gave a command, not for one who writes a program."""
     before, _Reader.at_terminal = _Reader.at_terminal, True
     try:
         yield

@@ -92,7 +92,7 @@ class Acting:
     def _send(
         self, attempt: Attempt, txn: Txn, effect: Effect, let_through: tuple[type[BaseException], ...]
     ) -> Program[Any]:
-        """Have an effect act whose intent is on disk, and note what came of it."""
+        """Act, for an effect whose intent is on disk, and note its outcome."""
         try:
             yield from self._kernel.still_ours(txn)
         except LeaseLost:

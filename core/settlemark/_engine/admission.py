@@ -137,7 +137,7 @@ def _admitted(
 
 
 def returned(protocol: Protocol, calls: list[Call], *, happened: bool) -> None:
-    """Have it that an effect's calls are back from the world, and whether it happened."""
+    """Report that an effect's calls returned, and whether the effect happened."""
     for call in calls:
         if call.admitted and call.hold is not None and not call.returned:
             protocol.acted(call, happened=happened)

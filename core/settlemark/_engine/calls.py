@@ -222,7 +222,7 @@ class Calls:
         yield from self._undoing.refuse(attempt, Reason.STALE, scope=effect.scope_text, how=how, remedy="begin anew")
 
     def _stands_again(self, attempt: Attempt, effect: Effect) -> Program[bool]:
-        """Have it that a plan asks for an effect again of which nothing was taken back; return whether that is so."""
+        """Report that a plan asks again for an effect that was not taken back; return whether that is so."""
 
         def stand(_protocol: Protocol, book: Book) -> bool:
             known = effect_of_key(book, effect.key)

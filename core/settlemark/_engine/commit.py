@@ -39,7 +39,7 @@ from settlemark.ledger._contract import Book, Change
 
 @contextmanager
 def settling(attempt: Attempt) -> Generator[None]:
-    """Have it that a program is at the commit of an attempt, for as long as that goes on."""
+    """Mark an attempt as being committed by this program, for as long as the block lasts."""
     attempt.settling += 1
     try:
         yield
@@ -113,7 +113,7 @@ class Settling:
             yield from self._releases.release_all(attempt, txn)
 
     def _find_out(self, attempt: Attempt, txn: Txn, cause: str) -> Program[None]:
-        """Have a decision whose record nobody knows of carried out, or undone, when the store can tell which it is."""
+        """Carry out, or undo, a decision whose record is unknown, once the store can tell which it is."""
         attempt.adrift = True
 
         def settle(protocol: Protocol, book: Book) -> None:

@@ -92,7 +92,7 @@ class Probing:
         return window is not None and not -SLACK_SECONDS <= self._kernel.ledger.time() - effect.at < window
 
     def sends_again(self, effect: Effect) -> Program[None]:
-        """Have it on record that this worker sends what another, which was buried, may have been sending.
+        """Record that this worker sends what a buried worker may still be sending.
 
         Should that one come back and say that it did, it happened twice.
         """

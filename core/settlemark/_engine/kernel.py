@@ -138,7 +138,7 @@ class Kernel:
     # ---- who is at what
 
     def seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
-        """Have it, within a step, that a program of this process is at a transaction; not so if the step fails."""
+        """Register `attempt` as this process's program for a transaction; taken back if the step fails."""
         self.attempts[txn] = attempt
         attempt.since, attempt.age_told = self.monotonic(), False
         attempt.worker = self.ledger.worker
@@ -150,13 +150,13 @@ class Kernel:
 
     @staticmethod
     def come_to(book: Book, attempt: Attempt) -> None:
-        """Have it, within a step, that what was put aside is gone on with; not so if the step fails."""
+        """Register that this process goes on with a parked transaction; taken back if the step fails."""
         attempt.suspended = False
         book.otherwise(partial(setattr, attempt, "suspended", True))
 
     @contextmanager
     def acting(self, attempt: Attempt) -> Generator[None]:
-        """Have it that an act of an attempt is out, from before the last look at its lease until it is told of."""
+        """Mark an act of an attempt as out, from before the last look at the lease until its outcome is noted."""
         worker = self.ledger.worker
         if attempt.txn is not None and attempt.txn.id != DETACHED:
             attempt.worker = worker
@@ -190,7 +190,7 @@ class Kernel:
         return self.step(step)
 
     def flush(self) -> Program[None]:
-        """Have all on disk that was given before."""
+        """Write everything that was queued before to disk."""
         yield from self.step(lambda _protocol, _book: None, durable=True)
 
     def intent(self, attempt: Attempt, effect: Effect) -> list[Change]:
@@ -198,7 +198,7 @@ class Kernel:
         return attempt.intent(effect, owner=self.ledger.worker, at=self.clock(), sent=self.ledger.time())
 
     def note(self, attempt: Attempt, changes: list[Change]) -> None:
-        """Have changes written sooner or later: what a crash may lose, because recovery asks anyway."""
+        """Queue changes to be written soon: a crash may lose them, because recovery asks again."""
         self.ledger.later(lambda _protocol, book: attempt.put(book, changes))
 
     def still_ours(self, txn: Txn) -> Program[None]:
@@ -309,7 +309,7 @@ class Kernel:
         return woken
 
     def tell_waiting(self, attempt: Attempt, told: tuple[str, str] | None) -> None:
-        """Have it on record for whom a transaction waits, and on what, or with None that it waits no more."""
+        """Record for whom a transaction waits, and on what; None when the wait is over."""
 
         def tell(_protocol: Protocol, book: Book) -> None:
             # Not behind the end of a transaction that was aborted just now.

@@ -69,7 +69,7 @@ class Orphans:
         yield from self._undoing.refuse(attempt, Reason.STALE, scope=orphan.scope_text, how=how, remedy="begin anew")
 
     def _strike_out(self, attempt: Attempt, txn: Txn, orphans: list[Effect]) -> Program[None]:
-        """Have it on disk that effects are taken back, before any is undone; what is held is dropped by it."""
+        """Record that effects are taken back, before any undo begins; held effects are dropped by that."""
         told: list[OutcomeChange] = []
         for effect in orphans:
             if effect.held or effect.outcome is Outcome.SUSPENDED:

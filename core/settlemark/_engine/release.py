@@ -75,7 +75,7 @@ class Releases:
             raise
 
     def _put_off(self, attempt: Attempt, error: LedgerError) -> LedgerError:
-        """Have a release that the store's failure has stopped gone on with when the store works again."""
+        """Go on with a release that a failure of the store stopped, when the store works again."""
         held = [effect for effect in attempt.in_order() if effect.held]
         left = [effect for effect in held if effect.outcome is Outcome.CONFIRMED]
         told: list[Change] = []

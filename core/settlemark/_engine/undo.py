@@ -338,7 +338,7 @@ class Undoing:
         return True
 
     def _recorded(self, attempt: Attempt) -> Program[bool]:
-        """Have it on disk that a transaction aborts, with all that was queued before; return whether it is."""
+        """Record that a transaction aborts, behind all that was queued before; return whether it is on disk."""
         return (
             yield from self._kernel.surely(
                 lambda _protocol, book: attempt.put(book, [attempt.state_change(self._kernel.clock())]), durable=True
@@ -389,7 +389,7 @@ class Undoing:
         return True
 
     def _note_come(self, attempt: Attempt, effect: Effect) -> Program[bool]:
-        """Have it on record that what was in doubt has happened, before it is undone, and return whether it is.
+        """Record that an effect in doubt did happen, before its undo; return whether it is on disk.
 
         Should this worker fall silent, nobody then takes it for a call that is still to come: it may be undoing it.
         """

@@ -117,7 +117,7 @@ class Ages:
         return None if due == inf else max(0.0, due - self._kernel.monotonic())
 
     def watch_age(self, attempt: Attempt) -> None:
-        """Have a transaction looked at in time that has just begun here."""
+        """Look at a transaction that has begun here when it has reached its age."""
         if attempt.max_age is None or self.on_age is None or attempt.txn is None:
             return
         due = _due(attempt)

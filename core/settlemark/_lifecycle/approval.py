@@ -216,7 +216,7 @@ class Answers:
         return True, ""
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
-        """Have it that a call is not answered whose answer has arguments that it cannot run with."""
+        """Take an answer back whose arguments its call cannot run with."""
 
         def take_back(protocol: Protocol, book: Book) -> Question | None:
             still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
@@ -264,7 +264,7 @@ class Answers:
 
 
 def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:
-    """Have a report say what became of what was put aside, and was answered by now."""
+    """Add to a report what became of a parked transaction that was answered."""
     ends = {State.COMMITTED: report.committed, State.ABORTED: report.undone}
     end = None if recorded is None else ends.get(recorded.row.state)
     if recorded is None or end is None:

@@ -150,7 +150,7 @@ class Gates:
 
     @staticmethod
     def _leave_to_its_end(attempt: Attempt, effect: Effect) -> None:
-        """Have the transaction put aside at its end, where what it holds back waits for `Settlement.answer`.
+        """Park the transaction at its end if an effect that it holds waits for `Settlement.answer`.
 
         Raises:
             UsageError: the call would act before; nothing was run.
@@ -174,7 +174,7 @@ class Gates:
     # ---- the question
 
     def _put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program[None]:
-        """Have it on disk that an effect has not acted yet, and why, with the scopes it is to act on held."""
+        """Record that an effect waits for an answer, and why; its scopes are held meanwhile."""
         recorded = effect.path in attempt.effects
         effect.outcome, effect.tag, effect.disposed = Outcome.SUSPENDED, None, disposed
         if not any(call.hold is not None for call in effect.calls):
@@ -239,7 +239,7 @@ class Gates:
         return said
 
     def _hear_late(self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control) -> Program[None]:
-        """Have a framework hand over the answer that it comes back with: it belongs to this question, and to no other.
+        """Let a framework hand over its late answer to this question; other questions keep theirs.
 
         It counts for nothing, since another was first; whoever gave it is told so.
         """
@@ -269,7 +269,7 @@ class Gates:
             )  # fmt: skip
 
     def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
-        """Have an answer on disk, in the step that sees that it is the first; else return what was answered before.
+        """Record an answer if it is the first, in the step that finds so; else return the earlier one.
 
         From here on whoever answers elsewhere is told that this was.
         """
@@ -308,7 +308,7 @@ class Gates:
         *,
         answer: AnswerOnRecord | Literal[False] | None = False,
     ) -> Program[AnswerOnRecord | None]:
-        """Have it on disk that what was asked about never runs, and why; what it held is free.
+        """Record that an effect in question never runs, and why; its scopes become free.
 
         With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
         was said before, and the question stays as it is.
@@ -357,7 +357,7 @@ class Gates:
             raise protocol.refusal(txn)
 
     def _queue(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
-        """Have it on disk that an approved effect leaves when its transaction settles."""
+        """Record that an approved effect leaves when its transaction settles."""
         if not any(call.hold is not None for call in effect.calls):
             effect.calls = yield from self._admission.admit(attempt, txn, effect, Mode.HELD)
         effect.outcome = Outcome.QUEUED

@@ -330,7 +330,7 @@ class Recovery:
 
     @staticmethod
     def _doubt_first(attempt: Attempt) -> None:
-        """Have it asked about the first effect that is queued: each outcome was on disk before the next was let go."""
+        """Ask about the first queued effect: each outcome was on disk before the next was let go."""
         queued = next((e for e in attempt.leaving() if e.outcome is Outcome.QUEUED), None)
         if queued is not None:
             queued.doubt()

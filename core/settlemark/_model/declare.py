@@ -129,7 +129,7 @@ _DEFAULTS: Mapping[str, Any] = dict.fromkeys(Parts.__annotations__) | {
 
 
 def spells_out_parts(function: _F) -> _F:
-    """Have `help()` show each part of a declaration among the keywords of a function that takes them as `**parts`."""
+    """Show each part of a declaration in `help()` of a function that takes the parts as `**parts`."""
     shown = inspect.signature(function)
     own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
     parts = [

@@ -77,7 +77,7 @@ logging.getLogger(LOGGER).addFilter(_Shown())
 
 
 def keep_from_logs(whose: object) -> None:
-    """Have no log of this process quote a payload, until this object is gone: its ledger is encrypted."""
+    """Keep payloads out of this process's logs while an object lives: its ledger is encrypted."""
     _encrypted.add(whose)
 
 
@@ -145,7 +145,7 @@ class JsonLines(logging.Formatter):
 
 
 def json_logs(stream: TextIO | None = None, *, level: int | str = logging.INFO) -> logging.Handler:
-    """Have settlemark's log printed as JSON, one object a line, and return the handler that does so.
+    """Print settlemark's log as JSON, one object a line, and return the handler that does so.
 
     It goes to `stream`, by default to the standard error. A second call replaces what the first one set up;
     `logging.getLogger("settlemark").removeHandler(handler)` takes it away.

@@ -86,7 +86,7 @@ class Board:
         self.time = seconds
 
     def enter(self, txn: Txn) -> None:
-        """Have a transaction found by its position, its number and its name."""
+        """Index a transaction by its position, its number and its name."""
         self.live[txn.position] = txn
         self.by_id[txn.id] = txn
         self.named[txn.name] = txn
@@ -165,11 +165,11 @@ class Board:
         return self.index.match(hold.scope) if self.index.wildcards else hold.match
 
     def hold(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
-        """Have a transaction hold a scope, and return the hold: the one there is, or a new one."""
+        """Let a transaction hold a scope, and return the hold: the one there is, or a new one."""
         return self.hold_at(txn, scope, self.index.enter(scope), declared=declared)
 
     def hold_at(self, txn: Txn, scope: Scope, path: list[Node], *, declared: bool) -> Hold:
-        """Have a transaction hold a scope whose path was entered just now."""
+        """Let a transaction hold a scope whose path was entered just now."""
         end = path[-1]
         hold = txn.holds.get(end)
         if hold is not None:
@@ -181,7 +181,7 @@ class Board:
         return hold
 
     def refresh(self, hold: Hold) -> None:
-        """Have the index know what a hold is by now: active, busy, reading; and wake others when it became calmer."""
+        """Index a hold by what it is now (active, busy, reading), and wake others if it became calmer."""
         txn = hold.txn
         busy = hold.claims > 0 or (hold.held > 0 and txn.state is State.RELEASING)
         reading = hold.readings > 0
@@ -213,7 +213,7 @@ class Board:
             self.wake(txn)
 
     def enter_line(self, hold: Hold) -> None:
-        """Have a hold stand in line."""
+        """Put a hold in line."""
         if not hold.lined:
             hold.lined = True
             self.index.lined += 1
@@ -251,7 +251,7 @@ class Board:
                     self.woken.append(ticket)
 
     def tell_tied(self) -> None:
-        """Have those that are tied look again: somebody waits now, so they may have come into a circle."""
+        """Ask tied transactions to look again: a new wait may have closed a circle."""
         for number in self.tied:
             txn = self.by_id[number]
             under = self.by_id.get(txn.group)

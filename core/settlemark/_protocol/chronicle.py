@@ -269,7 +269,7 @@ class Chronicle:
             self._forget(self._writes.popleft())
 
     def _forget(self, write: _Written) -> None:
-        """Have each read of before a write know what the write found, where they overlap."""
+        """Copy what a write found to each earlier read that overlaps it, before the write is forgotten."""
         while self._recent:
             number, known = next(iter(self._recent.items()))
             if known.began >= write.time:

@@ -70,7 +70,7 @@ class Protocol:
     def _take(
         self, kind: type[Command], rule: Callable[_Given, _T], /, *given: _Given.args, **named: _Given.kwargs
     ) -> _T:
-        """Have a rule take a step; with a journal, the command that stands for it is noted there, refused or not."""
+        """Let a rule take a step, and note its command in the journal, refused or not."""
         if self.journal is None:
             return rule(*given, **named)
         try:

@@ -168,7 +168,7 @@ class Versions:
             self._drop_read(read)
 
     def _fall_behind(self, reader: Reader) -> None:
-        """Have each read of a reader told of the writes that leave the log."""
+        """Tell each reader of the writes that leave the log."""
         self._leave(reader)
         self._late[reader] = {}
         for reads in (self._plans[reader],) if isinstance(reader, str) else (reader.reads, reader.plan):

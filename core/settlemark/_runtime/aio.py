@@ -203,7 +203,7 @@ class _Mail:
         self._called = False
 
     def put(self, loop: asyncio.AbstractEventLoop, told: asyncio.Future[None]) -> None:
-        """Have a future of this loop done soon, from whatever thread."""
+        """Resolve a future of this loop soon, from whatever thread."""
         self._told.append(told)
         if not self._called:
             self._called = True

@@ -209,7 +209,7 @@ class Asker(Tender):
         super().stop()
 
     def wake(self) -> None:
-        """Have it look whether there is anything to do."""
+        """Wake the thread, to look whether there is anything to do."""
         self._wake.set()
 
     def _work(self, driver: Driver) -> Program[None]:

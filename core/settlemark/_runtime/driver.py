@@ -158,7 +158,7 @@ class Driver:
         yield from self.kernel.step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
 
     def registering(self, change: Callable[[Protocol], None]) -> Program[None]:
-        """Have a change of the tool registry known, durably, and end what it aborts."""
+        """Record a change of the tool registry, durably, and end what it aborts."""
         yield from self.kernel.step(lambda protocol, _book: change(protocol), durable=True)
         yield from self.undoing.tidy()
 

@@ -126,7 +126,7 @@ class Keeper:
         self._thread.start()
 
     def tell(self) -> None:
-        """Have it end soon: nobody waits for that."""
+        """Ask the thread to end soon; nobody waits for that."""
         self._stopped.set()
 
     def stop(self) -> None:

@@ -84,7 +84,7 @@ class Attendance:
         self.give_up(place)
 
     def wake(self) -> None:
-        """Have those that wait for others look again."""
+        """Wake the calls that wait for others."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         fire(waiting)

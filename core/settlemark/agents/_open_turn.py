@@ -148,7 +148,7 @@ class OpenTurn:
         return self.refusal is not None or (txn is not None and txn.state in (State.ABORTING, State.ABORTED))
 
     def look_with(self, look: Callable[[], float | None]) -> None:
-        """Have `look` find calls that will not come, and say so with `absent`, whenever somebody begins to wait.
+        """Call `look` whenever a call begins to wait: it reports calls that will not come, by `absent`.
 
         It returns the seconds until it is to look again, or None when it tells by itself.
         """

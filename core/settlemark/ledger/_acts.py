@@ -38,7 +38,7 @@ class Acts:
 
     @contextmanager
     def out(self, worker: str) -> Generator[None]:
-        """Have it that an act of this worker is out: from before the last look at its lease until all is told of it."""
+        """Mark an act of this worker as out, from before the last look at its lease until its outcome is noted."""
         mark = object()
         with self._changed:
             self._out[mark] = _Out(worker, _place())
@@ -58,7 +58,7 @@ class Acts:
                 self.on_back(worker)
 
     def under_way(self) -> AbstractContextManager[None]:
-        """Have it that a program is under way, whose end `wait` waits for."""
+        """Mark a program as under way: `wait` waits for its end."""
         return self.out("")
 
     def of(self, worker: str) -> bool:

@@ -285,7 +285,7 @@ class Book(Protocol):
         ...
 
     def otherwise(self, undo: Callable[[], object]) -> None:
-        """Have this done, under the ledger's lock, when the step turns out not to be taken: its store has failed.
+        """Call a function, under the ledger's lock, if the step is not taken: the store has failed.
 
         It takes back what the step did to what is this process's own, which the store knows nothing of.
         """
@@ -364,7 +364,7 @@ class Book(Protocol):
         ...
 
     def haunt(self, worker: str) -> None:
-        """Have it that a worker has no lease any more, and may still be sending: it stays on the list as a ghost."""
+        """Record that a worker has no lease any more and may still be sending: a ghost on the list."""
         ...
 
     def ghosts(self) -> frozenset[str]:
@@ -372,7 +372,7 @@ class Book(Protocol):
         ...
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
-        """Have it on record who may still be sending these effects, or with None that nobody is."""
+        """Record who may still be sending these effects; None for nobody."""
         ...
 
     def strike_off(self, workers: Iterable[str]) -> None:
@@ -456,7 +456,7 @@ class Ledger(Protocol):
         ...
 
     def expect_end(self) -> None:
-        """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
+        """Let waits for a store that does not answer end in some seconds: the ledger is to be closed."""
         ...
 
     def undecided(self) -> float:
@@ -468,11 +468,11 @@ class Ledger(Protocol):
         ...
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
-        """Have a function called when a transaction of this process may have been aborted by another's step."""
+        """Call a function when another worker's step may have aborted a transaction of this process."""
         ...
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
-        """Have a function called when this process has lost its lease, with its name till then and how many it had."""
+        """Call a function when this process lost its lease: with the worker's name and how many were open."""
         ...
 
     def listen(self, change: int) -> None:

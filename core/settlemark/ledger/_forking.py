@@ -71,12 +71,12 @@ class Forking(Protocol):
 
 
 def at_fork(ledger: Forking) -> None:
-    """Have a ledger told of forks."""
+    """Tell a ledger of forks."""
     _ledgers.add(ledger)
 
 
 def cut_in_child(connection: Any) -> None:
-    """Have a psycopg connection lead nowhere in a forked child: its goodbye would end its parent's session."""
+    """Cut a psycopg connection off in a forked child: its goodbye would end the parent's session."""
     _connections.add(connection)
 
 

@@ -56,7 +56,7 @@ _current = _Current()
 
 @contextmanager
 def within(limit: Limit | float) -> Generator[None]:
-    """Have this thread wait for its store until then, whatever it asks for: a `Limit`, or so many seconds."""
+    """Limit how long this thread waits for its store: by a `Limit`, or so many seconds."""
     if not isinstance(limit, Limit):
         limit = Limit(time.monotonic() + limit)
     before, _current.limit = _current.limit, limit

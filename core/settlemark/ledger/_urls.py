@@ -77,7 +77,7 @@ def withhold(url: str, error: BaseException) -> None:
 
 
 def discreet(engine: sa.Engine) -> sa.Engine:
-    """Have an engine's errors, those of its driver among them, keep the passwords of its URL to themselves."""
+    """Keep the passwords of an engine's URL out of its errors, and its driver's."""
     from sqlalchemy import event
 
     url = engine.url.render_as_string(hide_password=False)

@@ -78,7 +78,7 @@ class Aborts:
         return not txn.running and not (txn.dependents and any(ties.dependents(self._board.by_id, txn)))
 
     def conclude(self, txn: Txn) -> None:
-        """Have an aborted transaction undone, if that can begin."""
+        """Begin to undo an aborted transaction, if nothing of it is out any more."""
         if not self.may_conclude(txn):
             return
         self._board.aborted.append(txn)

@@ -70,7 +70,7 @@ class MemoryBook:
     # ---- steps
 
     def keep(self) -> None:
-        """Have what a step has written stay, and the oldest go for which there is no room."""
+        """Keep what a step has written, and forget the oldest transaction if there is no room."""
         self._otherwise.clear()
         if len(self._finished) > self._retain:
             self._let_go(self._finished.popitem(last=False)[0])
@@ -314,7 +314,7 @@ class MemoryBook:
     # ---- workers
 
     def otherwise(self, undo: Callable[[], object]) -> None:
-        """Have this done when the step turns out to fail."""
+        """Call a function if the step fails."""
         self._otherwise.append(undo)
 
     def gone(self) -> list[str]:

@@ -113,7 +113,7 @@ class MemoryLedger:
                 fire(woken)
 
     def _taken(self, journal: list[Command]) -> None:
-        """Have what a step has done stay."""
+        """Keep what a step has done."""
         self.book.keep()
         if not journal:
             return

@@ -109,7 +109,7 @@ class SqlBook:
     # ---- what a step does to what is its process's own
 
     def otherwise(self, undo: Callable[[], object]) -> None:
-        """Have this done when the transaction turns out not to be committed."""
+        """Call a function if the store's transaction is not committed."""
         self._otherwise.append(undo)
 
     def undo(self) -> None:
@@ -374,17 +374,17 @@ class SqlBook:
         return frozenset(name for (name,) in self._wire.query(GHOSTS, {"namespace": self._namespace}))
 
     def haunt(self, worker: str) -> None:
-        """Have it that a worker has no lease any more, and may still be sending."""
+        """Record that a worker has no lease any more, and may still be sending."""
         values = {"namespace": self._namespace, "worker": worker, "quarantine": self._watch.quarantine}
         self._wire.execute(HAUNT, values)
 
     def watched(self, worker: str, seconds: float) -> None:
-        """Have it on record for how long one that was buried was seen to do nothing since."""
+        """Record for how many seconds a buried worker was seen to do nothing."""
         values = {"namespace": self._namespace, "worker": worker, "watched": seconds}
         self._wire.execute(WATCHED, values)
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
-        """Have it on record who may still be sending these effects."""
+        """Record who may still be sending these effects."""
         for key in keys:
             self._wire.execute(MAY_COME, {"namespace": self._namespace, "key": key, "sender": sender})
 

@@ -105,7 +105,7 @@ class _Answer(Pending):
         self.limit = shared.limited(shared.patience)
 
     def within(self, seconds: float) -> None:
-        """Have it given up when the store has not taken it in so many seconds, and the least that it is given."""
+        """Give the step up when the store has not taken it in so many seconds (or the least it is given)."""
         self.limit = self._shared.limited(patience(seconds))
 
     @property
@@ -139,7 +139,7 @@ class _Answer(Pending):
                 woken.get(timeout=max(0.0, min(self.remaining, SLICE_SECONDS)))
 
     def hurry(self) -> None:
-        """Have another thread do it."""
+        """Ask another thread to take the step."""
         self._shared.hurry()
 
     def answer(self, value: Any, error: BaseException | None = None) -> None:
@@ -331,7 +331,7 @@ class Shared:
         )  # fmt: skip
 
     def expect_end(self) -> None:
-        """Have whoever waits for a store that does not answer leave soon: all of this is to be closed."""
+        """Let waits for a store that does not answer end soon: the replica is to be closed."""
         self.limit.closing = min(self.limit.closing, time.monotonic())
         for answer in list(self.waiting):
             answer.limit.closing = self.limit.closing
@@ -345,7 +345,7 @@ class Shared:
             self.wake.set()
 
     def hurry(self) -> None:
-        """Have what is queued taken by the thread."""
+        """Wake the thread that takes what is queued."""
         self.hurried = True
         if not self.wake.is_set():
             self.wake.set()
@@ -370,7 +370,7 @@ class Shared:
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Have one of the threads that wait for their answers lead."""
+        """Let one of the threads that wait for their answers lead."""
         while self.waiting:
             try:
                 answer = self.waiting.popleft()
@@ -434,7 +434,7 @@ class Shared:
             raise
 
     def _put_back(self, items: list[_Item]) -> None:
-        """Have steps taken by whoever leads next, before all that were queued since."""
+        """Put steps back at the head of the queue, for the next leader."""
         limbo = self._limbo or ()
         left = [item for item in items if not (item.over or item in limbo)]
         self._queue.extendleft(reversed(left))

@@ -220,15 +220,15 @@ class SqlLedger:
         return self._shared.origin.is_elsewhere
 
     def expect_end(self) -> None:
-        """Have whoever waits for a store that does not answer leave in some seconds: it is to be closed."""
+        """Let waits for a store that does not answer end in some seconds: the ledger is to be closed."""
         self._shared.expect_end()
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
-        """Have a function called when others' steps may have aborted a transaction of this process."""
+        """Call a function when others' steps may have aborted a transaction of this process."""
         self._shared.on_abort = told
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
-        """Have a function called when this process has lost its lease."""
+        """Call a function when this process has lost its lease."""
         self._shared.on_lost = told
 
     # ---- steps

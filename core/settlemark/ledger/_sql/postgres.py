@@ -52,7 +52,7 @@ def postgres_engine(url: sa.URL) -> sa.Engine:
 
 
 def bound(engine: sa.Engine) -> sa.Engine:
-    """Have an engine's connections wait no longer than their thread may."""
+    """Limit each wait of an engine's connections to what their thread may wait."""
     if engine.dialect.driver != "psycopg":
         return engine
     kind = _bounded()
