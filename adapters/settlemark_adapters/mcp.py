@@ -1,4 +1,4 @@
-"""Every tool of an MCP server, declared by what the server hints at, and by whoever knows better.
+"""Every tool of an MCP server, declared by the server's hints, and by your own word where you know better.
 
 A hint is a server's word about itself. Those that say "hold it" cost nothing when they are wrong; those that say "it
 is harmless" are believed as long as the server is trusted. A tool without hints may do anything: it is opaque.

@@ -1,4 +1,4 @@
-"""What a task came to, as the ledger keeps it for whoever begins the crew again."""
+"""The output of a task, as the ledger keeps it for the crew when it is begun again."""
 
 from __future__ import annotations
 

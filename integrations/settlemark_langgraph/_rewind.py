@@ -127,7 +127,7 @@ def arewind(
 
 
 class _Synchronous:
-    """How a thread is asked by whoever may block."""
+    """How a thread's state is read and written by synchronous code."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""What becomes of each call of a response: who comes to its tool, who waits for somebody, who is answered elsewhere."""
+"""What becomes of each call of a response: it runs its tool, waits for a person, or is answered elsewhere."""
 
 from __future__ import annotations
 

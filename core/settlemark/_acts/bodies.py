@@ -1,4 +1,4 @@
-"""In whose body a caller is, and whom a function is asked for: who waits for that one there would wait for itself.
+"""Which transaction's body is running, and which one asked for the function: a wait for these would never end.
 
 What a call of a tool runs in is known from its call. This is about the code between: the block of a `with` statement,
 the function given to `settlement.run`, and the tasks and threads that are begun there with its context; and about what

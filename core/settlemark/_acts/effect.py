@@ -123,7 +123,7 @@ class Effect:
         return found
 
     def shown(self) -> dict[str, Any]:
-        """Return the recorded arguments, for whoever is asked or told: what is done to them changes no others."""
+        """Return a copy of the recorded arguments, for approvers and reports."""
         found: dict[str, Any] = json_text.snapshot(dict(self.arguments))
         return found
 

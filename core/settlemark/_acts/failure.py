@@ -21,7 +21,7 @@ Verdict = Literal["retry", "skip", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed for certain, for whoever is asked what to do.
+    """A call that failed for certain: what `ask=` is given.
 
     Attributes:
         transaction: the transaction's name.

@@ -62,7 +62,7 @@ class Gate:
     answered: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """Return it as plain data, for a framework to carry to whoever is asked."""
+        """Return the gate as plain data, which a framework can carry to a person."""
         told: dict[str, Any] = {
             "kind": KIND, "tool": self.tool, "class": self.kind.value, "scope": self.scope,
             "arguments": json_text.snapshot(dict(self.arguments)), "rationale": self.rationale, "key": self.key,

@@ -1,4 +1,4 @@
-"""Waiting for one answer from two sides: from whoever was asked here, and from whoever answers elsewhere."""
+"""Waiting for one answer from two sides: from the approver of this process, and from another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first who asks makes, and all others wait for."""
+"""A value computed by its first requester, awaited by the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Once(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, make: Callable[[], Program[T]]) -> Program[T]:
-        """Return the value; whoever comes first makes it.
+        """Return the value; the first requester computes it.
 
         Raises:
             BaseException: it could not be made, by whoever came first.

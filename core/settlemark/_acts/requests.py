@@ -1,4 +1,4 @@
-"""What the driver may ask of whoever runs it: the whole vocabulary between decisions and the world.
+"""What a program may ask of its runner: the whole vocabulary between decisions and the world.
 
 A driver's program yields one of these and is sent the answer, or thrown the exception that met it.
 """
@@ -42,7 +42,7 @@ class Act:
 
 
 class Pending:
-    """An answer that a store still owes. It is fetched by whoever waits for it.
+    """An answer that a store still owes: the thread that waits for the answer fetches it.
 
     A future without a lock of its own: one waits for it, and most often it is that one who answers it.
 
@@ -92,7 +92,7 @@ class Pending:
             told()
 
     def woken(self) -> SimpleQueue[None]:
-        """Return where something is put when somebody wakes who waits for it."""
+        """Return the queue in which a waiting thread is woken."""
         woken: SimpleQueue[None] = SimpleQueue()
         self.watch(partial(woken.put, None))
         return woken

@@ -176,7 +176,7 @@ class Operators:
         return done
 
     def reject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
-        """Say no to a call that waits for a person: it never runs, and whoever waits is told why; see `approve`.
+        """Say no to a call that waits for a person: the call never runs, and its program is told why; see `approve`.
 
         What was put aside is undone. Whoever enters its name again decides anew: the call is then asked about again,
         under another key, and the log says that it was rejected before.

@@ -1,4 +1,4 @@
-"""Who holds whom: every unfinished transaction of a store, whose it is, and for whom it waits.
+"""Which transaction waits for which: every unfinished one of a store, its worker, and its waits.
 
 Any process can see this, without joining the others: the protocol's state is in the store.
 """

@@ -34,7 +34,7 @@ class Telling:
         self._monotonic = monotonic
 
     def observe(self, name: str, event: Event) -> None:
-        """Tell of a transaction of this name, which waits for whoever is told."""
+        """Tell the observer of a transaction: its program waits until the observer returns."""
         if self.observer is not None:
             with asked_for(self._asker, name):
                 self.observer.tell(event)

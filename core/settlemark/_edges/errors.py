@@ -234,7 +234,7 @@ class Rewound(Refused):
 
 
 class Overdue(Refused):
-    """It was open for longer than it may be: it was undone, though whoever ran it still lives.
+    """The transaction was open for longer than `max_age=`: it was undone, though its process lives.
 
     Attribute `max_age`: seconds.
     """

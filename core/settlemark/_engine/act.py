@@ -148,7 +148,7 @@ class Acting:
             raise
 
     def _come_back(self, attempt: Attempt, txn: Txn, effect: Effect, refined: list[Scope]) -> Program[None]:
-        """Note what came of an act; who waits for that is this program alone when the transaction was undone."""
+        """Note an act's outcome; if the transaction was undone meanwhile, this program alone waits for the note."""
         calls, happened = effect.calls, effect.outcome is not Outcome.FAILED
         told = attempt.outcome(effect, self._kernel.clock())
 

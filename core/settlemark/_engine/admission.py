@@ -82,7 +82,7 @@ class Admission:
         return found
 
     def _in_the_way(self, attempt: Attempt, blocked: Blocked, ticket: Ticket, deadline: Deadline) -> Program[None]:
-        """Wait until whoever is in a call's way has moved; one that stood in line in vain goes ahead."""
+        """Wait until the transaction in a call's way has moved; a call that stood in line in vain goes ahead."""
         if not blocked.in_line:
             self._kernel.refuse_wait_within(attempt, blocked)
         try:

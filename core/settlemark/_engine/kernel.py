@@ -91,7 +91,7 @@ class Deadline:
 
 
 class Kernel:
-    """What every service of a driver stands on: the ledger and its protocol, the clocks, who is at what, who waits.
+    """What every service of a driver stands on: the ledger, its protocol, the clocks, its attempts and waits.
 
     Args:
         ledger: takes the steps.
@@ -403,7 +403,7 @@ class Kernel:
         yield from self.until_concluded(attempt, txn)
 
     def until_concluded(self, attempt: Attempt, txn: Txn) -> Program[None]:
-        """Wait until whoever concludes an abort has done so: its end may come before its record."""
+        """Wait until the program that concludes an abort has done so: the abort's end may come before its record."""
         if txn.id == DETACHED:
             self.telling.ended(attempt)
         with self.local:

@@ -1,4 +1,4 @@
-"""Undoing what an abort leaves, in whoever's program made the last step before it."""
+"""Undoing what an abort leaves, in the program that made the last step before the abort."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Fences:
             yield from self.until_over(txn, began + self._kernel.time_for(txn, patience))
 
     def until_over(self, txn: Txn, deadline: float) -> Program[None]:
-        """Wait until a transaction is finished, whoever finishes it."""
+        """Wait until a transaction is finished, by any program."""
         while not txn.finished:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)

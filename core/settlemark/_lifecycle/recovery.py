@@ -236,7 +236,7 @@ class Recovery:
         return txn.owner in (NOBODY, self._kernel.ledger.worker) and txn not in self._kernel.attempts
 
     def coming(self) -> set[Txn]:
-        """Return the retries whose aborted attempts are still being concluded here: whoever does that enters them."""
+        """Return the retries whose aborted attempts other programs here conclude, and then enter."""
         return {txn.successor for txn in self._kernel.attempts if txn.successor is not None}
 
     def _is_kept(self, txn: Txn, grace: float) -> bool:
@@ -368,7 +368,7 @@ class Recovery:
             report.left.append(txn.name)
 
     def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered, turn: Ticket | None) -> Program[None]:
-        """Commit a sealed transaction if its turn has come; else let go of it until whoever it waits for moves."""
+        """Commit a sealed transaction if its turn has come; else let go of it until the one before it moves."""
 
         def decide(protocol: Protocol, book: Book) -> bool:
             blocked = protocol.decide(txn, lasting=attempt.written)

@@ -110,7 +110,7 @@ class Runs:
                 return
 
     def let_pass(self, attempt: Attempt) -> Program[None]:
-        """Wait until whoever wounded an attempt is done: its work, begun anew before, would lose the race again.
+        """Wait until the transaction that wounded an attempt is done: work begun before would lose the race again.
 
         It saves that, and is no more: after its deadline it lets the work go ahead.
         """

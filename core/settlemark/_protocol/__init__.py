@@ -1,1 +1,1 @@
-"""Who may touch, who waits, who commits, who aborts: values in, decisions out; no I/O, no clock."""
+"""The settlement protocol: which transaction may touch, waits, commits, aborts; no I/O, no clock."""

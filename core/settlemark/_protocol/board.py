@@ -240,7 +240,7 @@ class Board:
     # ---- who is told
 
     def wake(self, txn: Txn, *, siblings: bool = True) -> None:
-        """Fire the tickets of whoever watches a transaction; of calls of its own only with `siblings`."""
+        """Fire the tickets of those that watch a transaction; of its own calls only with `siblings`."""
         watchers = txn.watchers
         if watchers:
             kept = () if siblings else [ticket for ticket, sibling in watchers.items() if sibling and not ticket.fired]

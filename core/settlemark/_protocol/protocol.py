@@ -387,7 +387,7 @@ class Protocol:
             txn.watchers.pop(ticket, None)
 
     def nudge(self, txn: Txn, *, siblings: bool = True) -> None:
-        """Wake whoever watches a transaction: something about it outside the protocol has changed."""
+        """Fire the tickets of those that watch a transaction: something outside the protocol has changed."""
         self.board.wake(txn, siblings=siblings)
 
     def take_woken(self) -> Sequence[Ticket]:

@@ -1,4 +1,4 @@
-"""Why a transaction was undone, in words for whoever runs it."""
+"""Why a transaction was undone, in words for its program."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Choice:
         yield from self._drop()
 
     def suspend(self) -> Program[None]:
-        """Leave it, and its candidates, open: whoever comes back to it goes on."""
+        """Leave the choice and its candidates open, for a program that comes back to it."""
         for attempt in (*self.candidates.values(), self.hold):
             if _is_open(attempt):
                 yield from self._driver.undoing.suspend(attempt)

@@ -319,7 +319,7 @@ class OpenTurn:
         self._end.absent(call)
 
     def finish(self, call: PlacedCall) -> Program[None]:
-        """Wait, with a call that is over, until all are: whoever finds them so settles the turn."""
+        """Wait, with a finished call, until all calls are finished; the last one settles the turn."""
         return self._end.until_settled(call, cut=False)
 
     def abandon(self, error: BaseException) -> Program[None]:

@@ -235,7 +235,7 @@ def _live(txn: Txn) -> _Live:
 def undo_left(
     settlement: Settlement, run: str, name: str, cause: str = "its job was begun again, and went on otherwise"
 ) -> Program[None]:
-    """Undo a transaction that was left open, whoever has left it: this process, or one that has ended."""
+    """Undo a transaction that was left open by this process, or by one that has ended."""
     begin = host_of(settlement).begin(name, run=run)
     part: Part = yield from begin
     if part.attempt.replay is None and not part.joined:

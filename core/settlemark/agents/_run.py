@@ -167,7 +167,7 @@ class AgentRun:
         return json_text.decode(effect.result) if effect.outcome is Outcome.CONFIRMED else MISSING
 
     def keep(self, name: str, value: Any) -> Program[None]:
-        """Record what a part of it came to, a JSON value: who begins the job again finds it, and need not run it.
+        """Record the result of a part of the job, a JSON value: the job begun again takes it from there.
 
         With `settle="run"` that is when the run has settled, for until then the part may be undone.
 

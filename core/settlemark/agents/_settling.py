@@ -182,7 +182,7 @@ class Settling:
     # ---- the end of the turn
 
     def until_settled(self, call: PlacedCall, *, cut: bool) -> Program[None]:
-        """Wait until all calls are over: whoever finds them so settles the turn; with `cut` until it is cut short."""
+        """Wait until all calls are over, and settle the turn if none does; with `cut` until it is cut short."""
         while not self.settled and not (cut and self.cut is not None):
             pause = self.look()
             ticket = Ticket()
@@ -223,7 +223,7 @@ class Settling:
         fire(waiting)
 
     def _is_to_settle(self) -> bool:
-        """Whether all calls are over and nobody settles: then whoever asks does."""
+        """Whether all calls are over and none settles yet: then the caller does."""
         with self._lock:
             if self._expected or self._settling or self.cut is not None:
                 return False

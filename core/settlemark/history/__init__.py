@@ -1,4 +1,4 @@
-"""What happened, operation by operation, and which anomalies are in it, whoever ran it.
+"""What happened, operation by operation, and the anomalies in it, whatever engine ran it.
 
 A history is a file of records (JSON Lines), one for each operation that committed: what it read and when, what it wrote
 and when, which tool it had planned, in which order its effects left. Detectors find in it what went wrong between

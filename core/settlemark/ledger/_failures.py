@@ -1,4 +1,4 @@
-"""What a store's failure means for whoever uses the ledger, and what to do about it."""
+"""What a store's failure means for a user of the ledger, and what to do about it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LEAST_SECONDS = 1.0
 
 
 class LateError(Exception):
-    """The store has not answered in time; whoever leads raises it, and nobody outside sees it."""
+    """The store has not answered in time: raised by the leading thread, and caught inside of the ledger."""
 
 
 class Limit:
@@ -82,7 +82,7 @@ def is_late(error: BaseException) -> bool:
 
 
 def patience(seconds: float) -> float:
-    """Return the seconds which a store is given by who waits so long for others.
+    """Return for how many seconds a store is waited for, where transactions are waited for so long.
 
     >>> patience(0), patience(30)
     (1.0, 30)

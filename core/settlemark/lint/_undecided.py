@@ -1,4 +1,4 @@
-"""The mark on a guess: whoever imports it before a person has decided is told so."""
+"""The mark on a guess: importing it before a person has decided raises an error that says so."""
 
 from __future__ import annotations
 

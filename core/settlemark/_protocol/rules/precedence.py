@@ -31,7 +31,7 @@ class Precedence:
         self._aborts = aborts
 
     def meet_claims(self, txn: Txn, match: Match) -> None:
-        """Wound whoever is younger and has claimed what a transaction touches, or restamp the toucher above it."""
+        """Wound younger transactions that have claimed what this one touches, or restamp this one behind them."""
         for other in oldest_first(self._board.index.members(match, BUSY)):
             rival = other.txn
             if rival is txn or rival.state not in UNSETTLED or rival.position < txn.position or not other.claims:

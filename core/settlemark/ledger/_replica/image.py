@@ -171,7 +171,7 @@ def _have_back(call: Call, protocol: Protocol) -> None:
 
 
 def detach(protocol: Protocol, txn: Txn, reason: Reason) -> Txn:
-    """Put another object in a transaction's place, and return it: whoever holds the old one can move nothing more."""
+    """Put another object in a transaction's place, and return it: the old object can move nothing more."""
     again = copy(txn)
     again.watchers = {}  # they wait for the old one, and are woken below
     for hold in again.holds.values():

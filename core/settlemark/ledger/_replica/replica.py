@@ -289,7 +289,7 @@ class Shared:
         return answer
 
     def limited(self, seconds: float) -> Limit:
-        """Return the limit of one who waits from now; once all is to be closed, a store that is silent gets little."""
+        """Return the limit of a wait that begins now; when the replica is to be closed, a silent store gets little."""
         limit = Limit()
         silent = self.stalled and self.limit.closing < inf
         limit.begin(time.monotonic() + (LAST_LOOK_SECONDS if silent else seconds))
@@ -297,7 +297,7 @@ class Shared:
         return limit
 
     def give_up(self, answer: _Answer) -> None:
-        """Tell whoever waits that the store has not answered."""
+        """Tell the waiting thread that the store has not answered."""
         with self._marking:
             item = answer.item
             if answer.done or item is None:
@@ -356,7 +356,7 @@ class Shared:
         return self._led or self.leading.locked()
 
     def lead(self, leader: _Answer | None = None) -> None:
-        """Take what is queued, in the thread of whoever waits for `leader`, and pass the lead on."""
+        """Take what is queued, in the thread that waits for `leader`, and pass the lead on."""
         self._led = True
         try:
             with self.leading:

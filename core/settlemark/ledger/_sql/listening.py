@@ -19,7 +19,7 @@ NOTIFY = Statement("SELECT pg_notify('settlemark', :namespace)")
 
 
 class Ear:
-    """A connection that listens, in a thread of its own, and wakes whoever looks for others' steps."""
+    """A connection that listens, in a thread of its own, and wakes those that look for others' steps."""
 
     def __init__(self, engine: sa.Engine, namespace: str, wake: threading.Event) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""What Alembic runs a migration in: the connection and the transaction of whoever asked for it, and no ini file."""
+"""What Alembic runs a migration in: the caller's connection and transaction, and no ini file."""
 
 from __future__ import annotations
 
