@@ -298,7 +298,8 @@ def in_step(monkeypatch):
     """Let something happen inside every step that writes such a change, before the change is kept."""
 
     def meet(settlement, is_it, what):
-        owner = host_of(settlement).ledger if host_of(settlement).ledger.immediate else SqlBook
+        ledger = host_of(settlement).ledger
+        owner = ledger.book if ledger.immediate else SqlBook
         keep = owner.write
 
         def write(*args):
@@ -353,7 +354,7 @@ def when_taken(in_step):
         if ledger.immediate:
             ledger.now = taken
         else:
-            ledger.submit = lambda step, *, durable: Taken(submit(step, durable=durable), then)
+            ledger.submit = lambda step, **options: Taken(submit(step, **options), then)
 
     return meet
 

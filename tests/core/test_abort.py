@@ -279,9 +279,9 @@ def slow_intent(open_settlement, tmp_path, tools, in_step, disk_full):
         ledger, submit, slow, told = host_of(settlement).ledger, host_of(settlement).ledger.submit, [], []
         tx = settlement.transaction("trip").__enter__()
 
-        def submitting(step, *, durable):
+        def submitting(step, **options):
             ledger.submit = submit
-            slow.append(SlowAnswer(submit(step, durable=durable)))
+            slow.append(SlowAnswer(submit(step, **options)))
             return slow[0]
 
         def send():

@@ -254,7 +254,7 @@ async def test_a_cancelled_task_leaves_at_once_and_the_loop_goes_on(open_settlem
 
     async def act(tx):
         if moment == "begin":
-            await settlement.transaction("other").__aenter__()
+            await settlement.transaction("other", may_touch="room:/other").__aenter__()
         elif moment == "call":
             await tx.call(desk.book, name="trip/more")
         elif moment == "read":

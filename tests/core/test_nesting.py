@@ -230,6 +230,7 @@ def test_the_hooks_of_what_joined_are_asked_once_when_its_caller_settles(settlem
 
 def test_what_joined_and_may_touch_is_held_by_its_caller_from_then_on(settlement, delegated):
     with settlement.transaction("outer") as outer:
+        settlement.transactions()  # a step: now it has its place
         assert host_of(settlement).protocol.frontier(Scope.parse("room:/a")) > outer.epoch
         outer.call(delegated(lambda inner: None, may_touch="room:/a"))
         assert host_of(settlement).protocol.frontier(Scope.parse("room:/a")) == outer.epoch

@@ -32,7 +32,7 @@ from settlemark import LateAppend, LedgerError, Scope, SettlemarkError, State, S
 from settlemark._protocol.board import Board
 from settlemark._protocol.holdings import Blocked, Call, Mode
 from settlemark._protocol.versions import FLOORS, then
-from settlemark.hosting import Protocol, Reason, host_of
+from settlemark.hosting import Protocol, Reason
 from settlemark.ledger import MemoryLedger
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._replica.replica import EPOCHS
@@ -489,7 +489,7 @@ def test_who_has_not_seen_the_last_entry_before_an_image_begins_with_the_image(t
     blocked = second.now(lambda protocol, _book: protocol.admit(Call(rival, ROOM, Mode.EAGER)))
     assert blocked.holder.id == txn.id
     first.look()
-    assert image(host_of(first).protocol) == image(host_of(second).protocol)
+    assert image(first.protocol) == image(second.protocol)
 
 
 def test_who_was_buried_behind_an_image_can_move_nothing_more(two):
@@ -502,8 +502,8 @@ def test_who_was_buried_behind_an_image_can_move_nothing_more(two):
     second.now(lambda protocol, _book: protocol.leap(1))
     first.look()
     assert (txn.state, txn.reason) == (State.ABORTED, Reason.LEASE)
-    assert host_of(first).protocol.named["trip"] is not txn
-    assert image(host_of(first).protocol) == image(host_of(second).protocol)
+    assert first.protocol.named["trip"] is not txn
+    assert image(first.protocol) == image(second.protocol)
 
 
 def test_who_was_wounded_behind_an_image_is_told_to_conclude_it(two):
@@ -515,7 +515,7 @@ def test_who_was_wounded_behind_an_image_is_told_to_conclude_it(two):
     second.now(lambda protocol, _book: protocol.leap(1))
     first.look()
     assert txn.state is State.ABORTING
-    assert host_of(first).protocol.take_aborted() == [txn]
+    assert first.protocol.take_aborted() == [txn]
 
 
 # ---- the harness finds what is wrong

@@ -27,6 +27,7 @@ def holder(settlement, tools):
 
 def test_a_call_that_waited_too_long_names_the_holder_and_nothing_ran(settlement, world, tools, holder):
     with settlement.transaction("late", wait=0) as tx:
+        settlement.transactions()  # a step: now it has its place
         before = host_of(settlement).protocol.freeze()
         with pytest.raises(WaitTimeout) as timeout:
             tx.call(tools.book, room="a")

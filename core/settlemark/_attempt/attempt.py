@@ -11,6 +11,7 @@ from settlemark._acts.current import CurrentCall, Staged
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Retries
 from settlemark._attempt.live_read import LiveRead
+from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import StateError
 from settlemark._edges.text import prose
 from settlemark._model import json_text
@@ -77,7 +78,7 @@ class Attempt:
         "entering", "expected", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
         "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded",
         "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays",
-        "suspended", "told_waiting", "txn", "wait", "waited", "waiters", "worker", "written",
+        "suspended", "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker", "written",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +105,7 @@ class Attempt:
         self.payloads = payloads
         self.wait = wait
         self.hooks = hooks
+        self.turned_away: TurnedAway | None = None
         self.judged = False  # they have said yes to all that is in it, as it is
         self.on_failure: OnFailure = on_failure
         self.ask = ask
@@ -122,19 +124,17 @@ class Attempt:
         self.placed = 0
         self.worker = ""  # the name under which this process acts, or last acted, for it
         self.again = 0  # how often it was entered again
-        self.written = False
-        self.suspended = False
+        self.written = self.suspended = False
         self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
         self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
-        self.told_waiting = False
+        self.told_waiting = self.concluding = False
         self.waited: dict[tuple[str, str], Waited] = {}  # for whom and on what, the latest last
         self.sealed_at: float | None = None  # on the store's clock, as `decided_at`: when its commit was decided
         self.decided_at: float | None = None
         self.patient = True  # it stands in line where others lost a race
-        self.concluding = False
         self.concluded: set[Path] = set()  # what of it an abort has undone, or named
         self.settling = 0  # how many programs are at its commit, or will be when what goes before it is done
         self.waiters: list[Ticket] = []

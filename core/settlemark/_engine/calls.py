@@ -13,9 +13,7 @@ from settlemark._acts.requests import Act
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import recall, resume, stayed
 from settlemark._attempt.turn import Seat
-from settlemark._edges.errors import (
-    Refused,
-)
+from settlemark._edges.errors import Refused, StateError
 from settlemark._edges.text import KEY, identity
 from settlemark._engine.act import Acting
 from settlemark._engine.admission import Admission, checked
@@ -88,8 +86,16 @@ class Calls:
             InDoubt: nobody can tell whether it happened. Else whatever the tool raised.
         """
         attempt.entering.add(effect)
+        txn = attempt.txn
         try:
-            result = yield from self._call(attempt, effect, seat, let_through)
+            try:
+                result = yield from self._call(attempt, effect, seat, let_through)
+            except (Refused, StateError):
+                away = attempt.turned_away
+                if away is None or away.txn is not txn:
+                    raise
+                yield from away.enter()
+                result = yield from self._call(attempt, effect, seat, let_through)
         except GeneratorExit:
             raise  # the program is thrown away: it can ask for nothing more
         except let_through as control:
@@ -151,7 +157,7 @@ class Calls:
         seat: Seat | None,
         let_through: tuple[type[BaseException], ...],
     ) -> Program[Any]:
-        reads = effect.declaration.kind is EffectClass.READ
+        reads, txn = effect.declaration.kind is EffectClass.READ, attempt.txn  # its key is for this one alone
         if not reads:
             effect.arguments = json_text.snapshot(dict(effect.arguments))
             effect.payload = json_text.encode(effect.arguments)
@@ -160,9 +166,9 @@ class Calls:
             recorded = recorded or stayed(attempt, effect)
             if recorded is not None:
                 return self._replayed(effect, recorded)
-        elif attempt.txn is None:
+        elif txn is None:
             return (yield Act(effect.run, {}, attempt.current(effect)))
-        txn = attempt.live
+        txn = txn or attempt.live
         if seat is not None:
             yield from self._take_turn(attempt, seat)
             self._come(seat, effect)

@@ -78,8 +78,15 @@ class Settling:
         if txn is None:
             _tell_again(attempt)
             return
-        with self._kernel.ledger.acts.under_way(), settling(attempt):
-            yield from self._commit(attempt, txn, sealed=sealed)
+        try:
+            with self._kernel.ledger.acts.under_way(), settling(attempt):
+                yield from self._commit(attempt, txn, sealed=sealed)
+        except Refused:
+            away = attempt.turned_away
+            if away is None or away.txn is not txn:
+                raise
+            yield from away.enter()
+            yield from self.commit(attempt)
 
     def _commit(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program[None]:
         try:

@@ -140,8 +140,7 @@ class Kernel:
     def seat(self, book: Book, txn: Txn, attempt: Attempt) -> None:
         """Register `attempt` as this process's program for a transaction; taken back if the step fails."""
         self.attempts[txn] = attempt
-        attempt.since, attempt.age_told = self.monotonic(), False
-        attempt.worker = self.ledger.worker
+        attempt.since, attempt.age_told, attempt.worker = self.monotonic(), False, self.ledger.worker
         book.otherwise(lambda: self.attempts.pop(txn, None))
 
     def call_tender(self) -> None:
@@ -165,29 +164,31 @@ class Kernel:
 
     # ---- steps
 
-    def step(self, step: Step[T], *, durable: bool = False, wait: float | None = None) -> Program[T]:
+    def step(
+        self, step: Step[T], *, durable: bool = False, wait: float | None = None, looks: bool = False
+    ) -> Program[T]:
         """Take a step and return its answer, when it (with `durable` on disk) is taken.
 
         Args:
             step: what is done to the protocol and the book.
             durable: whether its commit waits for the disk.
             wait: seconds in which the store must have answered; the settlement's by default.
+            looks: whether it changes nothing.
 
         Raises:
             LedgerError: the store failed, or was silent for that long; `in_doubt` where nobody knows if it was taken.
         """
-        ledger = self.ledger
-        if ledger.immediate:
-            return ledger.now(step)
-        pending = ledger.submit(step, durable=durable)
+        if self.ledger.immediate:
+            return self.ledger.now(step)
+        pending = self.ledger.submit(step, durable=durable, looks=looks)
         if wait is not None:
             pending.within(wait)
         answer: T = yield Recorded(pending)
         return answer
 
-    def look(self, step: Step[T]) -> Program[T]:
-        """Return what a step finds that changes nothing."""
-        return self.step(step)
+    def look(self, step: Step[T], *, wait: float | None = None) -> Program[T]:
+        """Return what a step finds that changes nothing: by itself it commits nothing."""
+        return self.step(step, wait=wait, looks=True)
 
     def flush(self) -> Program[None]:
         """Write everything that was queued before to disk."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from settlemark._acts.bodies import is_in_body, names_asked_for
 from settlemark._acts.failure import Ask
 from settlemark._acts.gate import Approver
+from settlemark._acts.once import Once
 from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Wait
 from settlemark._attempt.attempt import Attempt, Hook, OnFailure, Part
+from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
 from settlemark._engine.kernel import Kernel
 from settlemark._lifecycle.ages import Ages
@@ -18,10 +21,11 @@ from settlemark._lifecycle.parking import follow
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model.scope import Scope
 from settlemark._observe.events import Recovered
-from settlemark._protocol.holdings import Placing, Ticket, Txn
-from settlemark._protocol.protocol import NOBODY, Protocol
+from settlemark._protocol.holdings import DETACHED, NOBODY, PLANNED, Placing, Ticket, Txn
+from settlemark._protocol.index import Position
+from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.refusals import rewound
-from settlemark._protocol.states import State
+from settlemark._protocol.states import Reason, State
 from settlemark._protocol.ties import refuse_own_name
 from settlemark._report.verdicts import is_rewound
 from settlemark.ledger._contract import Book, RecordedTransaction
@@ -46,7 +50,10 @@ class Entrance:
             if footprint:
                 yield from self._kernel.step(lambda protocol, _book: protocol.declare(outer, footprint))
             return part
-        attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
+        if outer is None and self._claims_nothing(options):
+            attempt = yield from self._begin_with_a_step(options)
+        else:
+            attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
         return Part(attempt, attempt.numbering)
 
     def begin(  # noqa: PLR0913 - one keyword for each thing that may be said of a transaction
@@ -66,6 +73,7 @@ class Entrance:
         max_age: float | None = None,
         comes_back: bool = False,
         whole: bool = False,
+        into: Attempt | None = None,
         **placing: Unpack[Placing],
     ) -> Program[Attempt]:
         """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
@@ -73,6 +81,7 @@ class Entrance:
         `known` says that the name was chosen by the caller, so that the ledger may know it; `comes_back` that who
         enters it again makes the same decisions again, and not others: what of them stays is not done twice. `whole`
         says that who enters it makes all of its decisions: what was decided before and is not asked for is taken back.
+        `into` is an attempt that has not begun, and becomes what is returned.
 
         Raises:
             Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
@@ -83,9 +92,12 @@ class Entrance:
         deadline = self._kernel.monotonic() + wait
         footprint = list(declared)
         # Asked here: a step may be taken by another thread.
-        within = is_in_body(self._kernel, name) or name in names_asked_for(self._kernel)
+        within = into is None and (is_in_body(self._kernel, name) or name in names_asked_for(self._kernel))
 
         def build(txn: Txn | None, number: int) -> Attempt:
+            if into is not None:
+                into.txn, into.number = txn, number
+                return into
             return Attempt(
                 txn, name, run, number, prefix=self._kernel.prefix,
                 payloads=self._kernel.ledger.payloads, wait=wait, hooks=hooks,
@@ -101,7 +113,7 @@ class Entrance:
             same = protocol.named.get(name)
             if same is not None:
                 refuse_own_name(protocol.by_id, name, placing.get("parent", 0), same, within=within)
-                again = self._enter_again(protocol, book, same, build)
+                again = self._enter_again(protocol, book, same, build, here=into is None)
                 if whole and isinstance(again, Attempt):
                     again.expect()
                 return again
@@ -127,10 +139,7 @@ class Entrance:
         while True:
             found = yield from self._kernel.step(enter, wait=wait)
             if isinstance(found, Attempt):
-                found.max_age = max_age
-                self._ages.watch_age(found)
-                if self._kernel.telling.observer is not None:
-                    self._kernel.telling.began(found, "taken up" if found.effects else "begun")
+                self._tell_of(found, max_age)
                 return found
             # What an ended process left under this name is ended first.
             report: Recovered = yield from self._recovery.take_up(name, turn=found)
@@ -177,11 +186,14 @@ class Entrance:
                 )  # fmt: skip
 
     def _enter_again(
-        self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt]
+        self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt], *, here: bool
     ) -> Attempt | Ticket:
-        """Return the attempt under a name in use, if it is anybody's to go on with; else a ticket to wait with."""
+        """Return the attempt under a name in use, if it is anybody's to go on with; else a ticket to wait with.
+
+        `here` says that it may be one of this process, which others have.
+        """
         attempt = self._kernel.attempts.get(same)
-        if attempt is not None and attempt.suspended and same.owner in (NOBODY, self._kernel.ledger.worker):
+        if here and attempt is not None and attempt.suspended and same.owner in (NOBODY, self._kernel.ledger.worker):
             if same.owner == NOBODY:
                 protocol.own(same, self._kernel.ledger.worker)
             self._kernel.come_to(book, attempt)
@@ -195,6 +207,102 @@ class Entrance:
             protocol.park(same, parked=False)
             return attempt
         return protocol.watch(same)
+
+    def _tell_of(self, attempt: Attempt, max_age: float | None) -> None:
+        attempt.max_age = max_age
+        self._ages.watch_age(attempt)
+        if self._kernel.telling.observer is not None:
+            self._kernel.telling.began(attempt, "taken up" if attempt.effects else "begun")
+
+    # ---- a beginning that is recorded with the first step behind it
+
+    def _claims_nothing(self, options: Mapping[str, Any]) -> bool:
+        """Whether nobody else need see a beginning before the first step behind it."""
+        return not (self._kernel.ledger.immediate or options.get("group") or options["declared"])
+
+    def _begin_with_a_step(self, options: dict[str, Any]) -> Program[Attempt]:
+        """Do as `begin`; where nothing is known of the name, it takes its place with the first step behind it.
+
+        That nothing is known is looked at again there: somebody else may have been faster. Whoever was not enters the
+        name anew, before anything of his has run.
+        """
+        name, run, known = options["name"], options["run"], options["known"]
+
+        def look(protocol: Protocol, book: Book) -> tuple[int, Txn] | None:
+            if not (_is_free(protocol, name, run) and (not known or _is_new(book, name))):
+                return None
+            return book.behind, _planned(options, options["position"] or (protocol.next_epoch, ""))
+
+        found = yield from self._kernel.look(look, wait=options["wait"])
+        if found is None:
+            return (yield from self.begin(**options))
+        behind, txn = found
+        attempt = Attempt(
+            txn, name, run, txn.attempt, prefix=self._kernel.prefix, payloads=self._kernel.ledger.payloads,
+            **{of: options[of] for of in ("wait", "hooks", "on_failure", "retries", "ask", "approver")},
+        )  # fmt: skip
+        attempt.since = self._kernel.monotonic()
+        self._kernel.ledger.later(partial(self._take_place, attempt, txn, options, behind))
+        self._tell_of(attempt, options["max_age"])
+        return attempt
+
+    def _take_place(
+        self, attempt: Attempt, txn: Txn, options: dict[str, Any], behind: int, protocol: Protocol, book: Book
+    ) -> None:
+        """Put what was planned in its place, unless somebody has its name by now."""
+        if txn.id != PLANNED:
+            return  # the store failed, and it was let go of
+        name, run = options["name"], options["run"]
+        book.otherwise(partial(_plan_anew, txn, options))
+        unseen = options["known"] and book.behind != behind  # somebody wrote since
+        if not _is_free(protocol, name, run) or (unseen and not _is_new(book, name)):
+            self._turn_away(attempt, txn, options)
+            txn.id, txn.state, txn.reason, txn.detail = DETACHED, State.ABORTED, Reason.LOST, {"cause": _TAKEN}
+            protocol.nudge(txn)
+            return
+        protocol.begin(
+            name, run, attempt=txn.attempt, position=options["position"], retry=txn.retry,
+            owner=self._kernel.ledger.worker, guards=txn.guards, queues=txn.queues, into=txn,
+        )  # fmt: skip
+        self._kernel.seat(book, txn, attempt)
+
+    def _turn_away(self, attempt: Attempt, txn: Txn, options: dict[str, Any]) -> None:
+        once: Once[Attempt] = Once(options["name"])
+        attempt.turned_away = TurnedAway(txn, partial(self._enter_anew, attempt, txn, options, once))
+
+    def _enter_anew(self, attempt: Attempt, txn: Txn, options: dict[str, Any], once: Once[Attempt]) -> Program[None]:
+        try:
+            yield from once.get(partial(self.begin, **options, into=attempt))
+        except Exception:
+            self._turn_away(attempt, txn, options)  # who calls later tries it again
+            raise
+
+
+_TAKEN = "another has begun its name at the same time; nothing of it was run: enter it again"
+
+
+def _is_free(protocol: Protocol, name: str, run: str) -> bool:
+    return name not in protocol.named and run not in protocol.fenced
+
+
+def _is_new(book: Book, name: str) -> bool:
+    return book.load(name) is None and book.forgotten(name) is None
+
+
+def _planned(options: Mapping[str, Any], position: Position) -> Txn:
+    """Return a transaction that has not its place yet."""
+    return Txn(
+        PLANNED, options["name"], options["run"], 1, position, retry=options["retry"], owner=NOBODY,
+        guards=options["guards"], queues=options["queues"],
+    )  # fmt: skip
+
+
+def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:
+    """Take back that a transaction has its place: its store has failed, and it takes one when that works again."""
+    planned = _planned(options, txn.position)
+    planned.watchers = txn.watchers
+    for name in Txn.__slots__:
+        setattr(txn, name, getattr(planned, name))
 
 
 def _next_number(book: Book, name: str, recorded: RecordedTransaction | None) -> int:

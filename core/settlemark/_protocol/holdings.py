@@ -23,6 +23,8 @@ class Mode(Enum):
 
 DETACHED = 0
 """The id of a transaction that is none any more in this process: another has it, or it was never recorded."""
+PLANNED = -1
+"""The id of a transaction that this process has begun, and that takes its place with the next step behind that."""
 NOBODY = ""
 """The owner of a transaction whose worker is gone."""
 AT_ONCE = (Mode.EAGER, Mode.FINAL)

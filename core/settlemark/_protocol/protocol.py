@@ -17,6 +17,7 @@ default.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from settlemark._edges.errors import SettlemarkError
@@ -160,21 +161,24 @@ class Protocol:
         guards: Guards = ALL_ON,
         queues: bool = False,
         mends: bool = False,
+        into: Txn | None = None,
     ) -> Txn:
         """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
 
         `owner` names the worker that brings it to its end. `parent` is the number (`Txn.id`) of the one in
         whose call it runs, `group` that of the hold it works under, before which it takes its place. `guards` are
         what keeps it from others. `mends` says that it is there to undo what others have done: it is nobody's to come
-        back to, and begun anew by who finds that there is still something to undo.
+        back to, and begun anew by who finds that there is still something to undo. `into` is an object that was made
+        of all this before, and takes the place.
 
         Raises:
             Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
             StateError: the hold has been dropped.
         """
+        begin = self._parts.beginnings.begin
         return self._take(
-            c.Begin, self._parts.beginnings.begin, name, run, attempt, tuple(declared), position, retry, owner, parent,
-            group, role, guards, queues, mends,
+            c.Begin, begin if into is None else partial(begin, into=into),
+            name, run, attempt, tuple(declared), position, retry, owner, parent, group, role, guards, queues, mends,
         )  # fmt: skip
 
     def split(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -77,6 +78,17 @@ class Acts:
                 self._changed.wait(min(left, _SLICE_SECONDS))
 
 
+def when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:
+    """Return a call of a method that keeps nobody there: what has a connection goes when its last user does."""
+
+    def call(worker: str) -> None:
+        found = method()
+        if found is not None:
+            found(worker)
+
+    return call
+
+
 def _place() -> object:
     """Return what has to go on for a program to go on: this thread's event loop, or this thread."""
     try:
@@ -85,4 +97,4 @@ def _place() -> object:
         return threading.get_ident()
 
 
-__all__ = ["Acts"]
+__all__ = ["Acts", "when_there"]

@@ -274,7 +274,13 @@ def age_of(recorded: RecordedTransaction) -> tuple[float, int, int]:
 
 
 class Book(Protocol):
-    """What a step of the protocol may read and write beside it, in the same transaction of the store."""
+    """What a step of the protocol may read and write beside it, in the same transaction of the store.
+
+    Attributes:
+        behind: the number of the log's last entry before it: where two steps see the same, nobody wrote in between.
+    """
+
+    behind: int
 
     def write(self, changes: list[Change]) -> None:
         """Keep changes; an attempt that was opened before stays as it is.
@@ -424,8 +430,11 @@ class Ledger(Protocol):
         """Take a step and return what it returns. Blocks."""
         ...
 
-    def submit(self, step: Step[Any], *, durable: bool) -> Pending:
-        """Queue a step behind all given before; the answer comes when it, with `durable` on disk, is taken."""
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:
+        """Queue a step behind all given before; the answer comes when it, with `durable` on disk, is taken.
+
+        One that only `looks` changes nothing: by itself it commits nothing.
+        """
         ...
 
     def later(self, step: Step[Any]) -> None:

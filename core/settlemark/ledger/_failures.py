@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from settlemark._edges.errors import LedgerError
 from settlemark._edges.wording import message_of
+from settlemark.ledger._sql.sqlite import BASE_CODE
 from settlemark.ledger._urls import shown, withhold, without_secrets
 
 _ADVICE = (
@@ -103,4 +105,12 @@ def is_gone(error: BaseException) -> bool:
     return isinstance(error, LedgerError) and bool(error.data.get("gone"))
 
 
-__all__ = ["explain", "is_gone"]
+def is_passing(error: BaseException) -> bool:
+    """Whether a store failed only because somebody else was there at the same time."""
+    if getattr(error, "sqlstate", None) in ("40001", "40P01"):
+        return True
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
+
+
+__all__ = ["explain", "is_gone", "is_passing"]

@@ -13,7 +13,7 @@ import pytest
 from tests.core.crashes.sweep import Files, Namespaces
 from tests.servers import _roomy_memory
 
-import settlemark._api.settlement
+import settlemark._api.host
 from settlemark._runtime.background import Asker, Tender
 from settlemark.ledger._record import tables
 from settlemark.ledger._replica.replica import Shared
@@ -42,8 +42,8 @@ def still(monkeypatch, caplog):
 
     What nobody waits for goes with the next step; a kill finds it lost, if it may be lost.
     """
-    monkeypatch.setattr(settlemark._api.settlement, "Tender", Still)
-    monkeypatch.setattr(settlemark._api.settlement, "Asker", StillAsker)
+    monkeypatch.setattr(settlemark._api.host, "Tender", Still)
+    monkeypatch.setattr(settlemark._api.host, "Asker", StillAsker)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 
     def later(shared, step):

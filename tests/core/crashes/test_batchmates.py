@@ -15,7 +15,8 @@ from tests.core.crashes import mutants
 
 from settlemark import EffectClass, LedgerError, Outcome, State
 from settlemark.hosting import Reason
-from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, _memory, open_ledger
+from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, open_ledger
+from settlemark.ledger._memory import book as _memory_book
 from settlemark.ledger._record import book as _book
 from settlemark.ledger._replica import replica
 from settlemark.ledger._replica.image import image
@@ -278,7 +279,7 @@ def test_none_is_missed_where_rows_leave_when_the_store_has_them(ledger):
 
 
 def test_a_ledger_without_a_gate_is_caught(monkeypatch, open_settlement):
-    for module in (_book, _memory):
+    for module in (_book, _memory_book):
         monkeypatch.setattr(module, "gated", mutants.lets_all_pass)
     wrong = texts.play(open_settlement("memory:"), dict.fromkeys(texts.PROSE, texts.BAD[0]), itertools.count())
     assert [said for said in wrong if said.startswith("lost at")] != []

@@ -73,12 +73,29 @@ def test_a_beginning_that_is_refused_leaves_nothing_behind(file, still, store, u
     with settlement, closing(desk):
         store.refuses, store.then_is_down = 1, unreadable
         with pytest.raises(LedgerError, match="disk I/O error"):
-            settlement.transaction("trip").__enter__()
+            settlement.transaction("trip", may_touch="cell:/a").__enter__()
         store.is_down = store.then_is_down = False
         assert (host_of(settlement).driver.kernel.attempts, settlement.transactions()) == ({}, [])
         with settlement.transaction("trip", wait=0) as tx:
             tx.call(tools(desk)["add"], cell="a")
         assert (tx.attempt, tx.state, host_of(settlement).driver.kernel.attempts) == (1, State.COMMITTED, {})
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_a_beginning_that_is_refused_with_its_first_step_leaves_nothing_behind(file, still, store, unreadable):
+    settlement, desk = file.open()
+    with settlement, closing(desk):
+        with pytest.raises(LedgerError, match="disk I/O error"), settlement.transaction("trip") as tx:
+            store.refuses, store.then_is_down = 1, unreadable
+            try:
+                tx.call(tools(desk)["add"], cell="a")
+            finally:
+                store.is_down = store.then_is_down = False
+        assert (settlement.transactions(), host_of(settlement).driver.kernel.attempts, done(desk)) == ([], {}, [])
+        with settlement.transaction("trip", wait=0) as tx:
+            tx.call(tools(desk)["add"], cell="a")
+        assert (tx.state, host_of(settlement).driver.kernel.attempts) == (State.COMMITTED, {})
+        assert done(desk) == [("write", "a")]
 
 
 def test_taking_up_that_is_refused_is_taken_up_again(file, still, store):

@@ -42,9 +42,9 @@ class SteppedLedger(Shared):
     _over = False
     _unseen: tuple[tuple[int, int], tuple[str, ...]] = ((0, 0), ())
 
-    def submit(self, step: Step[Any], *, durable: bool) -> Any:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Any:
         """Take a step at once, and return its answer as a future that is done."""
-        answer: Pending = super().submit(step, durable=durable)
+        answer: Pending = super().submit(step, durable=durable, looks=looks)
         answer.lead()
         return answer
 

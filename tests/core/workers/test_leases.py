@@ -131,12 +131,12 @@ def test_a_worker_whose_lease_is_taken_while_it_is_between_two_calls_is_told_at_
         with pytest.raises(LeaseLost, match="another worker's now"):
             with hung.transaction("taken") as tx:
                 tx.call(crew.tools["add"], cell="x", amount=1)
-                worker = hung.ledger.worker
+                worker = host_of(hung).ledger.worker
                 host_of(other).ledger.now(lambda protocol, book: (protocol.bury(worker), book.strike_off([worker])))
                 assert other.recover().undone == ["taken"]
                 tx.call(crew.tools["add"], cell="x", amount=10)
         assert crew.desk.cells() == {"x": 0}
-        assert hung.ledger.worker != worker
+        assert host_of(hung).ledger.worker != worker
         with hung.transaction("fresh") as tx:
             tx.call(crew.tools["add"], cell="x", amount=5)
     assert crew.desk.cells() == {"x": 5}

@@ -162,6 +162,7 @@ def silent(shared_url, office, clocks, monkeypatch):
         told = []
 
         def job(tx):
+            worker.in_doubt()  # a step: from here on others know that it has begun
             if mails_first:
                 tx.call(mail, to="x")
             tx.call(book, room="a")

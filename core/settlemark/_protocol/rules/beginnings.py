@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from settlemark._edges.errors import StateError
 from settlemark._model.guards import Guards
-from settlemark._protocol.holdings import NOBODY, Binding, Txn
+from settlemark._protocol.holdings import NOBODY, PLANNED, Binding, Txn
 from settlemark._protocol.states import State
 from settlemark._protocol.ties import refuse_callers
 from settlemark._protocol.versions import LAST
@@ -47,6 +47,7 @@ class Beginnings:
         guards: Guards,
         queues: bool,
         mends: bool,
+        into: Txn | None = None,
     ) -> Txn:
         """Return a new open transaction; see `Protocol.begin`.
 
@@ -67,10 +68,11 @@ class Beginnings:
             position = board.fresh()
         if role:
             position = (position[0], position[1] + LAST)  # behind all that is to work under it
-        txn = Txn(
-            board.next_serial(), name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group,
+        txn = into or Txn(
+            PLANNED, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group,
             role=role, guards=Guards(*guards), queues=queues, mends=mends,
         )  # fmt: skip
+        txn.id, txn.position, txn.owner = board.next_serial(), position, owner
         txn.since = board.time
         board.enter(txn)
         board.join_group(txn)

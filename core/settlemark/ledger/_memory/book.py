@@ -64,6 +64,7 @@ class MemoryBook:
         self._names: OrderedDict[str, int] = OrderedDict()
         self._told = False
         self._fences: dict[str, float] = {}
+        self.behind = 0  # there is no log that another writes
         self._stripped: dict[tuple[str, int], float] = {}
         self._otherwise: list[Callable[[], object]] = []
 

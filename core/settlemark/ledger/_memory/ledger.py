@@ -135,7 +135,7 @@ class MemoryLedger:
             replay(before, read(commands, entry), entry)
         load(protocol, image(before), worker=self.worker, tried=journal)
 
-    def submit(self, step: Step[Any], *, durable: bool) -> Pending:  # noqa: ARG002 - here nothing outlives the process
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:  # noqa: ARG002 - here nothing outlives the process
         """Take a step, and return its answer, which is there."""
         pending = Pending()
         try:

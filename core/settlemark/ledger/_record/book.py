@@ -87,8 +87,8 @@ class SqlBook:
     """
 
     __slots__ = (
-        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "_watch", "looked", "named",
-        "plainly", "worker", "written",
+        "_blobs", "_connection", "_namespace", "_otherwise", "_payloads", "_rows", "_watch", "behind", "looked",
+        "named", "plainly", "worker", "written",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, namespace: str, worker: str, payloads: Packer, watch: Watch | None = None) -> None:
@@ -99,11 +99,11 @@ class SqlBook:
         self._blobs = Blobs(wire, namespace)
         self._watch = watch or Watch(time.monotonic)
         self.worker = worker
+        self.behind = 0
         self.plainly = False  # the store has refused these changes as they were
         self.written = 0
         self.named: dict[str, None] = {}  # the effects of which the present step has said something
-        self.looked: list[Worker] | None = None
-        """What was seen of the other workers: it counts when this transaction is committed."""
+        self.looked: list[Worker] | None = None  # of the other workers: it counts when this transaction is committed
         self._otherwise: list[Callable[[], object]] = []
 
     # ---- what a step does to what is its process's own

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 import threading
 import time
 import weakref
@@ -37,9 +36,9 @@ from settlemark._protocol.commands import Bury, Command, TellTime
 from settlemark._protocol.holdings import Ticket, fire
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason
-from settlemark.ledger._acts import Acts
+from settlemark.ledger._acts import Acts, when_there
 from settlemark.ledger._contract import Book, Step
-from settlemark.ledger._failures import explain, is_gone
+from settlemark.ledger._failures import explain, is_gone, is_passing
 from settlemark.ledger._forking import Origin
 from settlemark.ledger._lease import QUARANTINE_SECONDS, Lease, StoreTime, Watch, bury
 from settlemark.ledger._limits import Limit, is_late, patience, within
@@ -49,7 +48,7 @@ from settlemark.ledger._record.book import SqlBook
 from settlemark.ledger._replica.image import Own, detach, image, load
 from settlemark.ledger._replica.journal import read, replay, written
 from settlemark.ledger._sql.listening import NOTIFY, Ear
-from settlemark.ledger._sql.sqlite import BASE_CODE, opened_file
+from settlemark.ledger._sql.sqlite import opened_file
 from settlemark.ledger._sql.wire import Statement, Unsent, Wire, wire_to
 from settlemark.ledger._urls import shown
 from settlemark.ledger._workers import retire, worker_name
@@ -156,18 +155,20 @@ class _Item:
     """A step in the queue; with nobody to answer to, it is tried until it is taken.
 
     Attributes:
+        looks: it changes nothing: where all that is taken with it only look, too, nothing is written.
         over: it was taken, or somebody was told that it is not, or has left: it is not taken any more.
         refused: how often it could not be taken for its own sake.
         taking: it was done in the transaction that is open, or that nobody knows the end of.
         regrets: what is to be undone in this process when it turns out not to be taken, or nobody is there to go on.
     """
 
-    __slots__ = ("answer", "durable", "over", "refused", "regrets", "step", "taking")
+    __slots__ = ("answer", "durable", "looks", "over", "refused", "regrets", "step", "taking")
 
-    def __init__(self, step: Step[Any], answer: _Answer | None, *, durable: bool) -> None:
+    def __init__(self, step: Step[Any], answer: _Answer | None, *, durable: bool, looks: bool = False) -> None:
         self.step = step
         self.answer = answer
         self.durable = durable
+        self.looks = looks
         self.over = self.taking = False
         self.refused = 0
         self.regrets: list[Callable[[], object]] = []
@@ -239,7 +240,7 @@ class Shared:
         self.own = Lease(lease, monotonic)
         self.watch = Watch(monotonic, quarantine=quarantine)
         self.acts = Acts()
-        self.acts.on_back = _when_there(weakref.WeakMethod(self._lay))
+        self.acts.on_back = when_there(weakref.WeakMethod(self._lay))
         self._told_time = StoreTime(self.own)
         self.time = store_clock or self._told_time
         self.others = 0
@@ -281,10 +282,10 @@ class Shared:
 
     # ---- what callers do
 
-    def submit(self, step: Step[Any], *, durable: bool) -> _Answer:
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> _Answer:
         """Queue a step whose answer somebody waits for, until the store has had its time."""
         answer = _Answer(self)
-        item = answer.item = _Item(step, answer, durable=durable)
+        item = answer.item = _Item(step, answer, durable=durable, looks=looks)
         self._queue.append(item)
         return answer
 
@@ -483,12 +484,15 @@ class Shared:
         for tries_left in reversed(range(TRIES)):
             self._written = None
             try:
-                self._in_one_transaction(items)
+                if self.applied >= 0 and not self._amends and all(item.looks for item in items):
+                    self._in_one_look(items)
+                else:
+                    self._in_one_transaction(items)
             except BaseException as raised:
                 error = raised.orig if isinstance(raised, Unsent) else raised
                 if isinstance(error, Exception):
                     error = opened_file(self.engine).behind(error)
-                passing = _is_passing(error)
+                passing = is_passing(error)
                 # A store that is only busy, or was given what it cannot hold, has lost nothing.
                 whole = passing or (isinstance(error, Exception) and self._is_a_steps(error))
                 late = is_late(error) or not isinstance(error, Exception)
@@ -583,6 +587,7 @@ class Shared:
         number = self._lock_head(wire)
         with wire.holding(self.lock):
             book = SqlBook(wire, self.namespace, self.worker, self.payloads, self.watch)
+            book.behind = number - 1
             if number != self.applied + 1:
                 self._catch_up(wire, number - 1)
                 book.worker = self.worker
@@ -621,6 +626,21 @@ class Shared:
             self.own.renewed(began)
         if book.looked is not None:
             self.watch.look(book.looked)
+
+    def _in_one_look(self, items: list[_Item]) -> None:
+        """Take steps that change nothing: what others took is taken first, and nothing is written or locked."""
+        wire = self._connected()
+        wire.begin_to_read()
+        number = int(wire.query(_HEAD, {"b_namespace": self.namespace})[0][0])
+        with wire.holding(self.lock):
+            if number != self.applied:
+                self._catch_up(wire, number)
+            book = SqlBook(wire, self.namespace, self.worker, self.payloads, self.watch)
+            book.behind, self._book, self._tried = number, book, []
+            outcomes = [self._one(item, book, []) for item in items]
+            woken = list(self.protocol.take_woken())
+        wire.commit()
+        self._written = (number, outcomes, woken)
 
     def _tell_time(self) -> int:
         """Tell the replica the store's time, and return the one it had."""
@@ -1030,25 +1050,6 @@ class Shared:
         if wire is not None:
             wire.forget()
         self.engine.dispose(close=False)
-
-
-def _when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:
-    """Return a call of a method that keeps nobody there: what has a connection goes when its last user does."""
-
-    def call(worker: str) -> None:
-        found = method()
-        if found is not None:
-            found(worker)
-
-    return call
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Whether a store failed only because somebody else was there at the same time."""
-    if getattr(error, "sqlstate", None) in ("40001", "40P01"):
-        return True
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, sqlite3.OperationalError) and code & BASE_CODE == sqlite3.SQLITE_BUSY
 
 
 _EMPTY = image(Protocol())

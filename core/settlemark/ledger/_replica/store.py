@@ -241,10 +241,10 @@ class SqlLedger:
         result: T = answer.result()
         return result
 
-    def submit(self, step: Step[T], *, durable: bool) -> Any:
+    def submit(self, step: Step[T], *, durable: bool, looks: bool = False) -> Any:
         """Queue a step behind all given before."""
         self._refuse_when_closed()
-        return self._shared.submit(step, durable=durable)
+        return self._shared.submit(step, durable=durable, looks=looks)
 
     def later(self, step: Step[Any]) -> None:
         """Queue a step that is taken sooner or later, in its order."""
