@@ -51,7 +51,7 @@ from settlemark._edges.errors import (
 from settlemark._engine.commit import Footprint
 from settlemark._lifecycle.parking import Parked
 from settlemark._lifecycle.resolution import Doubt
-from settlemark._lifecycle.rewind_plan import Affected, Rewind
+from settlemark._lifecycle.rewind.plan import Affected, Rewind
 from settlemark._model.declaration import Declaration
 from settlemark._model.declare import effect, inverse
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome

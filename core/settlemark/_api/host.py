@@ -27,8 +27,8 @@ from settlemark._attempt.attempt import Hook, OnFailure, Part
 from settlemark._attempt.turn import Turn
 from settlemark._edges.errors import UsageError
 from settlemark._edges.text import DERIVED, KEY, NAMESPACE, WHO, identity
-from settlemark._lifecycle.rewind import Request
-from settlemark._lifecycle.rewind_plan import Rewind
+from settlemark._lifecycle.rewind.plan import Rewind
+from settlemark._lifecycle.rewind.survey import Request
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.effect_class import Outcome

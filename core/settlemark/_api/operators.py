@@ -12,7 +12,7 @@ from settlemark._edges.errors import InDoubt, UsageError
 from settlemark._edges.text import KEY, WHO, prose
 from settlemark._lifecycle.approval import Answer, Answered
 from settlemark._lifecycle.resolution import Doubt
-from settlemark._lifecycle.rewind_plan import Rewind
+from settlemark._lifecycle.rewind.plan import Rewind
 from settlemark._model import json_text
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._report.questions import Question

@@ -35,7 +35,7 @@ from settlemark._lifecycle.gates import Gates
 from settlemark._lifecycle.parking import Parking
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._lifecycle.resolution import Resolution
-from settlemark._lifecycle.rewind import Rewinds
+from settlemark._lifecycle.rewind.rewinds import Rewinds
 from settlemark._lifecycle.runs import Runs
 from settlemark._lifecycle.selection import Selection
 from settlemark._model.declaration import Declaration

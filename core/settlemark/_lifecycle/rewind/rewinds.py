@@ -8,8 +8,8 @@ of it to be gone on with by whoever recovers, and each undo is on record before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -17,17 +17,17 @@ from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._attempt.attempt import Attempt
-from settlemark._attempt.revival import afresh, named, revive
-from settlemark._edges.errors import DeclarationError, UsageError, WaitTimeout, Wounded
+from settlemark._attempt.revival import afresh, revive
+from settlemark._edges.errors import DeclarationError, WaitTimeout, Wounded
 from settlemark._edges.wording import in_words
 from settlemark._engine.admission import returned
 from settlemark._engine.doubt import Residue
 from settlemark._engine.kernel import Deadline, Kernel, log
-from settlemark._engine.splitting import parts_of
 from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._lifecycle.resolution import REWIND, Resolution
-from settlemark._lifecycle.rewind_plan import Affected, Rewind, Sorted, Touched, happened, sort
+from settlemark._lifecycle.rewind.plan import Rewind, Sorted, Touched
+from settlemark._lifecycle.rewind.survey import Look, Request, Survey, refuse_foreign
 from settlemark._model.disposition import Disposed, Disposition
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.events import Recovered
@@ -45,58 +45,9 @@ from settlemark.ledger._contract import (
     StateChange,
     TransactionRow,
 )
-from settlemark.ledger._payloads.recoverable import cannot_run
 
 TRIES = 20
 """How often a rewind that loses races is tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What somebody wants to go back over.
-
-    Attributes:
-        names: of the transactions.
-        word: who says so, when and why.
-        overwrite: keys of effects that are undone although others have built upon them.
-        barred: names under which nothing may have begun, and nothing is to begin any more when something is undone;
-            by name: the run.
-    """
-
-    names: tuple[str, ...]
-    word: Word
-    overwrite: frozenset[str] = frozenset()
-    barred: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(slots=True)
-class _Look:
-    """What one look has found of it.
-
-    Attributes:
-        attempts: by name, all there are on record; of what was split off, too.
-        live: the unfinished ones.
-        sorted: what is undone, and what stays.
-        undeclared: tools whose undo is not known in this process.
-    """
-
-    attempts: dict[str, list[RecordedTransaction]]
-    live: list[Txn]
-    sorted: Sorted
-    undeclared: list[str]
-
-    def rewind(self, request: Request, *, done: bool) -> Rewind:
-        found = self.sorted
-        return Rewind(
-            self._newest_first(), tuple(txn.name for txn in self.live), _told(found.undo), _told(found.residue),
-            _told(found.conflicts), done, request.word.by, request.word.note,
-        )  # fmt: skip
-
-    def _newest_first(self) -> tuple[str, ...]:
-        places = {txn.name: txn.position for txn in self.live}
-        for name, attempts in self.attempts.items():
-            places.setdefault(name, max((a.epoch, a.row.ordinal) for a in attempts))
-        return tuple(sorted(places, key=lambda name: places[name], reverse=True))
 
 
 class Rewinds:
@@ -110,6 +61,7 @@ class Rewinds:
         self._undoing = undoing
         self._recovery = recovery
         self._resolution = resolution
+        self._survey = Survey(kernel, resolution)
 
     def rewind(self, request: Request, *, dry_run: bool, wait: float) -> Program[Rewind]:
         """Undo what transactions have done, newest first, and return a `Rewind`; with `dry_run` what it would do.
@@ -121,8 +73,8 @@ class Rewinds:
             DeclarationError: the undo of an effect is not known here; nothing moved.
             WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing that had committed moved.
         """
-        look: _Look = yield from self._kernel.step(partial(self._look_over, request))
-        self._refuse_foreign(request, look)
+        look: Look = yield from self._kernel.step(partial(self._survey.over, request))
+        refuse_foreign(request, look)
         if dry_run:
             return look.rewind(request, done=False)
         if look.undeclared:
@@ -137,7 +89,7 @@ class Rewinds:
         yield from self._end_unfinished(request, wait)
         for again in range(TRIES - 1, -1, -1):
             try:
-                decided: _Look | None = yield from self._undo_all(request, wait)
+                decided: Look | None = yield from self._undo_all(request, wait)
             except Wounded:
                 if not again:
                     raise
@@ -163,81 +115,6 @@ class Rewinds:
 
         return (yield from self._kernel.step(look))
 
-    # ---- looking
-
-    def _look_over(self, request: Request, protocol: Protocol, book: Book) -> _Look:
-        attempts: dict[str, list[RecordedTransaction]] = {}
-        runs: dict[str, list[RecordedTransaction]] = {}
-        live: dict[str, Txn] = {}
-        todo = list(request.names)
-        while todo:
-            name = todo.pop()
-            if name in attempts or name in live:
-                continue
-            last, unfinished = book.load(name), protocol.named.get(name)
-            if unfinished is not None:
-                live[name] = unfinished
-            elif last is None and name not in request.barred:
-                raise UsageError(
-                    f"no transaction {name!r} is on record in {self._resolution.where()}: nothing was undone"
-                )
-            if last is None:
-                continue
-            run = last.row.run
-            if run not in runs:
-                runs[run] = book.of_run(run)
-            attempts[name] = [_as_it_is(recorded) for recorded in runs[run] if recorded.row.name == name]
-            todo.extend(parts_of(last))
-        every = [recorded for found in attempts.values() for recorded in found]
-        acted = (r.epoch for r in every if any(happened(r, effect) for effect in r.effects))
-        least = min(acted, default=None)
-        others = [] if least is None else [r for r in book.since(least) if r.row.name not in attempts]
-        undeclared: dict[str, None] = {}
-
-        def objection(effect: RecordedEffect) -> str | None:
-            why = self._objection(effect)
-            if why is not None and self._is_undeclared(effect):
-                undeclared[named(effect.row)] = None
-            return why
-
-        found = sort(every, others, objection=objection, remark=self._remark, overwrite=request.overwrite)
-        return _Look(attempts, sorted(live.values(), key=lambda txn: txn.position), found, list(undeclared))
-
-    def _is_undeclared(self, effect: RecordedEffect) -> bool:
-        row = effect.row
-        return row.undoable and self._kernel.declaration(row.tool, row.version) is None
-
-    def _objection(self, effect: RecordedEffect) -> str | None:
-        """Return why an effect cannot be undone here, or None."""
-        row = effect.row
-        declared = self._kernel.declaration(row.tool, row.version)
-        if self._is_undeclared(effect):
-            return f"its undo is not known here: declare {named(row)}"
-        if declared is None or declared.undo is None:
-            return f"{row.kind} effects of {row.tool} have no undo"
-        if effect.outcome is not Outcome.CONFIRMED and declared.probe is None:
-            return "nobody knows whether it happened: ask its counterparty"
-        return cannot_run("undo", declared, row.arguments, effect.result)
-
-    def _remark(self, effect: RecordedEffect) -> str:
-        """Return what there is to know of an effect's undo, or nothing."""
-        if effect.outcome is not Outcome.CONFIRMED:
-            return "its counterparty is asked first whether it happened"
-        declared = self._kernel.declaration(effect.row.tool, effect.row.version)
-        cost = None if declared is None else declared.cost
-        return "" if cost is None else f"a cost stays: {cost}"
-
-    @staticmethod
-    def _refuse_foreign(request: Request, look: _Look) -> None:
-        keys = {e.row.key for found in look.attempts.values() for recorded in found for e in recorded.effects}
-        foreign = sorted(request.overwrite - keys)
-        if foreign:
-            raise UsageError(
-                f"overwrite= names {foreign[0]!r}, which is no effect of what is gone back over: nothing was undone;"
-                " it takes keys of the conflicts that a dry run tells",
-                key=foreign[0],
-            )
-
     # ---- what is unfinished
 
     def _end_unfinished(self, request: Request, wait: float) -> Program[None]:
@@ -245,7 +122,7 @@ class Rewinds:
         deadline = self._kernel.monotonic() + wait
 
         def doom(protocol: Protocol, book: Book) -> list[Txn]:
-            found = self._look_over(request, protocol, book).live
+            found = self._survey.over(request, protocol, book).live
             for txn in found:
                 protocol.unretry(txn)
                 protocol.abort(txn, Reason.REWOUND, cause=str(request.word))
@@ -283,9 +160,9 @@ class Rewinds:
 
     # ---- what has committed
 
-    def _undo_all(self, request: Request, wait: float) -> Program[_Look | None]:
+    def _undo_all(self, request: Request, wait: float) -> Program[Look | None]:
         """Undo what has committed, and return what was decided; None when others have entered it again."""
-        look: _Look = yield from self._kernel.step(partial(self._look_over, request))
+        look: Look = yield from self._kernel.step(partial(self._survey.over, request))
         if look.live:
             return None
         if not look.sorted.undo:
@@ -298,7 +175,7 @@ class Rewinds:
         }
         self._kernel.telling.began(attempt)
         try:
-            decided: _Look | None = yield from self._claim_and_decide(request, attempt, mirrors, calls)
+            decided: Look | None = yield from self._claim_and_decide(request, attempt, mirrors, calls)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -311,7 +188,7 @@ class Rewinds:
         yield from self._kernel.until_finished(attempt, attempt.live)
         return decided
 
-    def _enter(self, look: _Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
+    def _enter(self, look: Look, wait: float, protocol: Protocol, book: Book) -> Attempt:
         oldest = look.sorted.undo[-1].recorded.row
         name = f"{oldest.run}{REWIND}{protocol.next_epoch}"
         txn = protocol.begin(name, name, owner=self._kernel.ledger.worker, mends=True)
@@ -335,19 +212,19 @@ class Rewinds:
 
     def _claim_and_decide(
         self, request: Request, attempt: Attempt, mirrors: dict[str, Effect], calls: dict[str, list[Call]]
-    ) -> Program[_Look | None]:
+    ) -> Program[Look | None]:
         """Claim every scope and, in the step that claims the last, decide; None when there is other work to undo."""
         txn = attempt.live
         deadline = Deadline(attempt.wait)
 
-        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | _Look | Literal["other"]:
+        def decide(protocol: Protocol, book: Book) -> tuple[Blocked, Ticket] | Look | Literal["other"]:
             for call in (call for found in calls.values() for call in found):
                 blocked = None if call.admitted else protocol.admit(call)
                 if blocked is not None:
                     return blocked, protocol.watch(blocked.holder, txn)
             if txn.state is not State.OPEN:
                 raise protocol.refusal(txn)
-            look = self._look_over(request, protocol, book)
+            look = self._survey.over(request, protocol, book)
             chosen = {touched.key for touched in look.sorted.undo}
             if look.live or not chosen <= mirrors.keys():
                 return "other"
@@ -373,7 +250,7 @@ class Rewinds:
             yield from self._undoing.tidy()
             if found == "other":
                 return None
-            if isinstance(found, _Look):
+            if isinstance(found, Look):
                 return found
             blocked, ticket = found
             yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
@@ -393,14 +270,14 @@ class Rewinds:
 
     # ---- the record
 
-    def _bar(self, request: Request, protocol: Protocol, book: Book) -> _Look | None:
-        look = self._look_over(request, protocol, book)
+    def _bar(self, request: Request, protocol: Protocol, book: Book) -> Look | None:
+        look = self._survey.over(request, protocol, book)
         if look.live or look.sorted.undo:
             return None
         self._record(request, look, protocol, book)
         return look
 
-    def _record(self, request: Request, look: _Look, protocol: Protocol, book: Book) -> None:
+    def _record(self, request: Request, look: Look, protocol: Protocol, book: Book) -> None:
         """Write what is to be undone and what stays, and have every name refused from here on."""
         at = self._kernel.clock()
         todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
@@ -439,7 +316,7 @@ class Rewinds:
         for name in names:
             self._residue.tell_listener(name)
 
-    def _report(self, request: Request, before: _Look, decided: _Look) -> Program[Rewind]:
+    def _report(self, request: Request, before: Look, decided: Look) -> Program[Rewind]:
         """Return what has happened, by the record."""
         aborted = [touched for touched in before.sorted.undo if not touched.finished]
         later = {touched.key for touched in decided.sorted.undo}
@@ -456,14 +333,9 @@ class Rewinds:
             decided.sorted.conflicts,
         )
         return replace(
-            _Look(before.attempts | decided.attempts, [], done, []).rewind(request, done=True),
+            Look(before.attempts | decided.attempts, [], done, []).rewind(request, done=True),
             unfinished=tuple(txn.name for txn in before.live),
         )
-
-
-def _as_it_is(recorded: RecordedTransaction) -> RecordedTransaction:
-    """Return a record that stays as it is: one in memory goes with what becomes of it."""
-    return replace(recorded, effects=[replace(effect) for effect in recorded.effects])
 
 
 def _outcome(touched: Touched, tag: Tag, disposed: Disposed, at: float) -> OutcomeChange:
@@ -477,10 +349,6 @@ def _as_recorded(book: Book, touched: Touched) -> RecordedEffect:
     recorded = book.find(touched.key)
     found = () if recorded is None else recorded.effects
     return next((effect for effect in found if effect.row.key == touched.key), touched.effect)
-
-
-def _told(found: Iterable[Touched]) -> tuple[Affected, ...]:
-    return tuple(touched.told() for touched in found)
 
 
 __all__ = ["Request", "Rewinds"]

@@ -1,0 +1,1 @@
+"""Going back over transactions that have committed, on request."""
