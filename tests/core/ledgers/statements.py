@@ -58,8 +58,9 @@ def all_statements() -> dict[str, str]:
     texts: dict[str, str] = {}
     for loaded in _modules():
         module = loaded.__name__.rpartition(".")[2]
+        own = _assigned(loaded)
         for name, value in vars(loaded).items():
-            if isinstance(value, Statement) and named(value) not in found.values():
+            if isinstance(value, Statement) and name in own and named(value) not in found.values():
                 found[f"{module}.{name}"] = named(value)
         texts.update({text: f"{module}: {text[:60]}…{text[-20:]}" for text in _texts(loaded)})
     for which, page in _ASKED.items():
@@ -79,6 +80,13 @@ def _modules() -> Iterator[ModuleType]:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if ".migrations." not in module.name:  # each of these is run once, on a store of a known version
                 yield importlib.import_module(module.name)
+
+
+def _assigned(module: ModuleType) -> set[str]:
+    """Return the names that a module gives: what it imports is another's."""
+    tree = ast.parse(inspect.getsource(module))
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _texts(module: ModuleType) -> Iterator[str]:

@@ -62,9 +62,9 @@ EQUAL = {
     ("work: SELECT count", "without tag IS NOT NULL"): PARTIAL,
     ("server: SELECT name", "without name = ANY"): "what else a server is set to is looked at by nobody",
 } | {
-    (f"book.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
-    for name in ("_ALL_EFFECTS", "_UNRESOLVED_EFFECTS", "_EFFECTS_OF_RUN", "_EFFECTS_SINCE", "_UNFINISHED_EFFECTS",
-                 "_EFFECTS_OPEN_WITH")
+    (f"statements.{name}", f"in the order of settlemark_effect.{column} DESC"): GROUPED
+    for name in ("ALL_EFFECTS", "UNRESOLVED_EFFECTS", "EFFECTS_OF_RUN", "EFFECTS_SINCE", "UNFINISHED_EFFECTS",
+                 "EFFECTS_OPEN_WITH")
     for column in ("name", "attempt")
 }  # fmt: skip
 """What may be wrong with a statement, and nobody could notice: by how its name, and what is wrong, begin."""
