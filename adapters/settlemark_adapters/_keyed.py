@@ -47,11 +47,15 @@ class Order:
         call, effect = current_call(), _running(tool)
         key = uuid.uuid4().hex if call is None or effect is None else call.key
         return cls(
-            tool, about, key, mark_of(key), digest_of(arguments),
+            tool,
+            about,
+            key,
+            mark_of(key),
+            digest_of(arguments),
             alone=effect is None,
             keeps=effect is not None and effect.declaration.undo is not None,
             scopes=None if effect is None else effect.scopes,
-        )  # fmt: skip
+        )
 
     def check_same(self, tool: str, digest: str) -> None:
         """Return when what was recorded under the key is this very order.
@@ -63,9 +67,10 @@ class Order:
             raise KeyConflict(
                 f"{self.tool} on {self.about} was not done: {self.key} stands for another call of {tool} here, made by"
                 " another ledger; give each ledger that acts here a namespace= of its own",
-                key=self.key, recorded={"tool": tool, "digest": digest},
+                key=self.key,
+                recorded={"tool": tool, "digest": digest},
                 given={"tool": self.tool, "digest": self.digest},
-            )  # fmt: skip
+            )
 
     def check_claimed(self, scope: str) -> None:
         """Return when what is to be touched is in what the call has claimed.

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, Optional, Union, cast
 
 _TYPES: dict[str, Any] = {
-    "string": str, "integer": int, "number": float, "boolean": bool, "null": type(None), "object": dict[str, Any],
-}  # fmt: skip
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "null": type(None),
+    "object": dict[str, Any],
+}
 _DEEPEST = 8  # a schema may speak of itself
 _MEMBER = (str, int, bool, type(None))
 _NOT_WORD = re.compile(r"\W", re.ASCII)

@@ -181,8 +181,10 @@ class Browser(Adapter):
             raise Diverged(
                 f"the screen is not the one this was planned on ({differs:.0%} of it differs), so nothing was done:"
                 " look_at_page again, and decide from what is there now",
-                planned=planned, now=now, differs=differs,
-            )  # fmt: skip
+                planned=planned,
+                now=now,
+                differs=differs,
+            )
 
     def _acting(
         self, act: Callable[[], Coroutine[Any, Any, Any]], planned: str | None = None, selector: str | None = None
@@ -220,8 +222,11 @@ class Browser(Adapter):
         async def looking() -> Screen:
             text = await self.page.inner_text("body")
             return {
-                "screen": await self._hashed(), "url": self.page.url, "title": await self.page.title(), "text": text,
-            }  # fmt: skip
+                "screen": await self._hashed(),
+                "url": self.page.url,
+                "title": await self.page.title(),
+                "text": text,
+            }
 
         return self._loop.run(looking(), self._seconds)
 

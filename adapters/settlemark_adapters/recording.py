@@ -181,8 +181,9 @@ class HttpRecorder:
             _log.warning(
                 "%s %s was requested outside of an operation, and is not recorded: whose is it? say so with"
                 " `with traffic.operation(agent):`",
-                request.method, self._cell(request.url),
-            )  # fmt: skip
+                request.method,
+                self._cell(request.url),
+            )
 
     def _wants_body(self, response: httpx.Response) -> bool:
         if _ISSUED not in response.request.extensions or response.is_stream_consumed:

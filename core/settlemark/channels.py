@@ -98,8 +98,10 @@ class VersionedChannel:
         if version is not None and not (_is_whole(version) and 0 <= version <= head):
             raise UsageError(
                 f"{self.name} has no version {version}: it is at version {head}, and read() gives that",
-                channel=self.name, version=version, head=head,
-            )  # fmt: skip
+                channel=self.name,
+                version=version,
+                head=head,
+            )
         return self._answer(PRIMARY, head if version is None else version, agent)
 
     def write(self, value: Any, *, expected: int) -> int:
@@ -117,8 +119,10 @@ class VersionedChannel:
                     f"{self.name} is at version {head}, and the write was made from version {expected}: nothing was"
                     f" written; read it again, make the value anew from what stands there, and write it with"
                     f" expected={head}",
-                    channel=self.name, expected=expected, head=head,
-                )  # fmt: skip
+                    channel=self.name,
+                    expected=expected,
+                    head=head,
+                )
             self._log.append(text)
             return head + 1
 
@@ -178,8 +182,10 @@ class Replica:
                 raise UsageError(
                     f"{self.name} is at version {self._version} of {channel.name} and cannot catch up to {wanted}:"
                     f" choose a version from {self._version} to {head}",
-                    channel=channel.name, version=wanted, head=head,
-                )  # fmt: skip
+                    channel=channel.name,
+                    version=wanted,
+                    head=head,
+                )
             self._version = wanted
             return wanted
 

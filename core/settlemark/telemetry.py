@@ -171,10 +171,15 @@ class OpenTelemetry:
         self._waits.record(event.seconds, {"scope.type": event.scope.partition(":")[0], "outcome": outcome})
         span = self._span_of(event.of)
         if span is not None:
-            span.add_event("settlemark.wait", {
-                "settlemark.holder": event.holder, "settlemark.scope": event.scope,
-                "settlemark.seconds": event.seconds, "settlemark.outcome": outcome,
-            })  # fmt: skip
+            span.add_event(
+                "settlemark.wait",
+                {
+                    "settlemark.holder": event.holder,
+                    "settlemark.scope": event.scope,
+                    "settlemark.seconds": event.seconds,
+                    "settlemark.outcome": outcome,
+                },
+            )
 
     @_tell.register
     def _(self, event: Acting) -> None:

@@ -72,9 +72,11 @@ class Calling:
     async def _answer(self) -> ToolResult:
         workbench = watched(self.workbench, self.ended.seen)
         how: dict[str, Any] = {
-            "name": self.name, "arguments": json_text.snapshot(self.arguments), "cancellation_token": self.token,
+            "name": self.name,
+            "arguments": json_text.snapshot(self.arguments),
+            "cancellation_token": self.token,
             "call_id": self.call_id,
-        }  # fmt: skip
+        }
         if self.emit is None or not isinstance(workbench, StaticStreamWorkbench):
             return self._whole(await workbench.call_tool(**how))
         found: ToolResult | None = None

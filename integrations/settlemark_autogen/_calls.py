@@ -61,9 +61,12 @@ class Calls:
             _refuse_to_put_aside(run)
         static = tools_of(workbench)
         self._declarations = Declarations(
-            settlement, effects, names=static or None, owner="this workbench",
+            settlement,
+            effects,
+            names=static or None,
+            owner="this workbench",
             example='SettledWorkbench(…, effects={{"{name}": "read"}})',
-        )  # fmt: skip
+        )
         self._arguments: dict[str, list[str]] = {}
         self._expected: list[Issued] = []
         self.learn([tool.schema for tool in static.values()])
@@ -147,9 +150,13 @@ class Calls:
 
     async def _settled(self, calling: Calling, turn: AgentTurn, place: int) -> ToolResult:
         program = turn.perform(
-            place, calling.run, pack=calling.pack, unpack=calling.unpack, ask=self._ask,
+            place,
+            calling.run,
+            pack=calling.pack,
+            unpack=calling.unpack,
+            ask=self._ask,
             remake=partial(self._remade, calling),
-        )  # fmt: skip
+        )
         try:
             return calling.told(await run_async(program))
         except Exception as error:

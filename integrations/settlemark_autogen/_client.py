@@ -91,9 +91,12 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
     ) -> CreateResult:
         """Ask the model, and open a turn for the calls it issues."""
         how: dict[str, Any] = {
-            "tools": tools, "tool_choice": tool_choice, "json_output": json_output,
-            "extra_create_args": extra_create_args or {}, "cancellation_token": cancellation_token,
-        }  # fmt: skip
+            "tools": tools,
+            "tool_choice": tool_choice,
+            "json_output": json_output,
+            "extra_create_args": extra_create_args or {},
+            "cancellation_token": cancellation_token,
+        }
 
         async def ask(told: Sequence[LLMMessage]) -> AsyncGenerator[str | CreateResult, None]:
             yield await self.client.create(told, **how)
@@ -115,9 +118,12 @@ class SettledChatCompletionClient(WrappedClient, Component[ClientConfig]):
     ) -> AsyncGenerator[str | CreateResult, None]:
         """Ask the model, hand on what it streams, and open a turn for the calls it issues."""
         how: dict[str, Any] = {
-            "tools": tools, "tool_choice": tool_choice, "json_output": json_output,
-            "extra_create_args": extra_create_args or {}, "cancellation_token": cancellation_token,
-        }  # fmt: skip
+            "tools": tools,
+            "tool_choice": tool_choice,
+            "json_output": json_output,
+            "extra_create_args": extra_create_args or {},
+            "cancellation_token": cancellation_token,
+        }
 
         def ask(told: Sequence[LLMMessage]) -> AsyncGenerator[str | CreateResult, None]:
             return self.client.create_stream(told, **how)

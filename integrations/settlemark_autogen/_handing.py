@@ -101,11 +101,12 @@ class Handing:
         try:
             return await run_async(
                 self._turn.perform(
-                    place, partial(self._hand_out, place),
+                    place,
+                    partial(self._hand_out, place),
                     pack=lambda text: packed(text_result(call.name, text)) if isinstance(text, str) else text,
                     unpack=lambda value: unpacked(value, call.name).to_text(),
                 )
-            )  # fmt: skip
+            )
         finally:
             self._moved.set()
 
@@ -167,8 +168,9 @@ class Handing:
         return Lapsed(
             f"{name} was not run: the agent went on before it was its turn; give the agent more max_tool_iterations, or"
             " a SettledWorkbench",
-            transaction=None, epoch=None,
-        )  # fmt: skip
+            transaction=None,
+            epoch=None,
+        )
 
     # ---- what the model is shown of it
 

@@ -44,9 +44,13 @@ class RecordedClient(WrappedClient):
         """Ask the model."""
         self._witness.asked(messages)
         answer = await self.client.create(
-            messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
-            extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
-        )  # fmt: skip
+            messages,
+            tools=tools,
+            tool_choice=tool_choice,
+            json_output=json_output,
+            extra_create_args=extra_create_args or {},
+            cancellation_token=cancellation_token,
+        )
         self._witness.answered(answer, tools)
         return answer
 
@@ -63,9 +67,13 @@ class RecordedClient(WrappedClient):
         """Ask the model, and hand on what it streams."""
         self._witness.asked(messages)
         stream = self.client.create_stream(
-            messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
-            extra_create_args=extra_create_args or {}, cancellation_token=cancellation_token,
-        )  # fmt: skip
+            messages,
+            tools=tools,
+            tool_choice=tool_choice,
+            json_output=json_output,
+            extra_create_args=extra_create_args or {},
+            cancellation_token=cancellation_token,
+        )
         async for answer in stream:
             if isinstance(answer, CreateResult):
                 self._witness.answered(answer, tools)

@@ -173,9 +173,13 @@ class SettledWorkbench(WrappedWorkbench):
                 "approver= has no configuration: give it to the settlement, Settlement(approver=…)"
             )
         return WorkbenchConfig(
-            workbench=self.inner.dump_component(), run=self._calls.run, agent=self._agent,
-            effects=plain_effects(self._effects), approver=cast("str | None", self._approver), **self._options,
-        )  # fmt: skip
+            workbench=self.inner.dump_component(),
+            run=self._calls.run,
+            agent=self._agent,
+            effects=plain_effects(self._effects),
+            approver=cast("str | None", self._approver),
+            **self._options,
+        )
 
     @classmethod
     def _from_config(cls, config: StaticWorkbenchConfig) -> Self:

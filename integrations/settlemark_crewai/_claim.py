@@ -118,9 +118,13 @@ class Claim:
         run = partial(acting, function)
         try:
             found = yield from turn.perform(
-                place, run(arguments), pack=pack, unpack=partial(unpack, tool=self._tool), waits=waits,
+                place,
+                run(arguments),
+                pack=pack,
+                unpack=partial(unpack, tool=self._tool),
+                waits=waits,
                 remake=partial(self._remade, run),
-            )  # fmt: skip
+            )
         except Reported as reported:
             return reported.failure
         except TOLD as error:

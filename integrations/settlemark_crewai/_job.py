@@ -95,9 +95,13 @@ class Job:
     def begin(self) -> AgentRun:
         """Return a beginning of the job."""
         return AgentRun(
-            self.settlement, self.run, settle=self._settle, order=self._order, park=self._park,
+            self.settlement,
+            self.run,
+            settle=self._settle,
+            order=self._order,
+            park=self._park,
             may_touch=self._may_touch,
-        )  # fmt: skip
+        )
 
     def loose(self) -> Work:
         """Return the work that calls belong to which no agent makes."""

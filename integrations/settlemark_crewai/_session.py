@@ -146,10 +146,17 @@ class Session:
         if answer is None or issued is None or issued.place is None:
             return Claim(mark, name, tool, self._work, self._job.declarations)
         issued.claim = Claim(
-            mark, name, tool, self._work, self._job.declarations, turn=answer.turn, place=issued.place,
-            asked=arguments, waits=answer.waits or tool.result_as_answer,
+            mark,
+            name,
+            tool,
+            self._work,
+            self._job.declarations,
+            turn=answer.turn,
+            place=issued.place,
+            asked=arguments,
+            waits=answer.waits or tool.result_as_answer,
             last=tool.result_as_answer and not answer.waits,
-        )  # fmt: skip
+        )
         return issued.claim
 
     def _answer_of(self, executor: AgentExecutor, name: str, arguments: Mapping[str, Any]) -> Answer | None:

@@ -115,9 +115,7 @@ class SettledTask(Task):
 
 def settled_tools(tools: Sequence[BaseTool] | None) -> list[BaseTool]:
     """Return settled copies of tools, but of those that are settled or are CrewAI's own."""
-    return [
-        tool if mark_of(tool) is not None or is_crews_own(tool) else copied(tool, Mark()) for tool in tools or ()
-    ]  # fmt: skip
+    return [tool if mark_of(tool) is not None or is_crews_own(tool) else copied(tool, Mark()) for tool in tools or ()]
 
 
 def _result(here: Part) -> str:

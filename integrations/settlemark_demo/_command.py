@@ -134,8 +134,13 @@ def demo(
     good = _is_good(played, tallies)
     if as_json:
         values = _values(played, tallies) | {
-            "model": model, "ledger": told_url, "logs": str(folder), "account": told, "residue": residue, "clean": good,
-        }  # fmt: skip
+            "model": model,
+            "ledger": told_url,
+            "logs": str(folder),
+            "account": told,
+            "residue": residue,
+            "clean": good,
+        }
         say_json(values)
     raise typer.Exit(0 if good else 1)
 

@@ -135,10 +135,17 @@ class Jobs:
         with self._lock:
             found = self._jobs.get(job)
             if found is None:
-                found = self._jobs[job] = _Job(AgentRun(
-                    self.settlement, job, settle=self.settles, order=self._order, park=self._park,
-                    may_touch=self._may_touch, let_through=(ApprovalRequired, CallDeferred),
-                ))  # fmt: skip
+                found = self._jobs[job] = _Job(
+                    AgentRun(
+                        self.settlement,
+                        job,
+                        settle=self.settles,
+                        order=self._order,
+                        park=self._park,
+                        may_touch=self._may_touch,
+                        let_through=(ApprovalRequired, CallDeferred),
+                    )
+                )
             who = found.waiting.get(after)
             answers = who is not None and who not in found.at_work
             if who is None or not answers:

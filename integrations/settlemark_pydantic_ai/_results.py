@@ -35,9 +35,12 @@ def pack(result: Any) -> Any:
     told = cast("ToolReturn[Any]", cast("object", result))
     content = None if told.content is None else _user_content().dump_python(told.content, mode="json")
     return {
-        "kind": _MARK, "return_value": _plain(told.return_value), "content": content,
-        "metadata": _plain(told.metadata), "tools": told.tools,
-    }  # fmt: skip
+        "kind": _MARK,
+        "return_value": _plain(told.return_value),
+        "content": content,
+        "metadata": _plain(told.metadata),
+        "tools": told.tools,
+    }
 
 
 def unpack(recorded: Any) -> Any:
@@ -53,9 +56,11 @@ def unpack(recorded: Any) -> Any:
         return _content().validate_python(found)
     content = None if found["content"] is None else _user_content().validate_python(found["content"])
     return ToolReturn[Any](
-        _content().validate_python(found["return_value"]), content=content, metadata=found["metadata"],
+        _content().validate_python(found["return_value"]),
+        content=content,
+        metadata=found["metadata"],
         tools=found["tools"],
-    )  # fmt: skip
+    )
 
 
 def _plain(value: Any) -> Any:

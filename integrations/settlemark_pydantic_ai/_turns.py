@@ -162,10 +162,15 @@ class Turns:
         try:
             found = await run_async(
                 turn.settling.perform(
-                    number, seat.run, pack=pack, unpack=unpack, ask=seat.ask, remake=seat.remake,
+                    number,
+                    seat.run,
+                    pack=pack,
+                    unpack=unpack,
+                    ask=seat.ask,
+                    remake=seat.remake,
                     waits=turn.waits(number),
                 )
-            )  # fmt: skip
+            )
         except DEFERRAL as control:
             turn.aside.add(place.part.tool_call_id)
             if control is seat.own:
@@ -240,11 +245,14 @@ class Turns:
         places = places_of(ctx, response.tool_calls, tools, self._checked, results)
         calls = [
             Call(
-                place.name, place.part.args_as_dict(), place.declared(self._jobs.declarations.of(place.name)),
-                place.part.tool_call_id, place.given,
+                place.name,
+                place.part.args_as_dict(),
+                place.declared(self._jobs.declarations.of(place.name)),
+                place.part.tool_call_id,
+                place.given,
             )
             for place in places
-        ]  # fmt: skip
+        ]
         seated = self._seat_of(response.run_id or ctx.run_id)
         work = seated.work
         if self._jobs.settles != "turn" and self._outside == ids_of(response) and not seated.asked:

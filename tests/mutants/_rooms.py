@@ -76,7 +76,7 @@ ROOMS = (
         " test_own_name.py test_aging.py test_midway.py test_handlers_found.py test_identity.py test_frozen.py"
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py crashes"
-        " workers/test_silent.py workers/test_fenced.py",
+        " workers/test_silent.py workers/test_fenced.py test_retention.py",
     ),
     _core(
         "ledger", "ledger/*.py ledger/*/*.py ledger/migrations/versions/*.py",
@@ -97,14 +97,14 @@ ROOMS = (
         " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
         " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
         " _model/json_text.py _model/level.py _model/scope.py _observe/*.py _report/questions.py _report/sentences.py"
-        " _runtime/retention.py _runtime/threads.py channels.py commands.py hosting.py observe.py recording.py"
+        " channels.py commands.py hosting.py observe.py recording.py"
         " telemetry.py",
         "test_codec.py test_effect.py test_check.py test_keys.py test_scope.py test_scope_aliases.py"
         " test_scope_templates.py test_words.py test_logs.py test_forgetting.py test_transaction.py test_identity.py"
         " test_frozen.py test_handlers_found.py test_replica.py test_retention.py test_show.py test_shown.py"
         " test_text.py test_cli.py test_channels.py test_observing.py test_telemetry.py test_guards.py test_async.py"
-        " test_public.py test_face.py test_order_times.py test_secrets.py test_forking.py test_closing.py explorer/test_oracle.py"
-        " history/test_engine.py history/test_ledger.py commands",
+        " test_public.py test_face.py test_order_times.py test_secrets.py test_forking.py test_closing.py"
+        " explorer/test_oracle.py history/test_engine.py history/test_ledger.py commands",
         aim=80,
     ),
     _core("commands", "_cli/commands/*.py _cli/doctor/*.py", "commands test_cli.py test_show.py test_shown.py", aim=80),

@@ -101,8 +101,10 @@ class Acts:
         if happened is UNKNOWN:
             raise InDoubt(
                 f"whether {order.tool} on {order.about} happened is unknown: look at it, and do not repeat it",
-                key=order.key, tool=order.tool, scope=order.about,
-            )  # fmt: skip
+                key=order.key,
+                tool=order.tool,
+                scope=order.about,
+            )
         return record if happened else None
 
     # ---- asking

@@ -96,9 +96,14 @@ class Deploying:
             self._repository.git("checkout-index", "--all", variables=own_index, files=True)
             try:
                 ended = subprocess.run(  # noqa: S603 - the declared command, with no shell
-                    command, cwd=tree, env={**os.environ, **self._environment, **own},
-                    stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=self._seconds,
-                )  # fmt: skip
+                    command,
+                    cwd=tree,
+                    env={**os.environ, **self._environment, **own},
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    check=False,
+                    timeout=self._seconds,
+                )
             except subprocess.TimeoutExpired:
                 raise GitTimeout(f"the deployment to {target} took more than {self._seconds:g} s") from None
             except OSError as error:
@@ -108,8 +113,9 @@ class Deploying:
             said = self._repository.hushed(ended.stderr.decode(errors="replace").strip())[-_TOLD:]
             raise DeployFailed(
                 f"the deployment to {target} ended with {ended.returncode}: {said or 'it said nothing'}",
-                target=target, code=ended.returncode,
-            )  # fmt: skip
+                target=target,
+                code=ended.returncode,
+            )
 
 
 __all__ = ["Deployed", "Deploying"]

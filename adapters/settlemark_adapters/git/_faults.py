@@ -57,6 +57,13 @@ class GitTimeout(TimeoutError):
 
 
 __all__ = [
-    "ChangedOutside", "Conflict", "DeployFailed", "GitError", "GitFault", "GitTimeout", "PushRefused", "RemoteLost",
+    "ChangedOutside",
+    "Conflict",
+    "DeployFailed",
+    "GitError",
+    "GitFault",
+    "GitTimeout",
+    "PushRefused",
+    "RemoteLost",
     "WorkTreeInTheWay",
-]  # fmt: skip
+]

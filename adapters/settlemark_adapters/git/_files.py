@@ -58,9 +58,7 @@ class Files(Adapter):
             return self._landing.land(acting(self.key).name)
 
         land.__name__ = land.__qualname__ = f"{self._prefix}land_in_repo"
-        declaration = declare(
-            land.__name__, "staged", scope=self._landings, probe=self._has_landed, function=land
-        )  # fmt: skip
+        declaration = declare(land.__name__, "staged", scope=self._landings, probe=self._has_landed, function=land)
         bear(land, declaration)
         if self.settlement is not None:
             host_of(self.settlement).tools.adopt(declaration)

@@ -66,8 +66,9 @@ class Landing:
             raise Conflict(
                 f"{name} cannot land on {self._work.branch}: others have changed the same lines of"
                 f" {', '.join(conflicts)} there; nothing was moved; read them again, and write anew",
-                branch=self._work.branch, paths=conflicts,
-            )  # fmt: skip
+                branch=self._work.branch,
+                paths=conflicts,
+            )
         text = message(f"Merge {name} into {self._work.branch}", trailers(transaction=named(name)))
         return self._repository.commit(tree, [head, tip], text)
 
@@ -171,24 +172,22 @@ class Landing:
                 f" ({why or ', '.join(lost)}): nothing was moved; commit, stash or move them there, or let"
                 f" {self._work.branch} be checked out nowhere",
                 work_tree=str(tree),
-            )  # fmt: skip
+            )
 
     def _untracked(self, tree: Path, old: str | None, new: str) -> list[str]:
         """Return what git does not track there and new files would stand on: it takes what is ignored for worthless."""
         trees = self._repository.tree_of(old), self._repository.tree_of(new)
         added = [path for path, (before, _) in self._repository.difference(*trees).items() if before is None]
         standing = {
-            place for path in added for place in (path, *above(path))
+            place
+            for path in added
+            for place in (path, *above(path))
             if os.path.lexists(tree / place) and (place == path or not (tree / place).is_dir())
-        }  # fmt: skip
+        }
         if not standing:
             return []
         told = self._repository.git("ls-files", "-z", "--", *sorted(standing), at=tree)
-        known = {
-            place
-            for path in told.decode(errors="surrogateescape").split("\0")
-            for place in (path, *above(path))
-        }  # fmt: skip
+        known = {place for path in told.decode(errors="surrogateescape").split("\0") for place in (path, *above(path))}
         return sorted(standing - known)
 
     def _all_follow(self, old: str | None, new: str | None) -> bool:

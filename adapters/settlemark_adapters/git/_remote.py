@@ -72,8 +72,10 @@ class Remote:
             reason = self._repository.hushed(reasons[0])
             raise PushRefused(
                 f"{self.name} refuses {ref}: {reason}; nothing was changed there; fetch what it has, and decide anew",
-                remote=self.name, ref=ref, reason=reason,
-            ) from None  # fmt: skip
+                remote=self.name,
+                ref=ref,
+                reason=reason,
+            ) from None
 
     def publish(self, key: str, version: str, commit: str, text: str) -> str:
         """Tag a commit as a version, here and there, and return the tag; again under its key it is the same.

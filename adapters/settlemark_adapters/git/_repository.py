@@ -126,8 +126,10 @@ class Repository:
             raise GitFault(
                 f"{path} goes through the filter {driver!r}, a program that the repository configures and that is not"
                 " run here: nothing was written; change this file by hand, or take it out of the filter",
-                path=path, filter=driver, paths=sorted(filtered),
-            )  # fmt: skip
+                path=path,
+                filter=driver,
+                paths=sorted(filtered),
+            )
 
     def line(self, *arguments: str, told: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
         """Run a git command and return the one line that it wrote."""
@@ -145,17 +147,23 @@ class Repository:
         try:
             ended = subprocess.run(  # noqa: S603 - a list of arguments and no shell; names from outside stand behind `--`
                 ["git", *arguments],  # noqa: S607 - git is where the user's PATH has it
-                input=told, env={**self.environment, **(variables or {})}, capture_output=True, check=False,
-                timeout=seconds, cwd=None,
-            )  # fmt: skip
+                input=told,
+                env={**self.environment, **(variables or {})},
+                capture_output=True,
+                check=False,
+                timeout=seconds,
+                cwd=None,
+            )
         except subprocess.TimeoutExpired:
             raise GitTimeout(f"git {_verb(arguments)} took more than {seconds:g} s and was ended") from None
         if ended.returncode not in ends:
             said = self.hushed((ended.stderr or ended.stdout).decode(errors="replace").strip())
             raise GitFault(
                 f"git {_verb(arguments)} refused: {said or 'it said nothing'}",
-                code=ended.returncode, said=said, output=ended.stdout,
-            )  # fmt: skip
+                code=ended.returncode,
+                said=said,
+                output=ended.stdout,
+            )
         return ended.stdout
 
     def hushed(self, text: str) -> str:
@@ -290,11 +298,19 @@ class Repository:
             alone.make_bare(Path(folder), sha256=len(ours) > _SHA1)
             found = self._run(
                 [
-                    f"--git-dir={folder}", "merge-tree", "--write-tree", "--allow-unrelated-histories", "-z",
-                    "--name-only", "--no-messages", ours, theirs,
+                    f"--git-dir={folder}",
+                    "merge-tree",
+                    "--write-tree",
+                    "--allow-unrelated-histories",
+                    "-z",
+                    "--name-only",
+                    "--no-messages",
+                    ours,
+                    theirs,
                 ],
-                ends=(0, 1), variables={"GIT_OBJECT_DIRECTORY": str(self.folder / "objects")},
-            ).decode(errors="backslashreplace")  # fmt: skip
+                ends=(0, 1),
+                variables={"GIT_OBJECT_DIRECTORY": str(self.folder / "objects")},
+            ).decode(errors="backslashreplace")
         tree, *paths = found.rstrip("\0").split("\0")
         return (tree, []) if not paths else (None, sorted(set(paths)))
 

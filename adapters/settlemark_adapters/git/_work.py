@@ -162,9 +162,11 @@ class Work:
             parent = self._caught_up(name, tip, head, base) or head
             tree = edit(self.repository.tree_of(parent))
             last = trailers(
-                decision=named(key), transaction=named(name), base=base or _NONE,
+                decision=named(key),
+                transaction=named(name),
+                base=base or _NONE,
                 cost=None if cost is None else json.dumps(cost, sort_keys=True),
-            )  # fmt: skip
+            )
             parents = [] if parent is None else [parent]
             made.append(self.repository.commit(tree, parents, message(text, last)))
             return made[-1]
@@ -279,11 +281,12 @@ class Work:
             [
                 *(trailers(decision=decision) for decision in decisions),
                 trailers(
-                    transaction=coarse[0].transaction, base=base or _NONE,
+                    transaction=coarse[0].transaction,
+                    base=base or _NONE,
                     cost=json.dumps(total([step.cost for step in coarse]), sort_keys=True),
                 ),
             ]
-        )  # fmt: skip
+        )
         text = message(f"{len(coarse)} commits as one", last)
         made = self._remade(coarse[0], [] if base is None else [base], text)
         for step in reversed(fine):
@@ -300,9 +303,16 @@ def _step(line: str) -> Step:
     # What others have written stands last, and may have anything in it.
     commit, parents, at, decisions, transaction, base, cost, author, subject = line.strip("\n").split("\x1f", 8)
     return Step(
-        commit, parents.split(), int(at), author, subject, [part for part in decisions.split("\x1e") if part],
-        transaction.split("\x1e")[0], None if base in ("", _NONE) else base.split("\x1e")[0], _cost(cost),
-    )  # fmt: skip
+        commit,
+        parents.split(),
+        int(at),
+        author,
+        subject,
+        [part for part in decisions.split("\x1e") if part],
+        transaction.split("\x1e")[0],
+        None if base in ("", _NONE) else base.split("\x1e")[0],
+        _cost(cost),
+    )
 
 
 def _cost(text: str) -> dict[str, Any]:

@@ -20,8 +20,13 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
 _DERIVED = re.compile(r"([0-9a-f]{8})-([0-9a-f]{16})")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KINDS: dict[type, str] = {
-    str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "an object",
-}  # fmt: skip
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,9 @@ def checked_id(record_id: object, entity: str) -> str:
         raise BadRecord(
             f"{_shown(record_id)} is no id of a {entity}: use letters, digits and . _ @ + -, at most 120, a letter or"
             " digit first; nothing was written",
-            entity=entity, record_id=record_id,
-        )  # fmt: skip
+            entity=entity,
+            record_id=record_id,
+        )
     return record_id
 
 

@@ -141,11 +141,19 @@ class GitBackend(LogBackend):
             }
             found.append(
                 Commit(
-                    message, author.removesuffix(" <>"), float(said.get("at", at)), contents, said.get("result"),
-                    said.get("key"), said.get("request", ""), said.get("reverts"), number,
-                    parents.split(" ")[0] or None, oid,
+                    message,
+                    author.removesuffix(" <>"),
+                    float(said.get("at", at)),
+                    contents,
+                    said.get("result"),
+                    said.get("key"),
+                    said.get("request", ""),
+                    said.get("reverts"),
+                    number,
+                    parents.split(" ")[0] or None,
+                    oid,
                 )
-            )  # fmt: skip
+            )
         texts = self._texts(blobs)
         return [
             replace(each, contents={p: None if at is None else texts[at] for p, at in each.contents.items()})
@@ -203,8 +211,11 @@ class GitStaging:
     def _commit(self, commit: Commit, tree: str) -> str:
         name, mail = author_of(commit.author)
         when = f"@{int(commit.at)} +0000"
-        who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER")
-               for part, value in (("NAME", name), ("EMAIL", mail), ("DATE", when))}  # fmt: skip
+        who = {
+            f"GIT_{role}_{part}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for part, value in (("NAME", name), ("EMAIL", mail), ("DATE", when))
+        }
         parent = () if commit.parent is None else ("-p", commit.parent)
         return self._backend.git("commit-tree", tree, *parent, given=_message(commit), environment=who).strip()
 

@@ -104,8 +104,9 @@ def _worked_out(where: str, line: object) -> dict[str, Any]:
         raise BadRecord(f"{where}.description is {description!r}: say what is charged; nothing was written")
     qty, price = given.get("qty", 1), given.get("unit_price")
     if amount(qty, f"{where}.qty") <= 0:
-        raise BadRecord(f"{where}.qty is {qty!r}: give a number above zero, and a discount as a price below it;"
-                        " nothing was written")  # fmt: skip
+        raise BadRecord(
+            f"{where}.qty is {qty!r}: give a number above zero, and a discount as a price below it; nothing was written"
+        )
     charged = plain(_charge(qty, price, where))
     return {"description": description, "qty": qty, "unit_price": price, "line_total": charged}
 
@@ -117,8 +118,11 @@ def _charge(qty: object, price: object, where: str) -> Decimal:
 def _add_up(invoice: dict[str, Any] | None, lines: list[dict[str, Any]], invoice_id: str) -> None:
     if invoice is None:
         if lines:
-            raise BadRecord(f"InvoiceLine {lines[0]['id']} belongs to no invoice: there is no {invoice_id};"
-                            " nothing was written", entity="InvoiceLine", record_id=lines[0]["id"])  # fmt: skip
+            raise BadRecord(
+                f"InvoiceLine {lines[0]['id']} belongs to no invoice: there is no {invoice_id}; nothing was written",
+                entity="InvoiceLine",
+                record_id=lines[0]["id"],
+            )
         return
     for line in lines:
         if _charge(line["qty"], line["unit_price"], "the line") != Decimal(repr(line["line_total"])):
@@ -130,8 +134,11 @@ def _add_up(invoice: dict[str, Any] | None, lines: list[dict[str, Any]], invoice
             )
     due = total((Decimal(repr(line["line_total"])) for line in lines), "the total")
     if due != Decimal(repr(invoice["total"])):
-        raise BadRecord(f"Invoice {invoice_id} says {invoice['total']}, and its lines come to {plain(due)};"
-                        " nothing was written", entity="Invoice", record_id=invoice_id)  # fmt: skip
+        raise BadRecord(
+            f"Invoice {invoice_id} says {invoice['total']}, and its lines come to {plain(due)}; nothing was written",
+            entity="Invoice",
+            record_id=invoice_id,
+        )
 
 
 __all__ = ["INVOICE", "INVOICE_LINE", "Invoices", "worked_out"]

@@ -92,8 +92,9 @@ def _line(where: str, line: object) -> dict[str, Any]:
     given = cast("Mapping[str, Any]", line)
     sides = [side for side in _SIDES if given.get(side) is not None]
     if unknown := sorted(set(given) - {"account", *_SIDES}):
-        raise BadRecord(f"{where} has {', '.join(map(repr, unknown))}: it may have account, debit or credit;"
-                        " nothing was written")  # fmt: skip
+        raise BadRecord(
+            f"{where} has {', '.join(map(repr, unknown))}: it may have account, debit or credit; nothing was written"
+        )
     account: Any = given.get("account")
     if not isinstance(account, str) or not account.strip():
         raise BadRecord(f"{where}.account is {account!r}: name an account; nothing was written")
@@ -103,8 +104,10 @@ def _line(where: str, line: object) -> dict[str, Any]:
         )
     value = amount(given[sides[0]], f"{where}.{sides[0]}")
     if value <= 0 or value != cents(value):
-        raise BadRecord(f"{where}.{sides[0]} is {given[sides[0]]!r}: give an amount above zero in whole cents: books"
-                        " do not round; nothing was written")  # fmt: skip
+        raise BadRecord(
+            f"{where}.{sides[0]} is {given[sides[0]]!r}: give an amount above zero in whole cents: books"
+            " do not round; nothing was written"
+        )
     return {"account": account, "debit": 0, "credit": 0, sides[0]: plain(cents(value))}
 
 
@@ -118,16 +121,25 @@ def _sides(lines: Sequence[Mapping[str, Any]]) -> Decimal:
 def _add_up(entry: dict[str, Any] | None, lines: list[dict[str, Any]], entry_id: str) -> None:
     if entry is None:
         if lines:
-            raise BadRecord(f"JournalLine {lines[0]['id']} belongs to no entry: there is no {entry_id};"
-                            " nothing was written", entity="JournalLine", record_id=lines[0]["id"])  # fmt: skip
+            raise BadRecord(
+                f"JournalLine {lines[0]['id']} belongs to no entry: there is no {entry_id}; nothing was written",
+                entity="JournalLine",
+                record_id=lines[0]["id"],
+            )
         return
     if any((line["debit"] > 0) == (line["credit"] > 0) or min(line["debit"], line["credit"]) < 0 for line in lines):
-        raise BadRecord(f"a line of JournalEntry {entry_id} is not one of debit and credit; nothing was written",
-                        entity="JournalEntry", record_id=entry_id)  # fmt: skip
+        raise BadRecord(
+            f"a line of JournalEntry {entry_id} is not one of debit and credit; nothing was written",
+            entity="JournalEntry",
+            record_id=entry_id,
+        )
     due = _sides(lines)
     if due != amount(entry["total"], "total"):
-        raise BadRecord(f"JournalEntry {entry_id} says {entry['total']}, and its lines come to {plain(due)};"
-                        " nothing was written", entity="JournalEntry", record_id=entry_id)  # fmt: skip
+        raise BadRecord(
+            f"JournalEntry {entry_id} says {entry['total']}, and its lines come to {plain(due)}; nothing was written",
+            entity="JournalEntry",
+            record_id=entry_id,
+        )
 
 
 __all__ = ["JOURNAL_ENTRY", "JOURNAL_LINE", "Journal", "balanced"]

@@ -58,7 +58,8 @@ class Tables:
     def __init__(self, prefix: str, schema: str | None = None) -> None:
         self.metadata = sa.MetaData(schema=schema)
         self.commits = sa.Table(
-            f"{prefix}commits", self.metadata,
+            f"{prefix}commits",
+            self.metadata,
             sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
             sa.Column("id", sa.String(64), nullable=False, unique=True),
             sa.Column("parent", sa.String(64)),
@@ -69,18 +70,20 @@ class Tables:
             sa.Column("key", sa.Text, unique=True),
             sa.Column("request", sa.String(64), nullable=False),
             sa.Column("reverts", sa.String(64), unique=True),
-        )  # fmt: skip
+        )
         self.changes = sa.Table(
-            f"{prefix}changes", self.metadata,
+            f"{prefix}changes",
+            self.metadata,
             sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
             sa.Column("path", sa.String(255), primary_key=True),
             sa.Column("place", sa.Integer, nullable=False),
             sa.Column("text", sa.Text),
             sa.Column("before", sa.String(64)),  # the commit whose doing it was that stood there
             sa.Index(f"{prefix}changes_path", "path", "number"),
-        )  # fmt: skip
+        )
         self.records = sa.Table(
-            f"{prefix}current", self.metadata,
+            f"{prefix}current",
+            self.metadata,
             sa.Column("path", sa.String(255), primary_key=True),
             sa.Column("space", sa.String(255), nullable=False),
             sa.Column("text", sa.Text),
@@ -88,14 +91,15 @@ class Tables:
             sa.Column("created", sa.Integer, nullable=False),
             sa.Column("place", sa.Integer, nullable=False),
             sa.Index(f"{prefix}current_space", "space", "created", "place"),
-        )  # fmt: skip
+        )
         self.fields = sa.Table(
-            f"{prefix}fields", self.metadata,
+            f"{prefix}fields",
+            self.metadata,
             sa.Column("path", sa.String(255), primary_key=True),
             sa.Column("name", sa.String(64), primary_key=True),
             sa.Column("mark", sa.String(64), nullable=False),  # a digest: values may be longer than an index can hold
             sa.Index(f"{prefix}fields_mark", "name", "mark"),
-        )  # fmt: skip
+        )
 
 
 class View:
@@ -145,9 +149,10 @@ class View:
         found: dict[str, tuple[str | None, str | None]] = {}
         for change in self._all(sa.select(changes).where(changes.c.number == commit.number).order_by(changes.c.place)):
             earlier = self._one(
-                sa.select(changes.c.text).join(commits, commits.c.number == changes.c.number)
+                sa.select(changes.c.text)
+                .join(commits, commits.c.number == changes.c.number)
                 .where(commits.c.id == change.before, changes.c.path == change.path)
-            )  # fmt: skip
+            )
             found[change.path] = (None if earlier is None else earlier.text, change.before)
         return found
 

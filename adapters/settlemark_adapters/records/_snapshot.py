@@ -41,8 +41,9 @@ class Snapshot:
         if unknown := [name for name in wanted if name not in kind.fields]:
             raise BadRecord(
                 f"{entity} has no field {unknown[0]!r} to look for: it has {', '.join(kind.fields)}",
-                entity=entity, field=unknown[0],
-            )  # fmt: skip
+                entity=entity,
+                field=unknown[0],
+            )
         return [row.record() for row in self._sight.rows(self._place.space(entity), wanted)[: checked_limit(limit)]]
 
     def log(self, limit: int = MOST, entity: str = "", record_id: str = "") -> list[dict[str, Any]]:

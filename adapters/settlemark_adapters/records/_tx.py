@@ -124,8 +124,9 @@ class Tx:
         if self._text(path) is not None:
             raise BadRecord(
                 f"there is a {entity} {record_id} already: update it, or choose another id; nothing was written",
-                entity=entity, record_id=record_id,
-            )  # fmt: skip
+                entity=entity,
+                record_id=record_id,
+            )
         return self._write(path, record_id, fit)
 
     def update(self, entity: str, record_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,8 +250,9 @@ class Tx:
         if text is None:
             raise BadRecord(
                 f"there is no {entity} {record_id}: look for it with query_records; nothing was written",
-                entity=entity, record_id=record_id,
-            )  # fmt: skip
+                entity=entity,
+                record_id=record_id,
+            )
         try:
             return read(text)
         except ValueError as error:

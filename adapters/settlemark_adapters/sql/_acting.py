@@ -20,8 +20,11 @@ from settlemark_adapters.sql._statements import Statement
 
 Row = dict[str, Any]
 VERBS: dict[str, Verb] = {
-    "insert_row": "insert", "update_row": "update", "delete_row": "delete", "upsert_row": "upsert",
-}  # fmt: skip
+    "insert_row": "insert",
+    "update_row": "update",
+    "delete_row": "delete",
+    "upsert_row": "upsert",
+}
 
 _DONE = {"done": True}
 

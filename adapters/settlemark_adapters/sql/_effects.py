@@ -118,9 +118,12 @@ def is_known(connection: sa.Connection, key: str) -> bool:
 def keep(connection: sa.Connection, key: str, done: Done) -> None:
     """Write what was done in the line of a key that this transaction has claimed."""
     values = {
-        "table_name": done.table, "pk": json_text.encode(done.pk), "before": json_text.encode(done.before),
-        "after": json_text.encode(done.after), "result": json_text.encode_result(done.result),
-    }  # fmt: skip
+        "table_name": done.table,
+        "pk": json_text.encode(done.pk),
+        "before": json_text.encode(done.before),
+        "after": json_text.encode(done.after),
+        "result": json_text.encode_result(done.result),
+    }
     connection.execute(effects.update().where(effects.c.key == key).values(values))
 
 

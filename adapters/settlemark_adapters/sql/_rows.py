@@ -30,9 +30,12 @@ _CATALOG = {
 _SPREADS = ("CASCADE", "SET NULL", "SET DEFAULT")
 # What PostgreSQL writes of a value as text depends on these; what is written in one process is compared in another.
 _WRITING = {
-    "TimeZone": "UTC", "DateStyle": "ISO, YMD", "IntervalStyle": "postgres", "extra_float_digits": "1",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
     "bytea_output": "hex",
-}  # fmt: skip
+}
 
 
 class RowChanged(RuntimeError):
@@ -328,8 +331,10 @@ class Rows:
             what = "is gone" if found is None else "is there again" if done.after is None else "was changed by another"
             raise RowChanged(
                 f"{row.named} {what} since, so it was not put back as it was: mend {scope} by hand",
-                scope=scope, left=done.after, found=found,
-            )  # fmt: skip
+                scope=scope,
+                left=done.after,
+                found=found,
+            )
         kept = [c.name for c in row.table.columns if c.computed is None]
         before, after = done.before, done.after
         try:

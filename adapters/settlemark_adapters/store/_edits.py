@@ -76,8 +76,9 @@ def replacing(field: str, passages: tuple[str, str], namespace: str, name: str) 
             raise MemoryFault(
                 f"{old!r} stands {times} times in {namespace}/{name}, and must stand there once: quote a longer"
                 f" passage of it: {text[:_SHOWN]!r}",
-                namespace=namespace, name=name,
-            )  # fmt: skip
+                namespace=namespace,
+                name=name,
+            )
         return {**(now.value or {}), field: text.replace(old, new)}
 
     return edit
@@ -88,8 +89,9 @@ def _text_of(now: State, field: str, namespace: str, name: str) -> str:
     if not isinstance(found, str):
         raise MemoryFault(
             f"{field!r} of {namespace}/{name} is {type(found).__name__}, not a text: use put_memory",
-            namespace=namespace, name=name,
-        )  # fmt: skip
+            namespace=namespace,
+            name=name,
+        )
     return found
 
 
@@ -98,8 +100,12 @@ def _compare(now: State, expected: str | None, namespace: str, name: str) -> Non
         raise VersionMoved(
             f"{namespace}/{name} is at version {now.version}, not {expected}: nothing was written; it is now"
             f" {json_text.encode_result(now.value)[:_SHOWN]}; decide again from that",
-            namespace=namespace, name=name, expected=expected, version=now.version, value=now.value,
-        )  # fmt: skip
+            namespace=namespace,
+            name=name,
+            expected=expected,
+            version=now.version,
+            value=now.value,
+        )
 
 
 def fitting(value: Any) -> Json:

@@ -100,8 +100,9 @@ class Store(Adapter):
             raise MemoryFault(
                 f"{namespace}/{name} cannot be put back: what stood there before is no longer kept (prune); mend it by"
                 " hand",
-                namespace=namespace, name=name,
-            )  # fmt: skip
+                namespace=namespace,
+                name=name,
+            )
         with self._lock:
             now, was = self._state(path, name), record["was"]
             if now.writer == key and not now.meddled:
@@ -110,8 +111,10 @@ class Store(Adapter):
                 raise ChangedOutside(
                     f"{namespace}/{name} was changed past the settlement (it is at version {now.version}, and was"
                     f" written as {record['result']['version']}): it stays as it is; mend it by hand",
-                    namespace=namespace, name=name, version=now.version,
-                )  # fmt: skip
+                    namespace=namespace,
+                    name=name,
+                    version=now.version,
+                )
 
     # ---- the tools
 
@@ -218,8 +221,10 @@ class Store(Adapter):
                 raise ChangedOutside(
                     f"{namespace}/{name} was changed past the settlement, so that nobody can tell whether this call"
                     " had written it: it stays as it is; look at it, and decide anew",
-                    namespace=namespace, name=name, version=now.version,
-                )  # fmt: skip
+                    namespace=namespace,
+                    name=name,
+                    version=now.version,
+                )
             if done is not None:
                 return cast("Json", done)
             value = edit(now)

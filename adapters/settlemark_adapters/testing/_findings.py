@@ -50,9 +50,13 @@ class Finding:
         return self.kind in _HINTS
 
     def __str__(self) -> str:
-        return joined([
-            f"{self.tool}: {self.kind}: {self.why}", f"  example: {'; '.join(self.calls)}", f"  mend: {self.mend}",
-        ])  # fmt: skip
+        return joined(
+            [
+                f"{self.tool}: {self.kind}: {self.why}",
+                f"  example: {'; '.join(self.calls)}",
+                f"  mend: {self.mend}",
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)

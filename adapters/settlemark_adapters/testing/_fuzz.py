@@ -149,10 +149,14 @@ class _Fuzzer:
                     raise _Found(finding)
 
             quiet = settings(
-                max_examples=self.examples, database=None, deadline=None, report_multiple_bugs=False,
-                phases=(Phase.generate, Phase.shrink), print_blob=False,
+                max_examples=self.examples,
+                database=None,
+                deadline=None,
+                report_multiple_bugs=False,
+                phases=(Phase.generate, Phase.shrink),
+                print_blob=False,
                 suppress_health_check=[HealthCheck(check) for check in HealthCheck],
-            )  # fmt: skip
+            )
             try:
                 seeded(self.seed)(quiet(given(st.data())(attempt)))()
             except _Found as shortest:

@@ -64,10 +64,16 @@ class Gate:
     def shown(self) -> dict[str, Any]:
         """Return the gate as plain data, which a framework can carry to a person."""
         told: dict[str, Any] = {
-            "kind": KIND, "tool": self.tool, "class": self.kind.value, "scope": self.scope,
-            "arguments": json_text.snapshot(dict(self.arguments)), "rationale": self.rationale, "key": self.key,
-            "transaction": self.transaction, "would": self.would,
-        }  # fmt: skip
+            "kind": KIND,
+            "tool": self.tool,
+            "class": self.kind.value,
+            "scope": self.scope,
+            "arguments": json_text.snapshot(dict(self.arguments)),
+            "rationale": self.rationale,
+            "key": self.key,
+            "transaction": self.transaction,
+            "would": self.would,
+        }
         return told if self.error is None else {**told, "error": self.error}
 
 
@@ -155,8 +161,11 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
     told = "" if because is None else f": {because}"
     return Rejected(
         f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
-        transaction=transaction, tool=tool, key=key, because=because,
-    )  # fmt: skip
+        transaction=transaction,
+        tool=tool,
+        key=key,
+        because=because,
+    )
 
 
 def would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:

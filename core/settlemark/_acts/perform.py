@@ -253,8 +253,10 @@ def in_doubt(effect: Effect) -> InDoubt:
     return InDoubt(
         f"the outcome of {declaration.tool} on {effect.scope_text} is unknown ({effect.error or CUT_OFF}):"
         f" do not repeat it; {advice}; tell what you know with settlement.resolve({effect.key!r}, …)",
-        key=effect.key, tool=declaration.tool, scope=effect.scope_text,
-    )  # fmt: skip
+        key=effect.key,
+        tool=declaration.tool,
+        scope=effect.scope_text,
+    )
 
 
 def _forgotten(effect: Effect) -> str:
@@ -268,8 +270,10 @@ def _too_late(effect: Effect, current: CurrentCall) -> Refused:
     return Refused(
         f"{effect.declaration.tool} on {effect.scope_text} did not happen, and is {_forgotten(effect)};"
         " decide anew: a new call has a new key",
-        transaction=current.transaction, epoch=current.epoch, key=effect.key,
-    )  # fmt: skip
+        transaction=current.transaction,
+        epoch=current.epoch,
+        key=effect.key,
+    )
 
 
 def _confirm(effect: Effect, found: Any) -> None:

@@ -69,8 +69,9 @@ class Hold:
         if self._attempt is None:
             raise StateError(
                 f"{self.name} is not placed yet: enter it, `with settlement.hold(…) as hold:`",
-                transaction=self.name, state=None,
-            )  # fmt: skip
+                transaction=self.name,
+                state=None,
+            )
         return self._attempt
 
     def _dropping(self) -> Program[None]:

@@ -64,8 +64,9 @@ class Queued:
         if self._effect.outcome is not Outcome.CONFIRMED:
             raise StateError(
                 f"{self.tool} is {self.outcome}: its result is there once its transaction has committed",
-                transaction=None, state=self.outcome,
-            )  # fmt: skip
+                transaction=None,
+                state=self.outcome,
+            )
         return self._effect.result
 
     def __str__(self) -> str:
@@ -162,8 +163,9 @@ class _Face:
         if self.state is State.RELEASING:
             raise StateError(
                 f"{self.name} is still releasing: whether it commits is not known yet; look at its state again",
-                transaction=self.name, state=self.state,
-            )  # fmt: skip
+                transaction=self.name,
+                state=self.state,
+            )
 
     def _read_effect(
         self,

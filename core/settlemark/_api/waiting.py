@@ -177,20 +177,26 @@ def found(look: Look) -> tuple[list[Standing], float]:
 
 def _standing(
     protocol: Protocol, txn: Txn, recorded: RecordedTransaction | None, worker: Worker | None, ghosts: Collection[str]
-) -> Standing:  # fmt: skip
+) -> Standing:
     begun = recorded.row.at if recorded is not None else txn.since or None
     waits = tuple(
         Waits(blocked.holder.name, blocked.scope.text, since or None) for blocked, since in in_the_way(protocol, txn)
     )
     return Standing(
-        txn.name, txn.attempt, txn.run, txn.state, txn.parked, begun, txn.moved or begun,
+        txn.name,
+        txn.attempt,
+        txn.run,
+        txn.state,
+        txn.parked,
+        begun,
+        txn.moved or begun,
         "" if txn.owner == NOBODY else txn.owner,
         worker is not None and worker.alive,
         None if worker is None else worker.lease_left,
         tuple(hold.scope.text for hold in txn.holds.values()),
         waits,
         silent=any(effect.sender in ghosts for effect in (() if recorded is None else recorded.effects)),
-    )  # fmt: skip
+    )
 
 
 def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Worker]) -> tuple[Silent, ...]:
@@ -259,9 +265,11 @@ def name_of(one: Standing) -> str:
 
 def silence_of(silent: Silent, now: float) -> str:
     """Return in plain words who may still be at an effect, and until when."""
-    until = "until it comes back or its process has ended" if silent.until is None else (
-        f"for {lasting(silent.until - now)} yet, or until it comes back"
-    )  # fmt: skip
+    until = (
+        "until it comes back or its process has ended"
+        if silent.until is None
+        else (f"for {lasting(silent.until - now)} yet, or until it comes back")
+    )
     return f"{process(silent.worker)} fell silent at {silent.tool}, and may still be at it, {until}"
 
 

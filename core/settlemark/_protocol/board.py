@@ -128,8 +128,9 @@ class Board:
         if following is None:
             raise StateError(
                 f"{txn.name} is {txn.state}: it cannot {event}; begin a new transaction",
-                transaction=txn.name, state=txn.state,
-            )  # fmt: skip
+                transaction=txn.name,
+                state=txn.state,
+            )
         txn.state, txn.moved = following, self.time
 
     def place(self, txn: Txn, position: Position) -> None:

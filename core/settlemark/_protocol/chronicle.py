@@ -233,10 +233,15 @@ class Chronicle:
         if undone is not None:
             known.shown.records = [
                 {
-                    "id": _name(undone), "agent": undone.run, "name": undone.name, "read_time": known.began,
-                    "write_time": known.shown.began, "aborted": True, "externalized": bool(known.left),
+                    "id": _name(undone),
+                    "agent": undone.run,
+                    "name": undone.name,
+                    "read_time": known.began,
+                    "write_time": known.shown.began,
+                    "aborted": True,
+                    "externalized": bool(known.left),
                 }
-            ]  # fmt: skip
+            ]
 
     def _retract(self, known: _Open) -> None:
         for record in known.records:
@@ -298,12 +303,16 @@ class Chronicle:
         if last:
             writers |= known.preds
         return {
-            "id": _name(txn) if last else f"{_name(txn)}@{moment}", "agent": txn.run,
-            "name": txn.name, "read_time": moment, "write_time": self._clock, "write_values": {},
+            "id": _name(txn) if last else f"{_name(txn)}@{moment}",
+            "agent": txn.run,
+            "name": txn.name,
+            "read_time": moment,
+            "write_time": self._clock,
+            "write_values": {},
             "read_values": {cell: None if version is None else version.value for cell, version in seen.items()},
             "preds": sorted(writers - {_name(txn)}),
             "direct": True,
-        }  # fmt: skip
+        }
 
     def _seen(self, known: _Open, reads: list[Scope], moment: int) -> dict[str, _Version | None]:
         """Return the versions that reads saw, of their scopes and of each that overlaps one and was written since."""

@@ -343,7 +343,7 @@ def _plain(value: Any) -> Any:
     if kind is Call:
         return CallRef(
             value.txn.id, value.number, value.scope, value.mode, value.place, value.turned, int(value.leaves)
-        )  # fmt: skip
+        )
     if kind is Txn:
         return value.id
     if kind is tuple or kind is list:

@@ -187,7 +187,7 @@ class Txn:
         "watchers",
         "writes",
         "wrote",
-    )  # fmt: skip
+    )
 
     def __init__(  # noqa: PLR0913 - one keyword for each thing that is said of it
         self,

@@ -182,9 +182,15 @@ class Protocol:
         )  # fmt: skip
 
     def split(
-        self, name: str, run: str, reads: list[Scope], guards: Guards = ALL_ON, tools: Iterable[Any] = (), *,
+        self,
+        name: str,
+        run: str,
+        reads: list[Scope],
+        guards: Guards = ALL_ON,
+        tools: Iterable[Any] = (),
+        *,
         hooked: bool = False,
-    ) -> Txn:  # fmt: skip
+    ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
 
         `tools` are what it has planned to call: for each its name, and of its binding the number and the signature.

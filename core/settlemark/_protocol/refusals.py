@@ -80,5 +80,7 @@ def rewound(name: str, epoch: int | None, by: str) -> Rewound:
     return Rewound(
         f"{name} was undone on request{told}: somebody went back before it, so nothing of it is replayed or run;"
         " go on from where they went back to, or use a new name for new work",
-        transaction=name, epoch=epoch, by=by,
-    )  # fmt: skip
+        transaction=name,
+        epoch=epoch,
+        by=by,
+    )

@@ -54,14 +54,18 @@ def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn,
         raise Entangled(
             f"{name} was begun anew inside a call of its own: nothing was run; give the inner one a name of its own, or"
             " let it join (leave out independent=True)",
-            transaction=name, holder=name, scope=None,
-        )  # fmt: skip
+            transaction=name,
+            holder=name,
+            scope=None,
+        )
     if within and not same.finished:
         raise Entangled(
             f"{name} was entered again within itself, where it would wait for its own end: nothing was run; use the"
             " transaction that is open, or give the inner one a name of its own",
-            transaction=name, holder=name, scope=None,
-        )  # fmt: skip
+            transaction=name,
+            holder=name,
+            scope=None,
+        )
 
 
 def refuse_own_end(name: str) -> NoReturn:
@@ -73,8 +77,10 @@ def refuse_own_end(name: str) -> NoReturn:
     raise Entangled(
         f"{name} cannot commit before the call has returned in which that was asked for: nothing moved; let it return,"
         " and commit then",
-        transaction=name, holder=name, scope=None,
-    )  # fmt: skip
+        transaction=name,
+        holder=name,
+        scope=None,
+    )
 
 
 def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
@@ -86,8 +92,10 @@ def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
     raise Entangled(
         f"{name} would wait for {to.holder.name}, which holds {to.scope} and cannot end before what is asked for it has"
         " returned, which this is a part of: it goes no further; do it when that has returned",
-        transaction=name, holder=to.holder.name, scope=to.scope,
-    )  # fmt: skip
+        transaction=name,
+        holder=to.holder.name,
+        scope=to.scope,
+    )
 
 
 def refuse_callers(known: Mapping[int, Txn], name: str, parent: int, scope: Scope) -> None:
@@ -106,8 +114,10 @@ def _refuse_inner(name: str, caller: Txn, scope: Scope) -> NoReturn:
         f"{name} was begun inside a call of {caller.name}, which holds {scope} until that call has returned: each would"
         " wait for the other, so nothing was run; let it join (leave out independent=True), or begin it when the call"
         " has returned",
-        transaction=name, holder=caller.name, scope=scope,
-    )  # fmt: skip
+        transaction=name,
+        holder=caller.name,
+        scope=scope,
+    )
 
 
 def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
@@ -135,8 +145,10 @@ def _refuse_branch(txn: Txn, sibling: Txn, scope: Scope) -> NoReturn:
         f"{txn.name} needs {scope}, which {sibling.name}, a branch beside it, has until one of them is chosen: nothing"
         " was run; stage it per branch (declare the tool staged, or irreversible), so that it happens in the chosen one"
         " alone, or give each branch a resource of its own",
-        transaction=txn.name, holder=sibling.name, scope=scope,
-    )  # fmt: skip
+        transaction=txn.name,
+        holder=sibling.name,
+        scope=scope,
+    )
 
 
 def refuse_circle(
@@ -185,8 +197,10 @@ def _refuse_wait(txn: Txn, to: Blocked, end: Txn) -> NoReturn:
     raise Entangled(
         f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and {waits}cannot end before {txn.name}:"
         f" nothing was run; do it when {last.name} has ended",
-        transaction=txn.name, holder=to.holder.name, scope=to.scope,
-    )  # fmt: skip
+        transaction=txn.name,
+        holder=to.holder.name,
+        scope=to.scope,
+    )
 
 
 def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: bool) -> Iterator[Txn]:

@@ -236,9 +236,12 @@ def _give_up(recorded: RecordedTransaction, effect: RecordedEffect, word: Word) 
             key=effect.row.key,
         )
     return _Judged(recorded, effect, word, undoable=False).change(
-        effect.outcome, effect.tag, Disposed(Disposition.GIVEN_UP, f"by {word}"), result=effect.result,
+        effect.outcome,
+        effect.tag,
+        Disposed(Disposition.GIVEN_UP, f"by {word}"),
+        result=effect.result,
         error=effect.error,
-    )  # fmt: skip
+    )
 
 
 def _without(value: Any, paths: set[str], path: str = "") -> Any:
@@ -268,9 +271,14 @@ class _Judged:
         self.undone = recorded.state is State.ABORTED or partly or orphan or is_rewound(recorded)
 
     def change(
-        self, outcome: Outcome, tag: Tag | None, disposed: Disposed, *, result: str | None = None,
+        self,
+        outcome: Outcome,
+        tag: Tag | None,
+        disposed: Disposed,
+        *,
+        result: str | None = None,
         error: str | None = None,
-    ) -> OutcomeChange:  # fmt: skip
+    ) -> OutcomeChange:
         row = self.effect.row
         return OutcomeChange.of(row.key, outcome, result, error, tag, disposed, self.word.at, row.tool)
 

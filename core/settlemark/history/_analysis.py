@@ -50,9 +50,11 @@ class Analysis:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "records": self.records, "level": self.level.name, "absent": sorted(self.point),
+            "records": self.records,
+            "level": self.level.name,
+            "absent": sorted(self.point),
             "verdicts": [verdict.as_dict() for verdict in self.verdicts],
-        }  # fmt: skip
+        }
 
 
 def analyze(records: Iterable[OpRecord]) -> Analysis:
@@ -74,8 +76,13 @@ def analyze(records: Iterable[OpRecord]) -> Analysis:
     (<Level.L0: 0>, "bob read date = None at 0 and committed at 2; in between, at 1, ada wrote '21 June'")
     """
     detectors: list[Detector] = [
-        StaleGeneration(), StaleSupersteps(), PhantomTool(), CausalCascade(), EffectReordering(), Residue(),
-    ]  # fmt: skip
+        StaleGeneration(),
+        StaleSupersteps(),
+        PhantomTool(),
+        CausalCascade(),
+        EffectReordering(),
+        Residue(),
+    ]
     looks = [detector.add for detector in detectors]
     place, before = 0, 0
     for place, record in enumerate(records, 1):
@@ -88,8 +95,10 @@ def analyze(records: Iterable[OpRecord]) -> Analysis:
             )
             raise HistoryError(
                 f"record {place} committed at {record.write_time}, and the one before it at {before}: {mend}",
-                file=None, line=place, field="write_time",
-            )  # fmt: skip
+                file=None,
+                line=place,
+                field="write_time",
+            )
         before = record.write_time
         try:
             for look in looks:

@@ -78,9 +78,12 @@ class Chats:
         for result in found.results:
             key = self._key(session, result.call or result.tool)
             if not turns.ended(
-                key, result.content, failed=result.failed, since=self._since.get(key, 0),
+                key,
+                result.content,
+                failed=result.failed,
+                since=self._since.get(key, 0),
                 at=found.time if timed else None,
-            ):  # fmt: skip
+            ):
                 self._strays += 1
         if found.role != "assistant":
             return

@@ -429,8 +429,11 @@ def _stale(place: int, record: OpRecord, cell: str, value: Any, write: Write) ->
     return Witness(
         f"{record.agent} read {cell} = {_shown(value)} at {record.read_time} and committed at {record.write_time};"
         f" in between, at {write.time}, {write.agent} wrote {_shown(write.given)}",
-        (place, write.by), cell, (record.read_time, write.time, record.write_time), (value, write.given),
-    )  # fmt: skip
+        (place, write.by),
+        cell,
+        (record.read_time, write.time, record.write_time),
+        (value, write.given),
+    )
 
 
 def _shown(value: Any) -> str:
@@ -439,5 +442,11 @@ def _shown(value: Any) -> str:
 
 
 __all__ = [
-    "CausalCascade", "Detector", "EffectReordering", "PhantomTool", "Residue", "StaleGeneration", "StaleSupersteps",
-]  # fmt: skip
+    "CausalCascade",
+    "Detector",
+    "EffectReordering",
+    "PhantomTool",
+    "Residue",
+    "StaleGeneration",
+    "StaleSupersteps",
+]

@@ -83,9 +83,11 @@ class Historian:
         except BaseException as error:  # the protocol is in the midst of a step: nothing of a history may end it
             self.close()
             _log.error(
-                "the history %s ends here, it cannot be written: %s", self._path, quote_of(error),
+                "the history %s ends here, it cannot be written: %s",
+                self._path,
+                quote_of(error),
                 extra=about(history=str(self._path)),
-            )  # fmt: skip
+            )
 
     def close(self) -> None:
         """Write nothing more. A second call does nothing."""

@@ -120,10 +120,16 @@ class Graphs:
             if not place.pushed and is_mapping(given):
                 state = {**dict.fromkeys(channels), **channels_of(given)}
             self.steps.began(
-                run, graph=(place.thread or root, place.namespace), run=graph, node=place.label, step=place.step,
-                given=state, prefix=prefix + (f"{place.namespace}/" if place.namespace else ""), name=place.thread,
+                run,
+                graph=(place.thread or root, place.namespace),
+                run=graph,
+                node=place.label,
+                step=place.step,
+                given=state,
+                prefix=prefix + (f"{place.namespace}/" if place.namespace else ""),
+                name=place.thread,
                 lasting=place.thread is not None and not place.namespace,
-            )  # fmt: skip
+            )
 
     def _prefix(self, root: Hashable) -> str:
         """Return what tells the channels of runs without a thread apart: they share nothing."""

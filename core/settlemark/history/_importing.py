@@ -119,9 +119,14 @@ def import_trace(
                     skipped.append((entry.line, why))
         reader.end()
         return Imported(
-            chosen, recorder.records, total - len(skipped), total, skipped, dict(sorted(into.tools.guessed.items())),
+            chosen,
+            recorder.records,
+            total - len(skipped),
+            total,
+            skipped,
+            dict(sorted(into.tools.guessed.items())),
             into.notes,
-        )  # fmt: skip
+        )
 
 
 def format_of(path: str | Path) -> Format | None:
@@ -156,8 +161,11 @@ def _reader(name: Format) -> type[Reader]:
     from settlemark.history._spans import Spans
 
     readers: dict[str, type[Reader]] = {
-        "spans": Spans, "langgraph-events": LangGraphEvents, "langgraph-stream": LangGraphStream, "chat": Chats,
-    }  # fmt: skip
+        "spans": Spans,
+        "langgraph-events": LangGraphEvents,
+        "langgraph-stream": LangGraphStream,
+        "chat": Chats,
+    }
     return readers[name]
 
 
@@ -166,8 +174,10 @@ def _unknown(path: str, first: list[Entry]) -> HistoryError:
     told = why or "it is none of the traces that are known"
     return HistoryError(
         f"{path}, line {line}: {told}; a trace is one of {', '.join(FORMATS)}: name it with format= (--format)",
-        file=path, line=line, field=None,
-    )  # fmt: skip
+        file=path,
+        line=line,
+        field=None,
+    )
 
 
 __all__ = ["FORMATS", "Format", "Imported", "format_of", "import_trace", "recognized"]

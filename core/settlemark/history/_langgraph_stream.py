@@ -128,10 +128,15 @@ class LangGraphStream:
             self._over_within(namespace, f"{node}:")
             task = object()
             self._steps.began(
-                task, graph=namespace, run=namespace, node=_label(namespace, node), step=self._step[namespace],
-                given=self._state if not namespace else None, prefix=_prefix(namespace),
+                task,
+                graph=namespace,
+                run=namespace,
+                node=_label(namespace, node),
+                step=self._step[namespace],
+                given=self._state if not namespace else None,
+                prefix=_prefix(namespace),
                 lasting=not namespace,
-            )  # fmt: skip
+            )
             self._steps.ended(task, writes)
             self._calls(_label(namespace, node), update)
         return why
@@ -156,10 +161,15 @@ class LangGraphStream:
             given = data.get("input")
             pushed = data.get("triggers") == ["__pregel_push"]
             self._steps.began(
-                task, graph=namespace, run=namespace, node=label, step=self._step[namespace],
+                task,
+                graph=namespace,
+                run=namespace,
+                node=label,
+                step=self._step[namespace],
                 given=channels_of(given) if is_mapping(given) and not pushed else None,
-                prefix=_prefix(namespace), lasting=not namespace,
-            )  # fmt: skip
+                prefix=_prefix(namespace),
+                lasting=not namespace,
+            )
             return None
         self._running.discard(namespace)  # all of a superstep begin before one ends
         self._over_within(namespace, f"{node}:{task}")

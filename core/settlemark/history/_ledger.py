@@ -55,10 +55,16 @@ def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
     turned = iter(sorted((effect for effect in timed if _is_turned(effect)), key=issued_as))
     issued = [next(turned) if _is_turned(effect) else effect for effect in left]
     return OpRecord(
-        agent=transaction.row.run, name=transaction.row.name, id=str(time), read_time=time - 1, write_time=time,
-        write_values={_cell(effect): effect.row.key for effect in acted}, io=[_pair(effect) for effect in issued],
-        co=[_pair(effect) for effect in left], externalized=bool(acted),
-    )  # fmt: skip
+        agent=transaction.row.run,
+        name=transaction.row.name,
+        id=str(time),
+        read_time=time - 1,
+        write_time=time,
+        write_values={_cell(effect): effect.row.key for effect in acted},
+        io=[_pair(effect) for effect in issued],
+        co=[_pair(effect) for effect in left],
+        externalized=bool(acted),
+    )
 
 
 def _is_turned(effect: RecordedEffect) -> bool:

@@ -87,9 +87,13 @@ def message(value: Any) -> Message | None:
     calls = tuple(_calls(inner)) if role == "assistant" else ()
     name = _first(inner, around, "name", "agent", "source")
     return Message(
-        role, calls, tuple(_results(inner, role)), _text(inner.get("id")), name if role == "assistant" else None,
+        role,
+        calls,
+        tuple(_results(inner, role)),
+        _text(inner.get("id")),
+        name if role == "assistant" else None,
         time_of(inner) or time_of(around),
-    )  # fmt: skip
+    )
 
 
 def messages_in(value: Any, depth: int = 4) -> Iterator[Message]:

@@ -15,9 +15,13 @@ from settlemark.history._verdict import Verdict
 _INCHES = (9.0, 2.2)
 _STALE = "read", "overwritten", "committed"
 _MARKS = {
-    "A1": _STALE, "A1-self": _STALE, "A1-semantic": _STALE, "A2": ("chosen", "committed"), "A4": ("read", "read"),
+    "A1": _STALE,
+    "A1-self": _STALE,
+    "A1-semantic": _STALE,
+    "A2": ("chosen", "committed"),
+    "A4": ("read", "read"),
     "residue": ("read",),
-}  # fmt: skip
+}
 _COMMITTED = ("committed",)
 _COLOURS = ("#4477aa", "#cc3311", "#228833")
 

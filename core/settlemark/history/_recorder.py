@@ -105,9 +105,16 @@ class Recorder:
             preds = [self._writers[cell] for cell in reads or {} if cell in self._writers]
             began = self._clock
         return Operation(
-            agent=agent, reads=_plain(reads), tool=tool, registry=dict(registry or {}), barrier=barrier, name=name,
-            preds=list(dict.fromkeys(preds)), began=began, _recorder=self,
-        )  # fmt: skip
+            agent=agent,
+            reads=_plain(reads),
+            tool=tool,
+            registry=dict(registry or {}),
+            barrier=barrier,
+            name=name,
+            preds=list(dict.fromkeys(preds)),
+            began=began,
+            _recorder=self,
+        )
 
     def shared(self, make: Callable[[Recorder], T], what: str = "cells") -> T:
         """Return what all who record here share, of their cells or of something else; made when first asked for."""
@@ -240,10 +247,13 @@ class Operation:
         self.require_open()
         issued = _plain_effects(io)
         parts = {
-            "write_values": _plain(writes), "io": issued, "co": issued if co is None else _plain_effects(co),
-            "write_registry": self.registry if registry is None else dict(registry), "write_barrier": barrier,
+            "write_values": _plain(writes),
+            "io": issued,
+            "co": issued if co is None else _plain_effects(co),
+            "write_registry": self.registry if registry is None else dict(registry),
+            "write_barrier": barrier,
             "externalized": externalized,
-        }  # fmt: skip
+        }
         return self._recorder._commit(self, parts)  # noqa: SLF001 - two halves of one thing
 
     def drop(self) -> None:

@@ -19,16 +19,28 @@ from settlemark.history._readers import Into, counted, shared_notes
 from settlemark.history._turns import Turns
 
 _OPERATIONS = {
-    "execute_tool": "tool", "tool": "tool",
-    "chat": "model", "text_completion": "model", "generate_content": "model", "llm": "model", "completion": "model",
-    "invoke_agent": "agent", "create_agent": "agent", "agent": "agent", "invoke_workflow": "agent",
-}  # fmt: skip
+    "execute_tool": "tool",
+    "tool": "tool",
+    "chat": "model",
+    "text_completion": "model",
+    "generate_content": "model",
+    "llm": "model",
+    "completion": "model",
+    "invoke_agent": "agent",
+    "create_agent": "agent",
+    "agent": "agent",
+    "invoke_workflow": "agent",
+}
 _KIND = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type")
 _TOOL = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
 _CALL = ("gen_ai.tool.call.id", "tool_call.id", "tool.call.id", "tool.id")
 _ARGUMENTS = (
-    "gen_ai.tool.call.arguments", "tool_arguments", "tool.parameters", "input.value", "traceloop.entity.input",
-)  # fmt: skip
+    "gen_ai.tool.call.arguments",
+    "tool_arguments",
+    "tool.parameters",
+    "input.value",
+    "traceloop.entity.input",
+)
 _RESULT = ("gen_ai.tool.call.result", "tool_response", "output.value", "traceloop.entity.output")
 _AGENT = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.response.messages", "output.value")
@@ -283,9 +295,17 @@ def _span(raw: dict[str, Any]) -> _Span | str:
         return f"span {name}: it has no gen_ai attributes"
     parent = raw.get("parentSpanId" if otlp else "parent_id") or None
     return _Span(
-        identity, trace, None if parent is None else str(parent), name, kind or "other", start, end,
-        _has_failed(raw.get("status"), attributes), attributes, raw["events"] if is_list(raw.get("events")) else [],
-    )  # fmt: skip
+        identity,
+        trace,
+        None if parent is None else str(parent),
+        name,
+        kind or "other",
+        start,
+        end,
+        _has_failed(raw.get("status"), attributes),
+        attributes,
+        raw["events"] if is_list(raw.get("events")) else [],
+    )
 
 
 def _times(raw: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -301,9 +321,10 @@ def _attributes(given: Any) -> dict[str, Any]:
     if is_mapping(given):
         return given
     return {
-        str(each["key"]): _value(each.get("value")) for each in (given if is_list(given) else ())
+        str(each["key"]): _value(each.get("value"))
+        for each in (given if is_list(given) else ())
         if is_mapping(each) and "key" in each
-    }  # fmt: skip
+    }
 
 
 def _value(given: Any) -> Any:

@@ -82,8 +82,11 @@ def _witness(answers: _Answers, key: tuple[str, Any]) -> Witness:
     one, other = sorted((earlier, answers[key]), key=lambda answer: (answer.read.version, answer.place))
     return Witness(
         f"{_told(one.read)}, and {_told(other.read)}",
-        (one.place, other.place), one.read.cell, _times(one.read, other.read), (one.read.value, other.read.value),
-    )  # fmt: skip
+        (one.place, other.place),
+        one.read.cell,
+        _times(one.read, other.read),
+        (one.read.value, other.read.value),
+    )
 
 
 def _told(read: ReplicaRead) -> str:

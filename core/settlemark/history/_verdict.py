@@ -43,9 +43,12 @@ class Witness:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "sentence": self.sentence, "records": list(self.records), "cell": self.cell, "times": list(self.times),
+            "sentence": self.sentence,
+            "records": list(self.records),
+            "cell": self.cell,
+            "times": list(self.times),
             "values": list(self.values),
-        }  # fmt: skip
+        }
 
 
 @dataclass
@@ -80,9 +83,11 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "anomaly": self.anomaly, "title": self.title, "count": self.count,
+            "anomaly": self.anomaly,
+            "title": self.title,
+            "count": self.count,
             "witnesses": [witness.as_dict() for witness in self.witnesses],
-        }  # fmt: skip
+        }
 
 
 __all__ = ["TITLES", "WITNESSES", "Verdict", "Witness"]

@@ -160,9 +160,16 @@ class OutcomeChange(NamedTuple):
 
     @classmethod
     def of(
-        cls, key: str, outcome: Outcome, result: str | None, error: str | None, tag: Tag | None, disposed: Disposed,
-        at: float, tool: str = "",
-    ) -> OutcomeChange:  # fmt: skip
+        cls,
+        key: str,
+        outcome: Outcome,
+        result: str | None,
+        error: str | None,
+        tag: Tag | None,
+        disposed: Disposed,
+        at: float,
+        tool: str = "",
+    ) -> OutcomeChange:
         """Return the change that has an effect stand so."""
         disposition, note, link, question, contradicted = disposed
         return cls(key, outcome, result, error, tag, note, at, tool, disposition, link, question, contradicted)

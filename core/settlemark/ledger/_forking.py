@@ -44,8 +44,9 @@ class Origin:
         return LedgerError(
             f"the ledger {url} was opened before this process was forked, and is its parent's: nothing was run; make a"
             " new Settlement in the child (in a server that preloads its application: in its post-fork hook)",
-            url=url, forked=True,
-        )  # fmt: skip
+            url=url,
+            forked=True,
+        )
 
     def guarded(self, function: Callable[[], object]) -> Callable[[], None]:
         """Return a finalizer that does nothing in a forked child."""

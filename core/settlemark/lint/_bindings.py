@@ -214,5 +214,13 @@ def is_empty(function: Function) -> bool:
 
 
 __all__ = [
-    "Bindings", "Bound", "Definition", "Function", "Imported", "Unknown", "body_of", "is_empty", "parameters",
-]  # fmt: skip
+    "Bindings",
+    "Bound",
+    "Definition",
+    "Function",
+    "Imported",
+    "Unknown",
+    "body_of",
+    "is_empty",
+    "parameters",
+]

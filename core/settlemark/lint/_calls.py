@@ -21,9 +21,17 @@ _CHANCE = {
     "time.perf_counter": "clock", "time.strftime": "clock", "time.localtime": "clock", "time.gmtime": "clock",
 }  # fmt: skip
 _BY_LAST_NAME = {
-    "uuid4": "uuid", "uuid1": "uuid", "uuid7": "uuid", "ulid": "uuid", "nanoid": "uuid", "cuid": "uuid",
-    "token_hex": "random", "token_urlsafe": "random", "utcnow": "clock", "make_msgid": "random",
-}  # fmt: skip
+    "uuid4": "uuid",
+    "uuid1": "uuid",
+    "uuid7": "uuid",
+    "ulid": "uuid",
+    "nanoid": "uuid",
+    "cuid": "uuid",
+    "token_hex": "random",
+    "token_urlsafe": "random",
+    "utcnow": "clock",
+    "make_msgid": "random",
+}
 _KEYS = re.compile(
     r"^(x-)?(idempot\w*-?(key|token|id)|idempotency|dedup\w*-?(key|id|token)|messagededuplicationid"
     r"|client-?(token|request-?id)|clientrequesttoken)$"

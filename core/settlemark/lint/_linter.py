@@ -72,10 +72,11 @@ def _undeclared(looking: Looking) -> Iterator[Remark]:
         if not tool.declared:
             guessed = guess(looking, tool)
             yield looking.remark(
-                "SM405", tool,
+                "SM405",
+                tool,
                 f"{tool.name} is undeclared: it runs when it is called, and cannot be undone when its step fails",
                 f"{guessed.line}; `settlemark adopt` writes such lines for all tools",
-            )  # fmt: skip
+            )
 
 
 def _unreadable(each: Unreadable) -> Finding:

@@ -53,12 +53,13 @@ def _acts(looking: Looking, tool: Tool) -> Remark | None:
     if evidence is None:
         return None
     return looking.remark(
-        "SM401", tool,
+        "SM401",
+        tool,
         f"{tool.name} is declared read, and {evidence}: it runs without a claim, nothing is recorded before"
         " it, and nothing"
         " takes it back",
         _held(tool),
-    )  # fmt: skip
+    )
 
 
 def _evidence(tool: Tool, facts: Facts) -> str | None:
@@ -97,11 +98,12 @@ def _sends(looking: Looking, tool: Tool) -> Remark | None:
     if said & _TAKES_BACK or (verb[1] is Act.PAY and (said & _PAYS_BACK or tool.true("cost"))):
         return None
     return looking.remark(
-        "SM402", tool,
+        "SM402",
+        tool,
         f'{tool.name} is declared reversible, so it leaves at once, and by its name ("{verb[0]}")'
         " nothing takes it back: when its step fails, it has left",
         _held(tool),
-    )  # fmt: skip
+    )
 
 
 def _hinted(looking: Looking, tool: Tool) -> Remark | None:
@@ -138,10 +140,11 @@ def _only_reads(looking: Looking, tool: Tool) -> Remark | None:
     held = tool.kind in (EffectClass.STAGED, EffectClass.IRREVERSIBLE)
     why = "its caller gets no answer until the step settles" if held else "it waits for others, and others for it"
     return looking.remark(
-        "SM403", tool,
+        "SM403",
+        tool,
         f'{tool.name} is declared {tool.kind}, and by its name ("{verb[0]}") and its body it only reads: {why}',
         f'"read", {_scope(tool)}',
-    )  # fmt: skip
+    )
 
 
 __all__ = ["classes"]

@@ -88,10 +88,12 @@ def _undo(looking: Looking, tool: Tool) -> Iterator[Remark]:
                 else undo_for(looking, tool) or "undo=… that takes it back, or declare it irreversible: then it is held"
             )
             yield looking.remark(
-                "SM103", tool, f"the undo of {tool.name} does nothing: an abort says clean, and what it did stays",
+                "SM103",
+                tool,
+                f"the undo of {tool.name} does nothing: an abort says clean, and what it did stays",
                 mend,
                 at="undo",
-            )  # fmt: skip
+            )
     if undo is None and tool.kind in (EffectClass.IDEMPOTENT, EffectClass.OPAQUE) and not tool.partial:
         yield from _left_out(looking, tool)
 
@@ -105,11 +107,12 @@ def _left_out(looking: Looking, tool: Tool) -> Iterator[Remark]:
         return
     kind = f'"reversible", {undo}' if undo is not None and tool.kind is EffectClass.OPAQUE else undo
     yield looking.remark(
-        "SM106", tool,
+        "SM106",
+        tool,
         f"{tool.name} is {tool.kind} and has no undo: it acts at once, and when its step fails it stays, named for"
         " somebody to mend",
         kind or f'"irreversible"{_scope_text(tool)}{_keyed(tool)}: it is held until its step has succeeded',
-    )  # fmt: skip
+    )
 
 
 def _keyed(tool: Tool) -> str:
@@ -122,11 +125,12 @@ def _probe(looking: Looking, tool: Tool) -> Iterator[Remark]:
         return
     if _says_false(probe.function):
         yield looking.remark(
-            "SM107", tool,
+            "SM107",
+            tool,
             f"the probe of {tool.name} can answer False, which is no answer: the effect stays in doubt",
             "return None when it is absent, its result when it happened, settlemark.UNKNOWN when nobody can tell",
             at="probe",
-        )  # fmt: skip
+        )
 
 
 def _says_false(function: Function) -> bool:
@@ -178,10 +182,11 @@ def _unknowable(looking: Looking, tool: Tool) -> Iterator[Remark]:
         else "keyed=True, and send current_call().key along; or probe=…, which asks by the key"
     )
     yield looking.remark(
-        "SM104", tool,
+        "SM104",
+        tool,
         f"{how} without probe or key: after a lost answer nobody can tell whether it happened, so it stays in doubt",
         mend,
-    )  # fmt: skip
+    )
 
 
 def _short(text: str) -> str:
@@ -215,12 +220,13 @@ def _key(looking: Looking, tool: Tool) -> Iterator[Remark]:
         return
     why = "idempotent" if tool.kind is EffectClass.IDEMPOTENT else "keyed"
     yield looking.remark(
-        "SM105", tool,
+        "SM105",
+        tool,
         f"{tool.name} is {why}, so it is sent again after a lost answer, and its key goes nowhere: the repeat"
         " is a second"
         " effect",
         "idempotency_key=current_call().key",
-    )  # fmt: skip
+    )
 
 
 def _is_judged(sent: SentKey) -> bool:

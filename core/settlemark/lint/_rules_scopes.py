@@ -49,13 +49,14 @@ def _unrefined(looking: Looking, tool: Tool) -> Iterator[Remark]:
     broad = [template for template in _templates(tool) if template.broad and not _is_scope(tool, template)]
     if broad:
         yield looking.remark(
-            "SM206", tool,
+            "SM206",
+            tool,
             f"{tool.name} holds {' '.join(t.text for t in broad)} until its step has settled: nothing says which"
             " of it was"
             " touched, so every other call on it waits",
             'refine=lambda result: f"…", which returns the scope that the result names',
             at="may_touch",
-        )  # fmt: skip
+        )
 
 
 def _is_scope(tool: Tool, template: Template) -> bool:
@@ -93,11 +94,13 @@ def _by_use(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
         elif tool.acts and address.way == "write" and fields < set(names) and _identity(names, fields):
             left = [name for name in names if name not in fields]
             yield looking.remark(
-                "SM202", tool,
+                "SM202",
+                tool,
                 f"the scope of {tool.name} leaves out {_and(left)}, which is part of what it touches ({address.shown}):"
                 " calls that do not meet wait for each other",
-                f'scope="{_with(tool, names, facts)}"', at="scope",
-            )  # fmt: skip
+                f'scope="{_with(tool, names, facts)}"',
+                at="scope",
+            )
 
 
 def _identity(names: tuple[str, ...], fields: set[str]) -> bool:
@@ -113,12 +116,14 @@ def _elsewhere(facts: Facts, address: Address, fields: set[str]) -> bool:
 def _ignores(looking: Looking, tool: Tool, names: tuple[str, ...], address: Address) -> Remark:
     word = "an argument" if len(names) == 1 else "arguments"
     return looking.remark(
-        "SM201", tool,
+        "SM201",
+        tool,
         f"the scope of {tool.name} ignores {_and(names)}, {word} that it uses as an address"
         f" ({address.shown}): two calls"
         " on one of these do not wait for each other",
-        _beside(tool, names, address), at="scope",
-    )  # fmt: skip
+        _beside(tool, names, address),
+        at="scope",
+    )
 
 
 def _beside(tool: Tool, names: tuple[str, ...], address: Address) -> str:
@@ -135,21 +140,25 @@ def _too_narrow(looking: Looking, tool: Tool, extra: list[str], address: Address
     names = _known(tool, address)
     verb = "is" if len(extra) == 1 else "are"
     return looking.remark(
-        "SM203", tool,
+        "SM203",
+        tool,
         f"the scope of {tool.name} names {_and(extra)}, which {verb} no part of what it touches ({address.shown}): two"
         f" calls on one {_and(names)} have different scopes, and both go on",
-        f'scope="{_without(tool, extra)}"', at="scope",
-    )  # fmt: skip
+        f'scope="{_without(tool, extra)}"',
+        at="scope",
+    )
 
 
 def _too_broad(looking: Looking, tool: Tool, names: list[str], facts: Facts) -> Remark:
     return looking.remark(
-        "SM202", tool,
+        "SM202",
+        tool,
         f"the scope of {tool.name} is {_text(tool)} whatever {_and(names)}"
         f" {'is' if len(names) == 1 else 'are'}: every call"
         " waits for every other",
-        f'scope="{_with(tool, tuple(names), facts)}"', at="scope",
-    )  # fmt: skip
+        f'scope="{_with(tool, tuple(names), facts)}"',
+        at="scope",
+    )
 
 
 # ---- by what the names say
@@ -164,12 +173,13 @@ def _by_name(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
         if other is not None and other not in fields:
             held = template_of([other], _type(tool), paths=_paths([other]))
             yield looking.remark(
-                "SM201", tool,
+                "SM201",
+                tool,
                 f"the scope of {tool.name} names {name} and ignores {other}, the other end of it: two calls on one of"
                 " these do not wait for each other",
                 f'may_touch="{held}" beside its scope: both are held',
                 at="scope",
-            )  # fmt: skip
+            )
             return
     verb = verb_of(tool.name)
     sends = verb is None or verb[1] in ACTS_FOR_SURE  # `to` may be a person, or what something is changed to
@@ -180,12 +190,14 @@ def _by_name(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
     strong = [name for name in addresses if is_address(name, strong=True) and name in facts.used]
     if strong and not set(strong) & fields and not any(is_free_text(name) for name in fields):
         yield looking.remark(
-            "SM201", tool,
+            "SM201",
+            tool,
             f"the scope of {tool.name} ignores {_and(strong)}, an argument that by its name is an address: two"
             " calls on one"
             " of these do not wait for each other",
-            f'scope="{template_of(strong[:1], _type(tool), paths=_paths(strong))}"', at="scope",
-        )  # fmt: skip
+            f'scope="{template_of(strong[:1], _type(tool), paths=_paths(strong))}"',
+            at="scope",
+        )
 
 
 def _free_text(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
@@ -200,12 +212,14 @@ def _free_text(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
     mend = _without(tool, texts) if rest else template_of(better[:1] or ["…"], _type(tool), paths=_paths(better))
     told = "" if rest or better else ", with the argument that says which one it touches"
     yield looking.remark(
-        "SM203", tool,
+        "SM203",
+        tool,
         f"the scope of {tool.name} names {_and(texts)}, which a model writes anew each time: two calls on one"
         " resource have"
         " different scopes, and both go on",
-        f'scope="{mend}"{told}', at="scope",
-    )  # fmt: skip
+        f'scope="{mend}"{told}',
+        at="scope",
+    )
 
 
 def _path(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
@@ -215,12 +229,14 @@ def _path(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
         if name in files or parts_of(name)[-1:][0] in PATHS:
             text = _text(tool).replace(f"{{{name}}}", f"{{{name}:path}}")
             yield looking.remark(
-                "SM204", tool,
+                "SM204",
+                tool,
                 f"the scope of {tool.name} takes {name}, a path, as one segment: a.txt, ./a.txt and d/../a.txt are"
                 " three"
                 " scopes of one file, and no folder overlaps what is in it",
-                f'scope="{text}"', at="scope",
-            )  # fmt: skip
+                f'scope="{text}"',
+                at="scope",
+            )
 
 
 # ---- texts

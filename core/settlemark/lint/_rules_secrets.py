@@ -24,17 +24,20 @@ def secrets(looking: Looking) -> Iterator[Remark]:
                 continue
             if name in tool.fields:
                 yield looking.remark(
-                    "SM502", tool,
+                    "SM502",
+                    tool,
                     f"the scope of {tool.name} names {name}: scopes are recorded as they are, in ledger and logs",
-                    'name another argument, or a digest of this one: scope=lambda …: f"…:/{digest}"', at="scope",
-                )  # fmt: skip
+                    'name another argument, or a digest of this one: scope=lambda …: f"…:/{digest}"',
+                    at="scope",
+                )
             elif redacted is not None and not (redacted & {name, "*"}):
                 yield looking.remark(
-                    "SM501", tool,
+                    "SM501",
+                    tool,
                     f"{tool.name} is given {name}, which looks like a secret, and no redact= names it: the ledger keeps"
                     " it",
                     f'redact="{name}"; or make it no argument: let a constructor have it',
-                )  # fmt: skip
+                )
 
 
 def _everywhere(looking: Looking) -> set[str] | None:

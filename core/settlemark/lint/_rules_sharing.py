@@ -40,11 +40,13 @@ def _apart(looking: Looking, one: Tool, other: Tool) -> Remark | None:
         argument = a.misplaced(b)
         if argument is not None and not any(a.may_overlap(b) and not a.misplaced(b) for a, b in pairs):
             return looking.remark(
-                "SM205", other,
+                "SM205",
+                other,
                 f"{one.name} ({a.text}) and {other.name} ({b.text}) name {argument} at different places: their scopes"
                 " overlap by accident only, so the two do not wait for each other",
-                f'scope="{a.text}", as {one.name} has it', at="scope",
-            )  # fmt: skip
+                f'scope="{a.text}", as {one.name} has it',
+                at="scope",
+            )
     if any(a.may_overlap(b) for a, b in pairs):
         return None
     alike = next(((a, b) for a, b in pairs if a.looks_like(b)), None)
@@ -53,12 +55,14 @@ def _apart(looking: Looking, one: Tool, other: Tool) -> Remark | None:
     a, b = alike or pairs[0]
     why = f"share {shared}" if shared is not None else f"say {a.type} and {b.type}, two spellings of one word"
     return looking.remark(
-        "SM205", other,
+        "SM205",
+        other,
         f"{one.name} ({a.text}) and {other.name} ({b.text}) {why}: their scopes never overlap, so the two do"
         " not wait for"
         " each other",
-        f'scope="{_moved(b, a.type)}", of the type that {one.name} has', at="scope",
-    )  # fmt: skip
+        f'scope="{_moved(b, a.type)}", of the type that {one.name} has',
+        at="scope",
+    )
 
 
 def _moved(template: Template, kind: str) -> str:
@@ -102,12 +106,13 @@ def _unscoped_read(looking: Looking, tool: Tool, declared: list[Tool]) -> Iterat
     for other in declared:
         if other.acts and other.templates and (shared := _shared(looking, other, tool)) is not None:
             yield looking.remark(
-                "SM207", tool,
+                "SM207",
+                tool,
                 f"{tool.name} reads {shared}, which {other.name} changes, and names no scope: what a plan read there"
                 " may"
                 " change, and it settles all the same",
                 f'"read", scope="{_readable(other.templates[0], tool)}"',
-            )  # fmt: skip
+            )
             return
 
 

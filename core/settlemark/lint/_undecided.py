@@ -36,8 +36,11 @@ def undecided(tool: str, at: str = "") -> None:
     raise DeclarationError(
         f"{file}:{line}: nobody has decided what {tool}{f' ({at})' if at else ''} does: read the declaration below this"
         f" line, correct it, then delete the line{others}",
-        tool=tool, file=file, line=line, undecided=names,
-    )  # fmt: skip
+        tool=tool,
+        file=file,
+        line=line,
+        undecided=names,
+    )
 
 
 def _marked(text: str) -> list[str]:

@@ -79,9 +79,16 @@ _WEAK = word_set(
 )
 PATHS = frozenset({"path", "filepath", "dir", "directory", "folder"})
 _FROM_TO = (
-    ("src", "dst"), ("source", "destination"), ("source", "target"), ("src", "dest"), ("from", "to"),
-    ("sender", "receiver"), ("old", "new"), ("debit", "credit"), ("payer", "payee"),
-)  # fmt: skip
+    ("src", "dst"),
+    ("source", "destination"),
+    ("source", "target"),
+    ("src", "dest"),
+    ("from", "to"),
+    ("sender", "receiver"),
+    ("old", "new"),
+    ("debit", "credit"),
+    ("payer", "payee"),
+)
 _SECRETS = word_set("password passwd passphrase secret apikey token bearer credential credentials cvv cvc ssn card")
 _SECRET_PAIRS = frozenset(
     {("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key"), ("card", "number")}

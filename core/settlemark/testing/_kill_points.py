@@ -165,8 +165,11 @@ class KillPoints:
 
         wanted = sa.make_url(self._url)
         return (url.get_backend_name(), url.host, url.port, url.database) == (
-            wanted.get_backend_name(), wanted.host, wanted.port, wanted.database,
-        )  # fmt: skip
+            wanted.get_backend_name(),
+            wanted.host,
+            wanted.port,
+            wanted.database,
+        )
 
 
 def kill_points(

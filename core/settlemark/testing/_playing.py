@@ -134,10 +134,13 @@ class Stage:
 
         def act(tell: Tell) -> None:
             injector = FaultInjector(
-                *faults, first=first, refusal=self.refusal, lost=self.lost,
+                *faults,
+                first=first,
+                refusal=self.refusal,
+                lost=self.lost,
                 on_step=lambda step: tell(["step", step.number, step.tool, step.role]),
                 on_strike=lambda fault: tell(["fault", fault.step, fault.mode]),
-            )  # fmt: skip
+            )
 
             def told(point: KillPoint) -> None:
                 tell(["point", point.number, point.when, point.statement])

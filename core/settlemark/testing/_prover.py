@@ -195,9 +195,12 @@ class Prover:
             return _told(story, End.ALL, found, residue, "")
         story.raised = played.raised
         return _told(
-            story, End.TORN, found, self._residue(story.ledger),
+            story,
+            End.TORN,
+            found,
+            self._residue(story.ledger),
             f"it was {end} before; the agent ran again, and the world is not as if nothing had failed",
-        )  # fmt: skip
+        )
 
     def _residue(self, ledger: CaseLedger) -> tuple[Residue, ...]:
         with Settlement(ledger.url, **self.stage.options, **ledger.options) as settlement:

@@ -118,10 +118,15 @@ def _answer(
         except SettlemarkError as error:
             fail(f"the answer is on record, and this did not settle with it: {error}", code=Exit.FOUND)
     if as_json:
-        say_json({
-            "keys": list(done.keys), "decision": done.decision, "changed": done.news, "settled": done.settled,
-            "waits": done.waits,
-        })  # fmt: skip
+        say_json(
+            {
+                "keys": list(done.keys),
+                "decision": done.decision,
+                "changed": done.news,
+                "settled": done.settled,
+                "waits": done.waits,
+            }
+        )
         return
     word = {"approve": "approved", "edit": "approved with other arguments", "reject": "rejected"}[done.decision]
     for key in done.keys:

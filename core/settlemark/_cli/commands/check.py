@@ -54,12 +54,18 @@ class _Checked:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "format": self.format, "parsed": self.parsed, "total": self.total,
-            "skipped": [{"line": line, "why": why} for line, why in self.skipped], "tools": dict(self.tools),
-            "notes": self.notes, "records": self.parsed, "level": None, "absent": None,
+            "format": self.format,
+            "parsed": self.parsed,
+            "total": self.total,
+            "skipped": [{"line": line, "why": why} for line, why in self.skipped],
+            "tools": dict(self.tools),
+            "notes": self.notes,
+            "records": self.parsed,
+            "level": None,
+            "absent": None,
             "verdicts": [verdict.as_dict() for verdict in self.verdicts],
             **({} if self.analysis is None else self.analysis.as_dict()),
-        }  # fmt: skip
+        }
 
 
 def check(

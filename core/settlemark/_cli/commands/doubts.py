@@ -113,8 +113,16 @@ def _table(doubts: list[Doubt]) -> Any:
 
     shown = new_table("In doubt", "transaction", "tool", "scope", "since", "what is known", "to do", "key")
     for doubt in doubts:
-        add_row(shown, short(doubt.transaction), doubt.tool, doubt.scope, _when(doubt.since), doubt.why, doubt.remedy,
-            doubt.key)  # fmt: skip
+        add_row(
+            shown,
+            short(doubt.transaction),
+            doubt.tool,
+            doubt.scope,
+            _when(doubt.since),
+            doubt.why,
+            doubt.remedy,
+            doubt.key,
+        )
     return shown
 
 

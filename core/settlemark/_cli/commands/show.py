@@ -30,11 +30,12 @@ Last = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="WHEN",
+        "--since",
+        metavar="WHEN",
         help="Only what was begun since: 2026-11-30, 2026-11-30T12:00Z, or 90m, 12h, 7d ago.",
         show_default=False,
     ),
-]  # fmt: skip
+]
 WithState = Annotated[
     State | None, typer.Option("--state", help="Only the transactions in this state.", show_default=False)
 ]

@@ -57,19 +57,26 @@ def _table(stand: list[Standing], now: float) -> RenderableType:
 
     shown = new_table(
         "Unfinished", "transaction", "state", "for", "process", "lease", "holds", "waits for", "on", "waits since"
-    )  # fmt: skip
+    )
     for one in stand:
         state = "parked" if one.parked else "over, not on record" if one.ended else one.state.value
         lease = "" if one.lease_left is None else f"{one.lease_left:.0f} s" if one.alive else "gone"
         add_row(
-            shown, name_of(one), state, since(one.since), process(one.worker) if one.worker else "nobody", lease,
-            one.scopes, [
-                *(f"a person, for {each.tool}" for each in one.asked), *(short(w.holder) for w in one.waits),
+            shown,
+            name_of(one),
+            state,
+            since(one.since),
+            process(one.worker) if one.worker else "nobody",
+            lease,
+            one.scopes,
+            [
+                *(f"a person, for {each.tool}" for each in one.asked),
+                *(short(w.holder) for w in one.waits),
                 *(f"{process(each.worker)}, silent at {each.tool}" for each in one.kept),
             ],
             [*(q.scope for q in one.asked), *(w.scope for w in one.waits), *(s.scope for s in one.kept)],
             [*(since(each.since) for each in one.asked), *(since(w.since) for w in one.waits)],
-        )  # fmt: skip
+        )
     return shown
 
 

@@ -46,9 +46,11 @@ def _journal_mode(mode: str) -> Finding:
         return Finding("journal_mode", Severity.OK, "WAL")
     severity = Severity.DANGER if mode in ("off", "memory") else Severity.ATTENTION
     return Finding(
-        "journal_mode", severity, f"{mode}, where settlemark sets WAL",
+        "journal_mode",
+        severity,
+        f"{mode}, where settlemark sets WAL",
         "leave it to settlemark, which sets WAL when it opens the file: another program has changed it; stop that one",
-    )  # fmt: skip
+    )
 
 
 def _synchronous() -> Finding:
@@ -68,9 +70,11 @@ def _synchronous() -> Finding:
         return Finding("synchronous", Severity.DANGER, told, "this build of SQLite does not keep FULL: use another")
     if sys.platform == "darwin":
         return Finding(
-            "synchronous", Severity.NOTE, f"{told}; on macOS fsync leaves the disk's own cache",
+            "synchronous",
+            Severity.NOTE,
+            f"{told}; on macOS fsync leaves the disk's own cache",
             "a loss of power may take what the disk had not written: keep what matters on PostgreSQL, or on a UPS",
-        )  # fmt: skip
+        )
     return Finding("synchronous", Severity.OK, told)
 
 
@@ -92,24 +96,32 @@ def _filesystem(path: Path, mounts: Path) -> Finding:
         return Finding("filesystem", Severity.NOTE, "unknown: this system does not tell", "see that it is a local disk")
     if kind in _NETWORK:
         return Finding(
-            "filesystem", Severity.DANGER, f"{kind}, a network file system, on which SQLite's WAL can be corrupted",
+            "filesystem",
+            Severity.DANGER,
+            f"{kind}, a network file system, on which SQLite's WAL can be corrupted",
             "move the file to a local disk, or use PostgreSQL when several hosts share it",
-        )  # fmt: skip
+        )
     if kind in _IN_MEMORY:
         return Finding(
-            "filesystem", Severity.DANGER, f"{kind}: it ends with this machine's power",
+            "filesystem",
+            Severity.DANGER,
+            f"{kind}: it ends with this machine's power",
             "move the file to a disk",
-        )  # fmt: skip
+        )
     if _NO_BARRIER & options:
         return Finding(
-            "filesystem", Severity.DANGER, f"{kind}, mounted without write barriers",
+            "filesystem",
+            Severity.DANGER,
+            f"{kind}, mounted without write barriers",
             "mount it with barriers: a loss of power takes what a disk has in its cache",
-        )  # fmt: skip
+        )
     if kind == "overlay":
         return Finding(
-            "filesystem", Severity.ATTENTION, "overlay: the file ends with its container",
+            "filesystem",
+            Severity.ATTENTION,
+            "overlay: the file ends with its container",
             "put it on a volume that outlives the container",
-        )  # fmt: skip
+        )
     return Finding("filesystem", Severity.OK, kind)
 
 
@@ -136,19 +148,25 @@ def _permissions(path: Path) -> Iterator[Finding]:
     shown = f"{stat.filemode(file)} {path.name} in {stat.filemode(folder)} {path.parent.name or '/'}"
     if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
         yield Finding(
-            "permissions", Severity.ATTENTION, f"this user may not write: {shown}",
+            "permissions",
+            Severity.ATTENTION,
+            f"this user may not write: {shown}",
             "let whoever settles write the file and its folder, where SQLite puts two more files",
-        )  # fmt: skip
+        )
     elif file & stat.S_IWOTH or (folder & stat.S_IWOTH and not folder & stat.S_ISVTX):
         yield Finding(
-            "permissions", Severity.ATTENTION, f"everybody on this host may change or remove it: {shown}",
+            "permissions",
+            Severity.ATTENTION,
+            f"everybody on this host may change or remove it: {shown}",
             f"chmod o-rwx {path} {path.parent}",
-        )  # fmt: skip
+        )
     elif (open_to_others := _open_to_others(path)) and folder & (stat.S_IXGRP | stat.S_IXOTH):
         yield Finding(
-            "permissions", Severity.ATTENTION, f"others on this host may read what your tools were asked: {shown}",
+            "permissions",
+            Severity.ATTENTION,
+            f"others on this host may read what your tools were asked: {shown}",
             f"chmod go-rwx {' '.join(map(str, open_to_others))}; a file that settlemark makes is its owner's alone",
-        )  # fmt: skip
+        )
     else:
         yield Finding("permissions", Severity.OK, shown)
 
@@ -161,9 +179,11 @@ def _room(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     if free < LEAST_FREE:
         return Finding(
-            "free space", Severity.ATTENTION, size(free),
+            "free space",
+            Severity.ATTENTION,
+            size(free),
             "free some: when it is full nothing is run, since nothing can be recorded",
-        )  # fmt: skip
+        )
     return Finding("free space", Severity.OK, size(free))
 
 
@@ -175,9 +195,11 @@ def _wal(path: Path) -> Finding:
         return Finding("write-ahead log", Severity.OK, "empty")
     if length > LARGEST_WAL:
         return Finding(
-            "write-ahead log", Severity.ATTENTION, f"{size(length)} in {log.name}",
+            "write-ahead log",
+            Severity.ATTENTION,
+            f"{size(length)} in {log.name}",
             "some program keeps a long transaction open on the file, so that SQLite cannot empty it: end that one",
-        )  # fmt: skip
+        )
     return Finding("write-ahead log", Severity.OK, size(length))
 
 

@@ -9,21 +9,32 @@ from settlemark.ledger._replica.looking import Look
 
 OLDEST = 130_000
 _SETTINGS = (
-    "fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names", "default_transaction_isolation",
-    "autovacuum", "server_version", "server_version_num",
-)  # fmt: skip
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "default_transaction_isolation",
+    "autovacuum",
+    "server_version",
+    "server_version_num",
+)
 
 
 def store(look: Look) -> Iterator[Finding]:
     """Return what the server says of itself, as this user's sessions have it."""
-    rows = look.ask("SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(:names, ' '))",
-                    names=" ".join(_SETTINGS))  # fmt: skip
+    rows = look.ask(
+        "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(:names, ' '))",
+        names=" ".join(_SETTINGS),
+    )
     settings = {str(name): str(setting) for name, setting in rows}
     ((standby,),) = look.ask("SELECT pg_is_in_recovery()")
-    unlogged = [name for (name,) in look.ask(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relpersistence <> 'p' AND relname LIKE 'settlemark%'"
-        " ORDER BY relname"
-    )]  # fmt: skip
+    unlogged = [
+        name
+        for (name,) in look.ask(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relpersistence <> 'p' AND relname LIKE 'settlemark%'"
+            " ORDER BY relname"
+        )
+    ]
     yield from judge(settings, standby=standby, unlogged=unlogged)
 
 
@@ -34,22 +45,28 @@ def judge(settings: dict[str, str], *, standby: bool, unlogged: list[str]) -> It
     yield _synchronous_commit(settings)
     if unlogged:
         yield Finding(
-            "tables", Severity.DANGER, f"{', '.join(unlogged)}: unlogged, and empty after a crash of the server",
+            "tables",
+            Severity.DANGER,
+            f"{', '.join(unlogged)}: unlogged, and empty after a crash of the server",
             "; ".join(f"ALTER TABLE {name} SET LOGGED" for name in unlogged),
-        )  # fmt: skip
+        )
     if standby:
         yield Finding(
-            "server", Severity.ATTENTION, "a standby, which can only be read",
+            "server",
+            Severity.ATTENTION,
+            "a standby, which can only be read",
             "name the primary in the URL, or add target_session_attrs=read-write",
-        )  # fmt: skip
+        )
     yield _replication(settings)
     isolation = settings.get("default_transaction_isolation", "unknown")
     yield Finding("isolation", Severity.OK, f"{isolation} by default; settlemark states its own for each transaction")
     if settings.get("autovacuum") == "off":
         yield Finding(
-            "autovacuum", Severity.ATTENTION, "off: the log's head is rewritten by every step, and slows down",
+            "autovacuum",
+            Severity.ATTENTION,
+            "off: the log's head is rewritten by every step, and slows down",
             "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
-        )  # fmt: skip
+        )
     yield _version(settings)
 
 
@@ -64,15 +81,18 @@ def _synchronous_commit(settings: dict[str, str]) -> Finding:
     value = settings.get("synchronous_commit", "unknown")
     if value == "off":
         return Finding(
-            "synchronous_commit", Severity.DANGER,
+            "synchronous_commit",
+            Severity.DANGER,
             "off for this user: a decision is acknowledged before it is on disk, and lost with the server",
             "ALTER ROLE CURRENT_USER SET synchronous_commit = on, or take it off the database or the server",
-        )  # fmt: skip
+        )
     if value == "local" and settings.get("synchronous_standby_names"):
         return Finding(
-            "synchronous_commit", Severity.ATTENTION, "local: the synchronous standbys are not waited for",
+            "synchronous_commit",
+            Severity.ATTENTION,
+            "local: the synchronous standbys are not waited for",
             "ALTER ROLE CURRENT_USER SET synchronous_commit = on, if a failover must lose nothing",
-        )  # fmt: skip
+        )
     return Finding("synchronous_commit", Severity.OK, value)
 
 
@@ -81,9 +101,11 @@ def _replication(settings: dict[str, str]) -> Finding:
     if names:
         return Finding("replication", Severity.OK, f"synchronous: {names}")
     return Finding(
-        "replication", Severity.NOTE, "no synchronous standby: what was acknowledged is on this server's disk alone",
+        "replication",
+        Severity.NOTE,
+        "no synchronous standby: what was acknowledged is on this server's disk alone",
         "set synchronous_standby_names if a failover to a replica must lose nothing",
-    )  # fmt: skip
+    )
 
 
 def _version(settings: dict[str, str]) -> Finding:

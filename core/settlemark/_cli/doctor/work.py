@@ -40,9 +40,11 @@ def _skew(look: Look, clock: Callable[[], float]) -> Finding:
     told = f"the store's clock is {abs(skew):.3f} s {'ahead of' if skew >= 0 else 'behind'} this host's"
     if abs(skew) - (after - before) / 2 > SKEW_SECONDS:
         return Finding(
-            "clock", Severity.ATTENTION, told,
+            "clock",
+            Severity.ATTENTION,
+            told,
             "set both by NTP: windows go by the store's clock, and times on record are those of each host",
-        )  # fmt: skip
+        )
     return Finding("clock", Severity.OK, told)
 
 
@@ -63,9 +65,11 @@ def _workers(look: Look) -> Iterator[Finding]:
         else:
             told = f"is silent {silent}"
         yield Finding(
-            "workers", Severity.ATTENTION, f"{process(worker.name)} {told}",
+            "workers",
+            Severity.ATTENTION,
+            f"{process(worker.name)} {told}",
             "any process that settles here takes its work up; or settlemark recover --module YOURAPP.TOOLS",
-        )  # fmt: skip
+        )
 
 
 def _log(look: Look) -> Finding:
@@ -73,9 +77,11 @@ def _log(look: Look) -> Finding:
     told = f"{sizes.log_entries} entries, and an image of {size(sizes.image_characters)}"
     if sizes.log_entries > 10 * IMAGE_EVERY:
         return Finding(
-            "log", Severity.ATTENTION, told,
+            "log",
+            Severity.ATTENTION,
+            told,
             "a worker lags behind and keeps the log from being cut: see settlemark waiting for one that hangs",
-        )  # fmt: skip
+        )
     return Finding("log", Severity.OK, told)
 
 
@@ -89,9 +95,11 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
     told = f"{len(stand)}, the oldest for {lasting(oldest)}"
     if nobodys:
         yield Finding(
-            "unfinished", Severity.ATTENTION, f"{told}; {len(nobodys)} of them are nobody's now",
+            "unfinished",
+            Severity.ATTENTION,
+            f"{told}; {len(nobodys)} of them are nobody's now",
             "settlemark recover --module YOURAPP.TOOLS",
-        )  # fmt: skip
+        )
     elif oldest > OLD_SECONDS:
         yield Finding(
             "unfinished", Severity.NOTE, told, "see settlemark waiting; max_age= ends what hangs in a live process"
@@ -118,14 +126,18 @@ def _without_process(stand: list[Standing], now: float) -> Iterator[Finding]:
         waited = f"; {behind} wait{'s' * (behind == 1)} for it" if behind else ""
         since = "" if one.since is None else f" for {lasting(now - one.since)}"
         yield Finding(
-            "ends", severity, f"{name_of(one)} is {state}{since}{held}{waited}; {owner_of(one)}",
+            "ends",
+            severity,
+            f"{name_of(one)} is {state}{since}{held}{waited}; {owner_of(one)}",
             remedy.format(run=plain(one.run), key=key),
-        )  # fmt: skip
+        )
     if len(found) > NAMED:
         yield Finding(
-            "ends", Severity.ATTENTION, f"{len(found) - NAMED} more that no living process ends",
+            "ends",
+            Severity.ATTENTION,
+            f"{len(found) - NAMED} more that no living process ends",
             "settlemark waiting lists them all",
-        )  # fmt: skip
+        )
 
 
 _REMEDIES: dict[Ends, tuple[Severity, str]] = {
@@ -155,10 +167,11 @@ def _kept(stand: list[Standing], now: float) -> Iterator[Finding]:
     for one in stand:
         for each in one.kept:
             yield Finding(
-                "kept", Severity.ATTENTION,
+                "kept",
+                Severity.ATTENTION,
                 f"{_waiting.name_of(one)} keeps {each.scope}: {_waiting.silence_of(each, now)}",
                 f"if you know what became of it: settlemark resolve {each.key}; else end that process, or wait",
-            )  # fmt: skip
+            )
 
 
 def _asked(stand: list[Standing]) -> Finding:

@@ -42,8 +42,9 @@ class Aborts:
             StateError: something has left, or it is not releasing; nothing moved.
         """
         if txn.state is not State.RELEASING or txn.released:
-            raise StateError(f"{txn.name} is {txn.state}: what has left cannot be called back",
-                             transaction=txn.name, state=txn.state)  # fmt: skip
+            raise StateError(
+                f"{txn.name} is {txn.state}: what has left cannot be called back", transaction=txn.name, state=txn.state
+            )
         self._strike_all(txn, reason, detail)
 
     def _strike_all(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:

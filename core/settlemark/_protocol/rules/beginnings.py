@@ -89,8 +89,9 @@ class Beginnings:
         if hold is None or hold.state is not State.OPEN:
             raise StateError(
                 f"{name} was to work under a hold that has been dropped: nothing was run; place another",
-                transaction=name, state=None if hold is None else hold.state,
-            )  # fmt: skip
+                transaction=name,
+                state=None if hold is None else hold.state,
+            )
         return hold
 
     def split(
@@ -98,9 +99,7 @@ class Beginnings:
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes; see `Protocol.split`."""
         board = self._board
-        txn = Txn(
-            board.next_serial(), name, run, 1, board.fresh(), retry=False, owner=NOBODY, guards=Guards(*guards)
-        )  # fmt: skip
+        txn = Txn(board.next_serial(), name, run, 1, board.fresh(), retry=False, owner=NOBODY, guards=Guards(*guards))
         txn.tools = {tool: Binding(number, signature) for tool, number, signature in tools}
         board.enter(txn)
         board.order.add(txn.position)

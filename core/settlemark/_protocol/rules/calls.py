@@ -45,14 +45,16 @@ class Calls:
             raise LateAppend(
                 f"a call on {scope} came after {txn.name} was sealed: it was refused and {txn.name} was aborted;"
                 " wait for every call before the step ends",
-                transaction=txn.name, scope=scope,
-            )  # fmt: skip
+                transaction=txn.name,
+                scope=scope,
+            )
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self._board.refusal(txn)
         raise LateAppend(
             f"a call on {scope} came after {txn.name} had settled: it was refused; use a new transaction",
-            transaction=txn.name, scope=scope,
-        )  # fmt: skip
+            transaction=txn.name,
+            scope=scope,
+        )
 
     def withdraw(self, call: Call) -> None:
         """Take back a request that is still waiting; a hold that served nothing else is dropped with it."""
@@ -155,8 +157,9 @@ class Calls:
                 raise OutsideDeclared(
                     f"{txn.name} refined {call.scope} to {scope}, which lies outside it:"
                     " declare a may_touch= scope that covers what the tool touches",
-                    scope=scope, declared=call.scope,
-                )  # fmt: skip
+                    scope=scope,
+                    declared=call.scope,
+                )
         if txn.state not in UNSETTLED:
             return [call]
         narrower: list[Call] = []

@@ -60,8 +60,11 @@ class Decision:
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self._board.refusal(txn)
         if txn.state is not State.SEALED:
-            raise StateError(f"{txn.name} is {txn.state}: only a sealed transaction can commit",
-                             transaction=txn.name, state=txn.state)  # fmt: skip
+            raise StateError(
+                f"{txn.name} is {txn.state}: only a sealed transaction can commit",
+                transaction=txn.name,
+                state=txn.state,
+            )
 
     def waits_for(self, txn: Txn) -> Blocked | None:
         """Return whom a sealed transaction waits for, or None; nothing moves.

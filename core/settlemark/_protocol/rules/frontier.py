@@ -62,14 +62,20 @@ class Frontier:
             raise ContractViolation(
                 f"{scope} cannot be advanced past epoch {epoch}: {holder.name}, at {least[0]}, may still touch it;"
                 f" nothing moved; wait until it has ended, or advance to {least[0] - 1}",
-                scope=scope, epoch=epoch, holder=holder.name, frontier=least[0],
-            )  # fmt: skip
+                scope=scope,
+                epoch=epoch,
+                holder=holder.name,
+                frontier=least[0],
+            )
         if epoch >= board.next_epoch:
             raise ContractViolation(
                 f"{scope} cannot be advanced past epoch {epoch}: nobody has been given it yet; nothing moved; advance"
                 f" to {board.next_epoch - 1}",
-                scope=scope, epoch=epoch, holder=None, frontier=board.next_epoch,
-            )  # fmt: skip
+                scope=scope,
+                epoch=epoch,
+                holder=None,
+                frontier=board.next_epoch,
+            )
         board.versions.advance(scope, (epoch, LAST))
 
 
@@ -89,8 +95,9 @@ class Fences:
         if run in self._board.fenced:
             raise Cancelled(
                 f"{run} was cancelled: nothing of it acts any more; start again under another run id",
-                transaction=name, epoch=None,
-            )  # fmt: skip
+                transaction=name,
+                epoch=None,
+            )
 
     def unfence(self, runs: Iterable[str]) -> None:
         """Take down the fences before runs that are long over."""

@@ -41,8 +41,9 @@ class Ownership:
         if txn.owner != NOBODY:
             raise StateError(
                 f"{txn.name} is being brought to its end by {txn.owner}: wait for it",
-                transaction=txn.name, state=txn.state,
-            )  # fmt: skip
+                transaction=txn.name,
+                state=txn.state,
+            )
         txn.owner = worker
 
     def bury(self, worker: str) -> list[Txn]:

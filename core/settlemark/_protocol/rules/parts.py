@@ -42,9 +42,7 @@ class Parts:
         self.staleness = Staleness(board, self.tools, self.aborts)
         self.precedence = Precedence(board, self.aborts)
         self.calls = Calls(board, self.aborts)
-        self.admission = Admission(
-            board, self.calls, self.tools, self.staleness, self.precedence, self.line
-        )  # fmt: skip
+        self.admission = Admission(board, self.calls, self.tools, self.staleness, self.precedence, self.line)
         self.decision = Decision(board, self.tools, self.aborts)
         self.fences = Fences(board, self.aborts)
         self.beginnings = Beginnings(board, self.fences)

@@ -43,8 +43,9 @@ class Tools:
         if tool in self.revoked:
             raise Revoked(
                 f"{tool} was revoked: it was not run; choose another tool, or settlement.reinstate({tool!r})",
-                transaction=txn.name, tool=tool,
-            )  # fmt: skip
+                transaction=txn.name,
+                tool=tool,
+            )
         if tool not in txn.tools:
             txn.tools[tool] = Binding(number, signature)
 

@@ -210,8 +210,9 @@ class MemoryBook:
                 _log.warning(
                     "the ledger in memory has no room left for the name of %s, nor for others that settled as long ago:"
                     " whoever enters one again runs it again; raise retain=, or keep the ledger in a file",
-                    name, extra=about(ledger=self.url, transaction=name),
-                )  # fmt: skip
+                    name,
+                    extra=about(ledger=self.url, transaction=name),
+                )
 
     def forgotten(self, name: str) -> int | None:
         """Return the number of the attempt that is all that is known of a name: it was aborted; 0: it has committed."""

@@ -126,8 +126,10 @@ class Encryption:
                 f"the {field} of {effect_key} is sealed under the key {key_id}, and encrypt= gives {self.tenant!r}"
                 f" {', '.join(ring.ciphers)}: give that key as well, after the new one; if it was dropped on purpose,"
                 f" pass encrypt=Encryption(..., dropped=[{key_id!r}])",
-                key=effect_key, field=field, key_id=key_id,
-            )  # fmt: skip
+                key=effect_key,
+                field=field,
+                key_id=key_id,
+            )
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -247,16 +249,18 @@ def _read(envelope: str, effect_key: str, field: str) -> tuple[str, bytes, bytes
         raise LedgerError(
             f"the {field} of {effect_key} is sealed in the format {version}, which this settlemark does not know:"
             " install the one that wrote it",
-            key=effect_key, field=field,
-        )  # fmt: skip
+            key=effect_key,
+            field=field,
+        )
     return key_id, nonce, sealed
 
 
 def _damaged(effect_key: str, field: str, how: str) -> LedgerError:
     return LedgerError(
         f"the {field} of {effect_key} cannot be opened: {how}; nothing of it was used; restore it from a backup",
-        key=effect_key, field=field,
-    )  # fmt: skip
+        key=effect_key,
+        field=field,
+    )
 
 
 __all__ = [

@@ -344,16 +344,19 @@ def _fetched(reference: str, effect_key: str, field: Field, fetch: Callable[[str
 def _broken(effect_key: str, field: Field, how: str) -> LedgerError:
     return LedgerError(
         f"the {field} of {effect_key} cannot be read: {how}; restore the ledger from a backup",
-        key=effect_key, field=field,
-    )  # fmt: skip
+        key=effect_key,
+        field=field,
+    )
 
 
 def _no_key(encryption: Encryption, effect_key: str, field: Field) -> LedgerError:
     return LedgerError(
         f"encrypt= gives no key for {encryption.tenant!r}, so the {field} of {effect_key} cannot be recorded, and"
         " nothing was run: return a key for this tenant, or use another namespace",
-        key=effect_key, field=field, tenant=encryption.tenant,
-    )  # fmt: skip
+        key=effect_key,
+        field=field,
+        tenant=encryption.tenant,
+    )
 
 
 __all__ = ["LIMIT", "PRUNED", "PRUNED_WHY", "REF", "Blob", "Field", "Packed", "Packer"]

@@ -132,9 +132,12 @@ def _answer(rule: Rule, tool: str, path: str, value: Any) -> Any:
     except BaseException as error:
         # Not with its message: that may tell the value.
         _log.warning(
-            "redact= raised %s for %s of %s: nothing of it is kept", kind_of(error), path, tool,
+            "redact= raised %s for %s of %s: nothing of it is kept",
+            kind_of(error),
+            path,
+            tool,
             extra=about(tool=tool, field=path),
-        )  # fmt: skip
+        )
         return None
     return replacement
 

@@ -209,9 +209,13 @@ class SqlBook:
         blobs: list[Blob] = []
         said = self._payloads.pack(change.text, effect_key=change.key, tool=change.tool, field="said", blobs=blobs)
         values = {
-            "namespace": self._namespace, "key": change.key, "said": said, "by": change.by, "at": change.at,
+            "namespace": self._namespace,
+            "key": change.key,
+            "said": said,
+            "by": change.by,
+            "at": change.at,
             "dealt": change.at if change.dealt else None,
-        }  # fmt: skip
+        }
         self.flush()  # what became of it goes before, and later news behind
         self._connection.execute_all(SAY, [values])
         if blobs:

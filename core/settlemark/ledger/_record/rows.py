@@ -32,13 +32,21 @@ def state_values(namespace: str, change: StateChange) -> dict[str, Any]:
     """Return what `UPDATE_TRANSACTION` is given."""
     finished = change.state in FINISHED
     return {
-        "b_namespace": namespace, "b_name": change.name, "b_attempt": change.attempt, "b_state": change.state.value,
-        "b_epoch": change.epoch, "b_reason": change.reason and change.reason.value, "b_cause": change.cause,
-        "b_link": change.link, "b_waits_for": change.waits_for, "b_waits_on": change.waits_on,
+        "b_namespace": namespace,
+        "b_name": change.name,
+        "b_attempt": change.attempt,
+        "b_state": change.state.value,
+        "b_epoch": change.epoch,
+        "b_reason": change.reason and change.reason.value,
+        "b_cause": change.cause,
+        "b_link": change.link,
+        "b_waits_for": change.waits_for,
+        "b_waits_on": change.waits_on,
         "b_at": change.at if finished else None,
-        "b_sealed": change.sealed_at, "b_decided": change.decided_at,
+        "b_sealed": change.sealed_at,
+        "b_decided": change.decided_at,
         "b_waits": json.dumps(change.waits) if change.waits else None,
-    }  # fmt: skip
+    }
 
 
 def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
@@ -58,12 +66,20 @@ def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
 def outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
     """Return what `UPDATE_EFFECT` is given."""
     return {
-        "b_namespace": namespace, "b_key": change.key, "b_outcome": change.outcome.value, "b_result": change.result,
-        "b_error": change.error, "b_tag": change.tag and change.tag.value, "b_note": change.note, "b_at": change.at,
+        "b_namespace": namespace,
+        "b_key": change.key,
+        "b_outcome": change.outcome.value,
+        "b_result": change.result,
+        "b_error": change.error,
+        "b_tag": change.tag and change.tag.value,
+        "b_note": change.note,
+        "b_at": change.at,
         "b_left": int(change.tag not in (None, Tag.CLEAN)),
-        "b_disposition": change.disposition and change.disposition.value, "b_link": change.link,
-        "b_question": change.question, "b_contradicted": change.contradicted,
-    }  # fmt: skip
+        "b_disposition": change.disposition and change.disposition.value,
+        "b_link": change.link,
+        "b_question": change.question,
+        "b_contradicted": change.contradicted,
+    }
 
 
 def transaction_in(row: Row) -> RecordedTransaction:

@@ -87,8 +87,9 @@ class LedgerFile:
                 f"the ledger {self.path} was in use by this process's parent at the moment of the fork, and SQLite"
                 " cannot open it safely here: start this process anew (spawn or exec), or fork before the ledger is"
                 " opened",
-                url=f"sqlite:///{self.path}", forked=True,
-            )  # fmt: skip
+                url=f"sqlite:///{self.path}",
+                forked=True,
+            )
 
     def opened(self) -> dict[str, tuple[int, int]]:
         """Return which files a connection has open, now that a transaction has begun.
@@ -137,8 +138,10 @@ class LedgerFile:
         return LedgerError(
             f"the ledger {self.path} failed: {name} was {what} while it was open, so nothing is acknowledged any more;"
             f" {fix}, or see that the right one is there, and make a new Settlement",
-            url=f"sqlite:///{self.path}", path=name, gone=True,
-        )  # fmt: skip
+            url=f"sqlite:///{self.path}",
+            path=name,
+            gone=True,
+        )
 
 
 def _identity(name: str) -> tuple[int, int] | None:
