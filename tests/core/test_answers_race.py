@@ -9,7 +9,7 @@ import pytest
 from settlemark import Rejected, UsageError, effect
 from settlemark._engine.kernel import Kernel
 from settlemark._lifecycle.approval import Answers
-from settlemark._lifecycle.gates import Gates
+from settlemark._lifecycle.asking import Asking
 from settlemark.hosting import host_of, run_sync
 
 ANSWERS = {"approve": True, "reject": False}
@@ -60,7 +60,7 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
     told = []
     settlement = open_settlement(url, approver=lambda gate: ANSWERS[here])
     other = settlement if url == "memory:" else open_settlement(url)
-    take = Gates._take_answer
+    take = Asking._take_answer
 
     def meanwhile(self, attempt, effect, approval):
         if when == "before the answer here is taken":
@@ -70,7 +70,7 @@ def test_the_first_answer_on_record_is_acted_on_and_the_other_is_told(
             told.append(answered_elsewhere(other, elsewhere))
         return answer
 
-    monkeypatch.setattr(Gates, "_take_answer", meanwhile)
+    monkeypatch.setattr(Asking, "_take_answer", meanwhile)
     acted = run(settlement, mail)
 
     before = when.startswith("before")
@@ -106,7 +106,7 @@ def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_do
     told = []
     settlement = open_settlement(url, approver=lambda gate: {"decision": "edit", "arguments": {"to": "dan"}})
     other = settlement if url == "memory:" else open_settlement(url)
-    withdraw = Gates._withdraw_question
+    withdraw = Asking.withdraw
 
     def meanwhile(self, attempt, effect, note, **options):
         edits = "answer" in options and not told
@@ -117,7 +117,7 @@ def test_who_gives_other_arguments_is_no_quicker_than_who_was_told_that_it_is_do
             told.append(edited_elsewhere(other, elsewhere))
         return found
 
-    monkeypatch.setattr(Gates, "_withdraw_question", meanwhile)
+    monkeypatch.setattr(Asking, "withdraw", meanwhile)
     acted = run(settlement, mail)
 
     sent = {"approve": ["bee"], "edit": ["cy"], "reject": []}[elsewhere] if when == "before" else ["dan"]

@@ -77,7 +77,6 @@ LONG = {
 TO_BE_CUT = {
     "ledger/_replica/replica.py": 1087,
     "_attempt/attempt.py": 565,
-    "_lifecycle/gates.py": 449,
     "_engine/undo.py": 460,
     "_engine/kernel.py": 453,
 }

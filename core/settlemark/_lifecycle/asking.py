@@ -1,0 +1,301 @@
+"""A question to a person: on record before it is asked, answered once, perhaps with other arguments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from settlemark._acts.effect import Effect
+from settlemark._acts.gate import Approval, Approver, Gate, approval_of, is_asked, would
+from settlemark._acts.hearing import either
+from settlemark._acts.perform import Program
+from settlemark._attempt.attempt import Attempt
+from settlemark._attempt.recall import resume
+from settlemark._edges.errors import UsageError
+from settlemark._engine.admission import Admission, checked_as_given, give_back, returned
+from settlemark._engine.doubt import effect_of_key
+from settlemark._engine.kernel import Kernel, log
+from settlemark._engine.undo import Undoing
+from settlemark._model import json_text
+from settlemark._model.disposition import NOTHING, Disposed, Disposition
+from settlemark._model.effect_class import Outcome
+from settlemark._model.identity import key_of
+from settlemark._observe.logs import Quote, about
+from settlemark._protocol.holdings import Mode, Txn
+from settlemark._protocol.protocol import Protocol
+from settlemark._protocol.states import State, Tag
+from settlemark._report.questions import AnswerOnRecord, answer_on_record, no_on_record
+from settlemark.ledger._contract import Book
+
+ASKED, APPROVED = Disposed(Disposition.ASKED), Disposed(Disposition.APPROVED)
+
+
+Control = tuple[type[BaseException], ...]
+"""What a framework raises to stop at a question: it goes through."""
+TRIES = 3
+"""How often somebody is asked whose answer is none."""
+
+
+class Asking:
+    """Asks a person about one effect, and records the answer or takes the question back."""
+
+    def __init__(self, kernel: Kernel, undoing: Undoing, admission: Admission) -> None:
+        self._kernel = kernel
+        self._undoing = undoing
+        self._admission = admission
+
+    def put(self, attempt: Attempt, txn: Txn, effect: Effect, disposed: Disposed) -> Program[None]:
+        """Record that an effect waits for an answer, and why; its scopes are held meanwhile."""
+        recorded = effect.path in attempt.effects
+        effect.outcome, effect.tag, effect.disposed = Outcome.SUSPENDED, None, disposed
+        if not any(call.hold is not None for call in effect.calls):
+            effect.calls = yield from self._admission.admit(attempt, txn, effect, _mode(effect), intends=not recorded)
+        if recorded:
+            yield from self._record_outcome(attempt, effect)
+        if not effect.held:
+            calls = effect.calls
+            self._kernel.ledger.later(lambda protocol, _book: returned(protocol, calls, happened=True))
+
+    def ask(
+        self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control
+    ) -> Program[tuple[Approval, Effect | None, AnswerOnRecord | None]]:
+        """Return what was answered, the likeness of the effect with other arguments, and what was said elsewhere.
+
+        There is a likeness where arguments were given. What was said elsewhere is None where the answer is from here.
+
+        A framework's question is asked again, with what was wrong, when the answer is none; a few times, for it may
+        be a function that answers.
+
+        Raises:
+            UsageError: the answer is none, however often it was asked.
+        """
+        gate = _gate_of(attempt, effect)
+        for tries in range(TRIES, 0, -1):
+            try:
+                asking = ask if effect.ask is not None else self._listening(ask, effect.key)
+                answer = yield self._kernel.asking(attempt.name, asking, gate)
+                said = yield from self.said(effect.key)
+                approval = approval_of(answer if said is None else said.answer)
+                likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
+                if said is None and likeness is None:
+                    said = yield from self._take_answer(attempt, effect, approval)
+                    if said is not None:  # somebody elsewhere was quicker, and was told that it is done
+                        approval = approval_of(said.answer)
+                        likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
+                if said is not None and answer != said.answer:
+                    tell_late(effect, said, approval_of(answer))
+            except GeneratorExit:
+                raise
+            except let_through:
+                effect.disposed = Disposed(Disposition.ASKED, question=gate.question)
+                yield from self._record_outcome(attempt, effect)
+                raise
+            except UsageError as error:
+                if effect.ask is None or tries == 1:
+                    yield from self.withdraw(attempt, effect, NOTHING)
+                    raise
+                gate.error = str(error)
+            except BaseException:
+                yield from self.withdraw(attempt, effect, NOTHING)
+                raise
+            else:
+                return approval, likeness, said
+        raise AssertionError
+
+    def said(self, key: str) -> Program[AnswerOnRecord | None]:
+        """Return what somebody elsewhere has answered about an effect, or None."""
+        said: AnswerOnRecord | None = yield from self._kernel.step(
+            lambda _protocol, book: answer_on_record(effect_of_key(book, key))
+        )
+        return said
+
+    def hear_late(self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control) -> Program[None]:
+        """Let a framework hand over its late answer to this question; other questions keep theirs.
+
+        It counts for nothing, since another was first; whoever gave it is told so.
+        """
+        if effect.ask is None or not let_through:
+            return  # whoever would be asked now need not be
+        gate = _gate_of(attempt, effect)
+        gate.answered = True
+        try:
+            late = yield self._kernel.asking(attempt.name, effect.ask, gate)
+        except let_through:
+            return
+        if late is not None:
+            tell_late(effect, said, late)
+
+    def tell_ofrejected(self, attempt: Attempt, effect: Effect) -> Program[None]:
+        """Log that a person said no to this call when its transaction was entered before: it is asked about anew.
+
+        That attempt is over, undone, and its answer is on record with it; this one acts on an answer of its own.
+        """
+        before = key_of(attempt.prefix, attempt.name, attempt.number - 1, effect.path, effect.call_id)
+        no: str | None = yield from self._kernel.step(lambda _protocol, book: no_on_record(effect_of_key(book, before)))
+        if no is not None:
+            log.warning(
+                "%s was %s, and %s is entered again: it is asked about anew, as %s", before, Quote(no), attempt.name,
+                effect.key or f"attempt {attempt.number}",
+                extra=about(transaction=attempt.name, tool=effect.declaration.tool),
+            )  # fmt: skip
+
+    def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
+        """Record an answer if it is the first, in the step that finds so; else return the earlier one.
+
+        From here on whoever answers elsewhere is told that this was.
+        """
+        before, effect.disposed = effect.disposed, APPROVED if approval.decision == "approve" else rejected(approval)
+        told = attempt.outcome(effect, self._kernel.clock())
+        effect.disposed = before
+
+        def take(_protocol: Protocol, book: Book) -> AnswerOnRecord | None:
+            said = answer_on_record(effect_of_key(book, effect.key))
+            if said is None:
+                attempt.put(book, [told])
+            return said
+
+        return (yield from self._kernel.step(take, durable=True))
+
+    def _listening(self, ask: Approver, key: str) -> Approver:
+        """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
+        if self._kernel.ledger.immediate:
+            return ask  # there is no elsewhere
+
+        def heard() -> Mapping[str, Any] | None:
+            said = self._kernel.ledger.read(lambda book: answer_on_record(effect_of_key(book, key)))
+            return None if said is None else said.answer
+
+        return either(ask, heard)
+
+    def _record_outcome(self, attempt: Attempt, effect: Effect) -> Program[None]:
+        told = attempt.outcome(effect, self._kernel.clock())
+        yield from self._kernel.step(lambda _protocol, book: attempt.put(book, [told]), durable=True)
+
+    def withdraw(
+        self,
+        attempt: Attempt,
+        effect: Effect,
+        disposed: Disposed,
+        *,
+        answer: AnswerOnRecord | Literal[False] | None = False,
+    ) -> Program[AnswerOnRecord | None]:
+        """Record that an effect in question never runs, and why; its scopes become free.
+
+        With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
+        was said before, and the question stays as it is.
+        """
+        calls, before = effect.calls, (effect.outcome, effect.tag, effect.disposed)
+        effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
+        told = attempt.outcome(effect, self._kernel.clock())
+
+        def withdraw(protocol: Protocol, book: Book) -> AnswerOnRecord | None:
+            first = None if answer is False else answer_on_record(effect_of_key(book, effect.key))
+            if first is not None and first != answer:
+                return first
+            if attempt.live.state is State.OPEN:
+                give_back(protocol, effect)
+            attempt.put(book, [told])
+            return None
+
+        first: AnswerOnRecord | None = yield from self._kernel.step(withdraw, durable=True)
+        if first is not None:
+            effect.outcome, effect.tag, effect.disposed = before
+            return first
+        effect.calls = [call for call in calls if call.hold is not None]
+        yield from self._undoing.tidy()
+        return None
+
+    def queue(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[None]:
+        """Record that an approved effect leaves when its transaction settles."""
+        if not any(call.hold is not None for call in effect.calls):
+            effect.calls = yield from self._admission.admit(attempt, txn, effect, Mode.HELD)
+        effect.outcome = Outcome.QUEUED
+        yield from self._record_outcome(attempt, effect)
+
+
+def with_other_arguments(
+    attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None
+) -> Program[Effect | None]:
+    """Return an effect's likeness with other arguments; None when there are none, or they are the same.
+
+    Raises:
+        UsageError: the tool does not take them, or its check refuses them.
+    """
+    if arguments is None:
+        return None
+    tool = effect.declaration.tool
+    if effect.remake is None:
+        raise UsageError(f"{tool} cannot be called with other arguments here: approve or reject it", tool=tool)
+    made = effect.remake(effect, arguments)
+    made.arguments = json_text.snapshot(dict(made.arguments))
+    made.payload = json_text.encode(made.arguments)
+    if made.payload == effect.payload:
+        return None
+    parts = sum(path[:-1] == effect.path for path in attempt.effects)
+    made.call_id, made.rationale, made.held = effect.call_id, effect.rationale, effect.held
+    made.pack, made.unpack = effect.pack, effect.unpack
+    made.path, made.position = (*effect.path, parts), attempt.placed
+    made.key = attempt.key(made.path, made.call_id)
+    yield from checked_as_given(attempt, made)
+    return made
+
+
+def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effect:
+    """Return the recorded likeness of a call that was approved with other arguments, able to run here."""
+    likeness = next(found for found in attempt.effects.values() if found.key == key)
+    attempt.keep(likeness.path)
+    if effect.remake is not None:
+        made = effect.remake(effect, likeness.shown())
+        made.payload, made.path, made.call_id = json_text.encode(made.arguments), likeness.path, effect.call_id
+        made.pack, made.unpack = effect.pack, effect.unpack
+        resume(attempt, made)
+    return likeness
+
+
+def rejected(approval: Approval) -> Disposed:
+    """Return what a no makes of its effect."""
+    return Disposed(Disposition.REJECTED, approval.because)
+
+
+def tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
+    """Log that an answer came too late, and who had given the first."""
+    first, approval, told = approval_of(said.answer), None, "none"
+    try:
+        approval = late if isinstance(late, Approval) else approval_of(late)
+        told = approval.decision
+    except UsageError as error:
+        told = f"which is none: {error}"
+    log.log(
+        logging.INFO if approval == first else logging.WARNING,
+        "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing", effect.key,
+        said.by, first.decision, told, extra=about(key=effect.key, tool=effect.declaration.tool),
+    )  # fmt: skip
+
+
+def _mode(effect: Effect) -> Mode:
+    if effect.held:
+        return Mode.HELD
+    return Mode.EAGER if effect.declaration.undoable else Mode.FINAL
+
+
+def _gate_of(attempt: Attempt, effect: Effect) -> Gate:
+    """Return what is asked about an effect, under the number it was asked under before."""
+    declaration, arguments = effect.declaration, effect.shown()
+    return Gate(
+        attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
+        effect.rationale, effect.key, would(declaration, arguments, effect.scope_text, held=effect.held),
+        question=effect.disposed.question if is_asked(effect) else None,
+    )  # fmt: skip
+
+
+__all__ = [
+    "APPROVED",
+    "ASKED",
+    "Asking",
+    "Control",
+    "recorded_likeness",
+    "rejected",
+    "tell_late",
+    "with_other_arguments",
+]
