@@ -36,8 +36,8 @@ def kept(settlement):
         "readers": len(protocol.board.versions._lows.items),
         "plans": len(protocol.board.versions._plans),
         "attempts": len(driver.kernel.attempts) + len(driver.kernel.waiting),
-        "recorded transactions": len(ledger._transactions) + len(ledger._last) + len(ledger._finished),
-        "recorded effects": len(ledger._effects),
+        "recorded transactions": len(ledger.book._transactions) + len(ledger.book._last) + len(ledger.book._finished),
+        "recorded effects": len(ledger.book._effects),
         "declarations": len(host_of(settlement).tools._declared),
     }
 
