@@ -61,7 +61,7 @@ ROOMS = (
         "protocol", "_protocol/*.py _protocol/rules/*.py _model/guards.py",
         "test_protocol.py test_claims.py test_index.py test_states.py test_line.py test_refine.py test_early_reads.py"
         " test_guards.py test_plans.py test_freshness.py test_tool_registry.py test_transaction.py test_holding.py"
-        " test_nesting.py test_replica.py test_queries.py test_commands.py",
+        " test_nesting.py test_replica.py test_queries.py test_commands.py test_shared_stores.py",
     ),
     _core(
         "driver",
@@ -75,17 +75,18 @@ ROOMS = (
         " test_rewinding.py test_waiting.py test_freshness.py test_speculation.py test_choosing.py test_nesting.py"
         " test_own_name.py test_aging.py test_midway.py test_handlers_found.py test_identity.py test_frozen.py"
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
-        " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py crashes"
-        " workers/test_silent.py workers/test_fenced.py test_retention.py",
+        " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
+        " test_retention.py test_cleaning_up.py test_probes_false.py test_rejected_again.py test_treasury_wire.py"
+        " test_speculation_residue.py crashes workers/test_silent.py workers/test_fenced.py",
     ),
     _core(
         "ledger", "ledger/*.py ledger/*/*.py ledger/migrations/versions/*.py",
         "ledgers test_ledger_contract.py test_whole_steps.py test_pending.py test_recoverable.py"
-        " test_declared_redaction.py test_lease.py test_namespaces.py test_retention.py test_redaction.py"
-        " test_encryption.py test_payloads.py test_secrets.py test_blobs.py test_replica.py test_windows.py"
-        " test_long_log.py test_order_times.py test_readonly_ledger.py test_isolation.py test_deadlines.py"
-        " test_closing.py test_forking.py test_migrating.py test_shared_stores.py test_forgetting.py test_failing.py"
-        " test_aging.py commands crashes workers",
+        " test_declared_redaction.py test_deep_payloads.py test_lease.py test_namespaces.py test_retention.py"
+        " test_redaction.py test_encryption.py test_payloads.py test_secrets.py test_blobs.py test_replica.py"
+        " test_windows.py test_long_log.py test_order_times.py test_readonly_ledger.py test_isolation.py"
+        " test_deadlines.py test_closing.py test_forking.py test_migrating.py test_shared_stores.py test_forgetting.py"
+        " test_failing.py test_aging.py commands crashes workers",
     ),
     _core(
         "agents", "agents/*.py", "agents test_coming_back.py", "tests/integrations/contract",
@@ -97,9 +98,8 @@ ROOMS = (
         " _edges/errors.py _edges/extras.py _edges/plain.py _edges/private.py _edges/text.py _edges/wording.py"
         " _model/declaration.py _model/declare.py _model/effect_class.py _model/fields.py _model/identity.py"
         " _model/json_text.py _model/level.py _model/scope.py _observe/*.py _report/questions.py _report/sentences.py"
-        " channels.py commands.py hosting.py observe.py recording.py"
-        " telemetry.py",
-        "test_codec.py test_effect.py test_check.py test_keys.py test_scope.py test_scope_aliases.py"
+        " channels.py commands.py hosting.py observe.py recording.py telemetry.py",
+        "test_codec.py test_face.py test_effect.py test_check.py test_keys.py test_scope.py test_scope_aliases.py"
         " test_scope_templates.py test_words.py test_logs.py test_forgetting.py test_transaction.py test_identity.py"
         " test_frozen.py test_handlers_found.py test_replica.py test_retention.py test_show.py test_shown.py"
         " test_text.py test_cli.py test_channels.py test_observing.py test_telemetry.py test_guards.py test_async.py"
