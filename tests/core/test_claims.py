@@ -68,6 +68,19 @@ def test_only_what_cannot_be_undone_cleanly_waits_for_every_older_holder(stage):
     stage.abort(eager, call)
 
 
+@pytest.mark.parametrize("mode", [Mode.READ, *AT_ONCE])
+def test_who_meets_an_older_and_a_younger_claim_stands_behind_both(stage, mode):
+    older, middle, younger = stage.begin("older"), stage.begin("middle"), stage.begin("younger")
+    stage.write(older, "room:/Ada/1")
+    stage.write(younger, "room:/Ada/2")
+    call, _ = stage.ask(middle, "room:/Ada", mode)
+    assert older.position < younger.position < middle.position
+    stage.commit(older)
+    assert stage.protocol.admit(call).holder is younger
+    stage.commit(younger)
+    assert stage.protocol.admit(call) is None
+
+
 def test_an_undo_in_progress_keeps_every_touch_out(stage):
     failed, other = stage.begin("failed"), stage.begin("other")
     call = stage.write(failed, "room:/Ada")

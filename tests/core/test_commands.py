@@ -21,6 +21,41 @@ from settlemark.ledger import open_ledger
 from settlemark.ledger._replica.image import image
 from settlemark.ledger._replica.journal import read, replay, written
 
+CALL = '[1,1,"cell:/a",2,0,false,0]'
+WORDS = {
+    "begin": (c.Begin, '"name":"trip"'),
+    "split": (c.Split, '"name":"trip!0","run":"trip","reads":[]'),
+    "cancel": (c.Cancel, '"run":"trip"'),
+    "unfence": (c.Unfence, '"runs":[]'),
+    "admit": (c.Admit, f'"call":{CALL}'),
+    "declare": (c.Declare, '"txn":1,"scopes":[]'),
+    "withdraw": (c.Withdraw, f'"call":{CALL}'),
+    "acted": (c.Acted, f'"call":{CALL},"happened":true'),
+    "resumed": (c.Resumed, '"calls":[]'),
+    "released": (c.Released, f'"call":{CALL}'),
+    "unhold": (c.Unhold, f'"call":{CALL}'),
+    "undone": (c.Undone, f'"call":{CALL},"clean":true'),
+    "refine": (c.Refine, f'"call":{CALL},"to":[]'),
+    "seal": (c.Seal, '"txn":1'),
+    "commit": (c.Commit, '"txn":1,"lasting":false'),
+    "finish": (c.Finish, '"txn":1'),
+    "abort": (c.Abort, '"txn":1,"reason":"stale","detail":{}'),
+    "revert": (c.Revert, '"txn":1,"reason":"stale","detail":{}'),
+    "finish_abort": (c.FinishAbort, '"txn":1'),
+    "unretry": (c.Unretry, '"txn":1'),
+    "retract": (c.Retract, '"name":"trip","attempt":1'),
+    "rebind": (c.Rebind, '"tool":"book","signature":"x"'),
+    "revoke": (c.Revoke, '"tool":"book"'),
+    "reinstate": (c.Reinstate, '"tool":"book"'),
+    "park": (c.Park, '"txn":1,"parked":true'),
+    "own": (c.Own, '"txn":1,"worker":"w"'),
+    "bury": (c.Bury, '"worker":"w"'),
+    "advance": (c.Advance, '"scope":"cell:/a","epoch":1'),
+    "leap": (c.Leap, '"epochs":1'),
+    "tell_time": (c.TellTime, '"seconds":1'),
+}
+"""The words of a shared log, each with the least that was ever written of it."""
+
 PARAMETER = {c.TxnId: "Txn", c.CallRef: "Call", tuple[c.CallRef, ...]: "Iterable[Call]"}
 """What stands in a rule's method for what a command names."""
 
@@ -87,6 +122,34 @@ def test_a_command_comes_back_from_its_text(kind):
     text = c.encode([command])
     assert c.decode(text) == (command,)
     assert json.loads(text)[0]["do"] == kind.__struct_config__.tag
+
+
+def test_an_entry_that_another_process_has_written_is_read_by_the_words_that_it_has_there():
+    text = "[" + ",".join(f'{{"do":"{word}",{least}}}' for word, (_, least) in WORDS.items()) + "]"
+    commands = c.decode(text)
+    assert [type(command) for command in commands] == [kind for kind, _ in WORDS.values()]
+    assert c.encode(commands) == text
+
+
+def test_every_command_has_its_word_in_the_log():
+    assert {kind for kind, _ in WORDS.values()} == set(c.COMMANDS)
+
+
+def test_what_an_entry_does_not_say_of_a_beginning_is_a_first_attempt_of_nobody_within_nothing():
+    (begun,) = c.decode('[{"do":"begin","name":"trip"}]')
+    protocol = Protocol()
+    replay(protocol, [begun], 1)
+    (txn,) = protocol.live.values()
+    assert (txn.name, txn.attempt, txn.owner, txn.parent, txn.group, txn.retry) == ("trip", 1, "", 0, 0, False)
+
+
+def test_what_is_written_of_a_command_is_what_was_taken_since_nobody_can_change_it():
+    commands = [command for _, command in TAKEN.values()]
+    before = c.encode(commands)
+    for command in commands:
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(command, command.__struct_fields__[0], None)
+    assert c.encode(commands) == before
 
 
 @settings(max_examples=40)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from settlemark import Encryption, Erased, LedgerError, UsageError, new_key
+from settlemark.ledger._payloads.encryption import encryption_of
 
 pytest.importorskip("cryptography")
 
@@ -50,6 +51,18 @@ def test_dropping_a_tenants_key_erases_what_is_theirs_and_nothing_else(text):
     assert acme.seal(text, effect_key=EFFECT, field="arguments") is None
     assert acme.fingerprint_keys() == []
     assert opened(bolt, theirs) == text
+
+
+@pytest.mark.parametrize(("namespace", "tenant", "whose"), [("other", None, "acme"), ("desk", "bolt", "bolt")])
+def test_an_encryption_of_another_namespace_or_tenant_is_refused_and_told_which_one_to_make(namespace, tenant, whose):
+    ours = Encryption(new_key(), namespace="desk", tenant="acme")
+    with pytest.raises(UsageError) as refused:
+        encryption_of(ours, namespace=namespace, tenant=tenant)
+    assert str(refused.value) == (
+        f"encrypt= is an Encryption of 'acme' for the namespace 'desk', and this is {whose!r} in {namespace!r}:"
+        f" make it with namespace={namespace!r} and tenant={whose!r}"
+    )
+    assert encryption_of(ours, namespace="desk", tenant="acme") is ours
 
 
 def test_a_dropped_key_is_let_go_of():

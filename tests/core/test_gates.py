@@ -23,8 +23,8 @@ from settlemark import (
     UsageError,
     effect,
 )
-from settlemark._acts.gate import Approval
-from settlemark.hosting import Turn, approval_of, approve, declare, edit, host_of, reject
+from settlemark._acts.gate import Approval, would
+from settlemark.hosting import Turn, approval_of, approve, declaration_of, declare, edit, host_of, reject
 
 
 class Person:
@@ -143,6 +143,22 @@ def test_no_gate_is_declared_unless_it_is_asked_for():
 
 
 # ---- yes
+
+
+def test_a_person_sees_what_a_cost_leaves_where_the_call_can_be_undone_and_that_another_cannot():
+    said = []
+    for parts in ({"undo": lambda room: None, "cost": "a fee of 20"}, {"undo": lambda room: None}, {}):
+
+        @effect("reversible" if parts else "opaque", scope="room:/{room}" if parts else None, **parts)
+        def rent(room):
+            return room
+
+        said.append(would(declaration_of(rent), {"room": "a"}, "room:/a", held=False).partition("; ")[2])
+    assert said == [
+        "until its step settles it can be undone, but a cost stays: a fee of 20",
+        "until its step settles it can be undone",
+        "that cannot be undone",
+    ]
 
 
 @pytest.mark.every_store

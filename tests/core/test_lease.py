@@ -89,6 +89,13 @@ def test_a_quarantine_is_added_up_from_what_each_has_watched_and_no_second_count
     assert watch.is_laid(noted)
 
 
+def test_how_long_one_stood_still_before_it_was_buried_counts_for_no_quarantine(watch, clock):
+    alive = row(watched=70.0)
+    watch.look([alive])
+    look(watch, clock, LEASE, alive)
+    assert (watch.is_to_bury(alive), watch.watched(alive)) == (True, 70.0)
+
+
 def test_what_nobody_watched_counts_for_no_quarantine(watch, clock):
     watch.look([row(buried=True)])
     look(watch, clock, 100, row(buried=True))

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from settlemark import Encryption, Erased, InternalError, LedgerError, new_key
+from settlemark import Encryption, Erased, InternalError, LedgerError, Outcome, new_key
 from settlemark._model.json_text import decode, encode, encode_result, fingerprint
-from settlemark.ledger import Packer
+from settlemark.ledger import OutcomeChange, Packer
+from settlemark.ledger._gate import gated
 from settlemark.ledger._payloads.encryption import DISCARDED
 from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob
 from settlemark.ledger._payloads.redaction import Redaction
@@ -460,3 +461,12 @@ def test_what_is_packed_already_is_sealed_no_second_time_and_brings_its_contents
     assert payloads.pack(packed, effect_key=EFFECT, tool="pay", field="note", blobs=blobs) == str(packed)
     assert (tuple(blobs), len(blobs)) == (packed.blobs, 1)
     assert payloads.packed(None, effect_key=EFFECT, tool="pay", field="note") is None
+
+
+@pytest.mark.parametrize("result", ['"\ud83d"', '"nul \0"'])
+def test_a_result_that_no_store_can_hold_is_told_in_plain_letters_and_its_outcome_is_kept(result):
+    change = OutcomeChange("trip#1/0", Outcome.CONFIRMED, result, None, None, None, 2.0)
+    (kept,) = gated([change])
+    assert kept == change._replace(result=kept.result)
+    assert list(decode(kept.result)) == ["$repr"]
+    assert kept.result.encode().isascii()

@@ -36,7 +36,7 @@ class Precedence:
             rival = other.txn
             if rival is txn or rival.state not in UNSETTLED or rival.position < txn.position or not other.claims:
                 continue
-            if txn.group and are_siblings(self._board.by_id, txn, rival):
+            if are_siblings(self._board.by_id, txn, rival):
                 continue
             if txn.claims or _held_before(txn, other) or self._is_held_for(txn):
                 self._aborts.abort(rival, Reason.WOUNDED, {"scope": other.scope, "holder": txn.name})
