@@ -12,18 +12,17 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast, get_args
 
 from settlemark import InDoubt, PartialCommit, Refused, Settlement, State, UsageError
+from settlemark.agents import Shared
 from settlemark.hosting import (
     OfSettlement,
-    Once,
     Park,
     Part,
     Program,
-    Reason,
     checked_park,
     host_of,
     is_parked,
@@ -46,26 +45,18 @@ class Boundary:
     Attributes:
         name: the transaction's.
         resumable: another invocation can come back to it.
-        once: begins it.
+        shared: the transaction.
         step: the last superstep in which a node had a part in it.
-        ending: somebody settles it.
     """
 
     name: str
     resumable: bool
-    once: Once[Part]
+    shared: Shared
     step: int
-    ending: bool = field(default=False)
-
-    @property
-    def part(self) -> Part | None:
-        """The transaction, once it has begun."""
-        return self.once.value
 
     def is_lost(self, step: int) -> bool:
         """Whether it was undone in an earlier superstep: the model was told, and what it decides now is a new try."""
-        txn = None if self.part is None else self.part.attempt.txn
-        return step > self.step and txn is not None and txn.state in (State.ABORTING, State.ABORTED)
+        return step > self.step and self.shared.is_undone
 
 
 class Boundaries:
@@ -73,6 +64,7 @@ class Boundaries:
 
     def __init__(self, settlement: Settlement) -> None:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
+        self._host = host_of(settlement)
         self._open: dict[str, Boundary] = {}
         self._loops: dict[int, list[str]] = {}
         self.left_behind = LeftBehind(settlement)
@@ -102,7 +94,9 @@ class Boundaries:
         with self._lock:
             boundary = self._open.get(name)
             if boundary is None or boundary.is_lost(identity.step):
-                boundary = self._open[name] = Boundary(name, identity.resumable, Once(name), identity.step)
+                boundary = self._open[name] = Boundary(
+                    name, identity.resumable, Shared(self._settlement, name), identity.step
+                )
             boundary.step = identity.step
             known, begins = self._loops.get(superstep.loop), superstep.loop not in self._loops
             if known is None:
@@ -118,24 +112,23 @@ class Boundaries:
         if settle == "superstep":
             for other in earlier:  # its checkpoint is not stored yet, or never, as with durability="exit"
                 yield from self.settle(other)
-        epoch: int = yield from host_of(self._settlement).epoch_for(identity.superstep)
+        epoch: int = yield from self._host.epoch_for(identity.superstep)
         position = (epoch, "")
 
         def begin() -> Program[Part]:
-            entering = host_of(self._settlement).begin(name, run=identity.run, position=position, may_touch=may_touch)
+            entering = self._host.begin(name, run=identity.run, position=position, may_touch=may_touch)
             entered: Part = yield from entering
             if settle == "run":
                 yield from self._take_back_left(entered, identity.step, superstep.taken_otherwise)
             return entered
 
+        number = superstep.index if place is None else place
+        own = (identity.step, number) if settle == "run" else (number,)
         try:
-            part: Part = yield from boundary.once.get(begin)
+            return (yield from boundary.shared.enter(begin, *own))
         except BaseException:
             self._forget(boundary)
             raise
-        number = superstep.index if place is None else place
-        own = (identity.step, number) if settle == "run" else (number,)
-        return Part(part.attempt, part.numbering.under(*own))
 
     def _take_back_left(
         self, part: Part, step: float, taken_otherwise: Callable[[list[int]], Program[set[int]]]
@@ -153,7 +146,7 @@ class Boundaries:
         left |= yield from taken_otherwise([other for other in earlier if other < step])
         for other in sorted(left, reverse=True):
             attempt.expect((other,))
-            yield from host_of(self._settlement).driver.orphans.take_back_orphans(attempt, (other,))
+            yield from self._host.driver.orphans.take_back_orphans(attempt, (other,))
 
     def _name_of_run(self, identity: Identity, superstep: Superstep) -> str:
         """Return the name of the run that goes on here, or is open on its thread, or else of one that begins."""
@@ -163,7 +156,7 @@ class Boundaries:
             return here
         prefix = f"{identity.run}/{identity.namespace}:"
 
-        with host_of(self._settlement).driver.kernel.local as protocol:
+        with self._host.driver.kernel.local as protocol:
             open_ = (txn for txn in protocol.live.values() if txn.state is State.OPEN)
             names = (txn.name for txn in open_ if txn.run == identity.run)
             found = next((name for name in names if name.startswith(prefix) and name.endswith(WHOLE_RUN)), None)
@@ -176,24 +169,20 @@ class Boundaries:
         """
         with self._lock:
             boundary = self._open.get(name)
-            if boundary is not None and (boundary.ending or boundary.part is None):
-                return None
-            if boundary is not None:
-                boundary.ending = True
-        part: Part | None = (yield from self._left(name)) if boundary is None else boundary.part
-        if part is None:
+        shared = (yield from self._left(name)) if boundary is None else boundary.shared
+        if shared is None or shared.part is None:
             return None
         try:
-            return (yield from self._settled(name, part))
+            return (yield from self._committed(name, shared))
         finally:
-            if boundary is not None:
+            if boundary is not None and shared.is_over:  # else another settles it just now
                 self._forget(boundary)
 
-    def _settled(self, name: str, part: Part) -> Program[Refused | InDoubt | PartialCommit | None]:
+    @staticmethod
+    def _committed(name: str, shared: Shared) -> Program[Refused | InDoubt | PartialCommit | None]:
         """Commit a transaction, if it is open; return what refused it, or None."""
         try:
-            if not part.joined and part.attempt.replay is None and part.attempt.live.state is State.OPEN:
-                yield from host_of(self._settlement).driver.settling.commit(part.attempt)
+            yield from shared.commit()
         except (Refused, InDoubt, PartialCommit) as error:
             _log.warning("%s did not settle as a whole: %s", name, error)
             return error
@@ -211,7 +200,7 @@ class Boundaries:
             for name in self.left_behind.waiting(run):
                 if name.startswith(f"{run}/") and not name.endswith(WHOLE_RUN):
                     yield from self.left_behind.undo(run, name)
-        prefix, driver = superstep_name(run, namespace, ""), host_of(self._settlement).driver
+        prefix, driver = superstep_name(run, namespace, ""), self._host.driver
         with driver.kernel.local as protocol, self._lock:
             left = [
                 txn.name
@@ -225,32 +214,32 @@ class Boundaries:
             ]
         for name in left:
             try:
-                part: Part | None = yield from self._left(name)
-                if part is not None:
-                    yield from self._take_back_left(part, math.inf, partial(taken_otherwise, saver, config))
-                    yield from self._settled(name, part)
+                shared: Shared | None = yield from self._left(name)
+                if shared is not None and shared.part is not None:
+                    yield from self._take_back_left(shared.part, math.inf, partial(taken_otherwise, saver, config))
+                    yield from self._committed(name, shared)
             except Refused as error:
                 _log.warning("%s was not taken up: %s", name, error)
 
     def record(self, run: str) -> Program[None]:
         """Write what is known of a run's calls to disk: LangGraph is about to keep their answers."""
         with self._lock:
-            parts = [boundary.part for boundary in self._open.values()]
+            parts = [boundary.shared.part for boundary in self._open.values()]
         if any(part is not None and part.attempt.run == run for part in parts):
-            yield from host_of(self._settlement).driver.kernel.flush()
+            yield from self._host.driver.kernel.flush()
 
-    def _left(self, name: str) -> Program[Any]:
+    def _left(self, name: str) -> Program[Shared | None]:
         """Return what was left unfinished under this name, or None: an ended process, or an interrupted run, had it.
 
         No node has come back to it since, for all of them were over: their results were kept.
         """
-        settlement = self._settlement
-        with host_of(settlement).driver.kernel.local as protocol:
+        with self._host.driver.kernel.local as protocol:
             txn = protocol.named.get(name)
         if txn is None:
             return None
-        again = host_of(settlement).begin(name, run=txn.run)
-        return (yield from again)
+        run, shared = txn.run, Shared(self._settlement, name)
+        yield from shared.enter(lambda: self._host.begin(name, run=run))
+        return shared
 
     def _end(self, loop: int, error: BaseException | None) -> Program[None]:
         """Settle what a run of a graph leaves open; after an error, or an interrupt, leave it to the resume.
@@ -268,16 +257,9 @@ class Boundaries:
                 continue
             with self._lock:
                 boundary = self._open.pop(name, None)
-            part = None if boundary is None else boundary.part
-            if boundary is None or part is None or part.joined or part.attempt.txn is None:
-                continue
-            if part.attempt.live.state is not State.OPEN:
-                continue
-            if boundary.resumable:
-                yield from host_of(self._settlement).driver.undoing.suspend(part.attempt)
-            else:
+            if boundary is not None:
                 cause = f"its run was stopped by {kind_of(error)}"
-                yield from host_of(self._settlement).driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
+                yield from boundary.shared.stop(cause, resumable=boundary.resumable)
         if refused is not None:
             raise refused
 

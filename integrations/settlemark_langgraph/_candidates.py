@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -79,7 +78,7 @@ class Candidates:
     """The choices of one settlement, while this process has them open."""
 
     def __init__(self, settlement: Settlement) -> None:
-        self._settlement = cast("Settlement", weakref.proxy(settlement))
+        self._host = host_of(settlement)
         self._loops: dict[int, list[_Open]] = {}
         self._labels: set[str] = set()
         self._any_label = False
@@ -87,7 +86,7 @@ class Candidates:
 
     @property
     def _driver(self) -> Driver:
-        return host_of(self._settlement).driver
+        return self._host.driver
 
     def know(self, candidate: Candidate) -> None:
         """Take note of what a node says it is a candidate of: it may be chosen without having done anything."""
@@ -157,9 +156,9 @@ class Candidates:
 
     def _opened(self, group: str, identity: Identity, root: Superstep) -> Program[_Open]:
         name = (yield from self._left(group, identity, root)) or choice_name(group, identity, root)
-        epoch = yield from host_of(self._settlement).epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
+        epoch = yield from self._host.epoch_for(superstep_name(identity.run, ROOT, root.checkpoint))
         position = (epoch, f"{group}@")
-        made = host_of(self._settlement).choice(name, run=identity.run, position=position)
+        made = self._host.choice(name, run=identity.run, position=position)
         with self._lock:
             known = self._loops.get(root.loop)
             begins = known is None
@@ -231,7 +230,7 @@ class Candidates:
             return [name for name in names if name != own and parsed(name, run, found.group) is not None]
 
         for name in (yield from self._driver.kernel.look(look)):
-            left = host_of(self._settlement).choice(name, run=run)
+            left = self._host.choice(name, run=run)
             yield from left.begin()
             yield from left.undo("its thread went on without a choice")
 
@@ -256,7 +255,7 @@ class Candidates:
         if chosen is None or is_rewound(record):
             raise rewound(name, record.epoch, record.cause or "")
         winner, choice = chosen
-        yield from host_of(self._settlement).choice(choice, run=record.row.run).carry_out(winner)
+        yield from self._host.choice(choice, run=record.row.run).carry_out(winner)
         return chosen
 
     def choose(self, winner: str | None, identity: Identity, superstep: Superstep | None, group: str) -> Program[None]:

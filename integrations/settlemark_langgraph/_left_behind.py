@@ -21,6 +21,7 @@ class LeftBehind:
 
     def __init__(self, settlement: Settlement) -> None:
         self._settlement = cast("Settlement", weakref.proxy(settlement))
+        self._host = host_of(settlement)
         self._looked: set[int] = set()
         self._lock = threading.Lock()
 
@@ -49,18 +50,16 @@ class LeftBehind:
             if name in parked:
                 yield from self.undo(identity.run, name)
             else:
-                yield from host_of(self._settlement).driver.recovery.take_up(
-                    name, keep_open=0
-                )  # if its process has ended
+                yield from self._host.driver.recovery.take_up(name, keep_open=0)  # if its process has ended
 
     def waiting(self, run: str) -> list[str]:
         """Return the names of what of a thread waits for a person."""
-        with host_of(self._settlement).driver.kernel.local as protocol:
+        with self._host.driver.kernel.local as protocol:
             return [txn.name for txn in protocol.live.values() if txn.run == run and is_parked(txn) and not txn.group]
 
     def _cut_off(self, run: str) -> list[str]:
         """Return the names of what of a thread is open and in no hands here: those that had it may have died."""
-        driver = host_of(self._settlement).driver
+        driver = self._host.driver
         with driver.kernel.local as protocol:
             live = (txn for txn in protocol.live.values() if txn.run == run and txn.state is State.OPEN)
             return [

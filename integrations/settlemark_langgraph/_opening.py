@@ -94,6 +94,7 @@ class Opener:
         may_touch: str | Sequence[str] = (),
     ) -> None:
         self.settlement = settlement
+        self._host = host_of(settlement)
         self.memory = memory
         self._declarations = declarations
         self._order: Order = order
@@ -117,7 +118,7 @@ class Opener:
         if self._settle != "call":
             invocation: Invocation = yield from self._invocation(calls, calls, arrival, identity, name, place=place)
             return invocation.calls
-        order = host_of(self.settlement).turn(order=self._order, stop_on_failure=False, holds=False)
+        order = self._host.turn(order=self._order, stop_on_failure=False, holds=False)
         seats: list[SeatedCall] = []
         for number, call in enumerate(calls):
             own = replace(identity, ordinal=f"{identity.ordinal}/{number:04d}")
@@ -142,9 +143,9 @@ class Opener:
         position = within = None
         superstep = arrival.superstep
         if memory is None:
-            position = ((yield from host_of(self.settlement).epoch_for(identity.superstep)), identity.ordinal)
+            position = ((yield from self._host.epoch_for(identity.superstep)), identity.ordinal)
             if not identity.resumable:
-                host_of(self.settlement).tell_once(
+                self._host.tell_once(
                     "no checkpointer",
                     "this graph runs without a checkpointer or a thread_id: what it settles is settled, but a resume"
                     ' cannot know it again; compile(checkpointer=…) and pass {"configurable": {"thread_id": …}}',

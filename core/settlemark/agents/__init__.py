@@ -19,6 +19,8 @@ opens the turn itself, under that name:
 - *a model has issued calls*: `turn = open_turn(settlement, name, run=…)`, `places = turn.place_all([Call(…), …])`;
 - *a tool is to run*: `turn.perform(place, tool, arguments)`; *the framework is done with it*: `turn.leave(place)`;
 - *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`;
+- *turns are to settle together*: `shared = Shared(settlement, name)`, `open_turn(…, within=part)` with the part that
+  `shared.enter(begin, place)` gives; `shared.commit()`, or `shared.stop(cause)`;
 - *answers are collected*: `turn.last_word(place, answer)`; later, from the record: `since_answered(settlement, keys)`.
 
 >>> from settlemark import Settlement, effect
@@ -47,6 +49,7 @@ from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import undo_left
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
+from settlemark.agents._shared import Shared
 from settlemark.agents._since import Since, since_answered
 from settlemark.agents._turn import TRIES, AgentTurn
 from settlemark.agents._words import TOLD, DoneBefore, Undone, too_late, words
@@ -67,6 +70,7 @@ __all__ = [
     "OpenTurn",
     "PlacedCall",
     "Settles",
+    "Shared",
     "Since",
     "Undone",
     "Work",

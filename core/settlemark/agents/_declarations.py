@@ -51,7 +51,7 @@ class Declarations:
         owner: str = "this agent",
         example: str = 'effects={{"{name}": "read"}}',
     ) -> None:
-        self._settlement = settlement
+        self._host = host_of(settlement)
         self._effects = effects or {}
         self._settles = settles
         self._example = example
@@ -65,11 +65,11 @@ class Declarations:
     def _declare(self, name: str, function: Callable[..., Any] | None) -> None:
         declared = self._effects[name]
         if isinstance(declared, Declaration):
-            host_of(self._settlement).tools.adopt(replace(declared, tool=name))
+            self._host.tools.adopt(replace(declared, tool=name))
             return
         parts: dict[str, Any] = {"kind": declared} if isinstance(declared, str) else dict(declared)
         given: dict[str, Any] = {"function": function, **parts}
-        host_of(self._settlement).tools.adopt(declare(name, given.pop("kind"), **given))
+        self._host.tools.adopt(declare(name, given.pop("kind"), **given))
 
     def learn(
         self,
@@ -99,20 +99,20 @@ class Declarations:
         if name in self._effects:
             self._declare(name, function)
         # Known by name from now on: recovery finds its handlers before the tool is called again.
-        found = host_of(self._settlement).tools.known(name) or declared_at(function, *declared_on)
+        found = self._host.tools.known(name) or declared_at(function, *declared_on)
         self._refuse_to_gate(found)
         if found is not None:
-            host_of(self._settlement).tools.adopt(replace(found, tool=name))
+            self._host.tools.adopt(replace(found, tool=name))
         elif function is not None and self._settles:
-            host_of(self._settlement).tools.know(name, function)  # it may be held, behind a gate
+            self._host.tools.know(name, function)  # it may be held, behind a gate
 
     def of(self, name: str) -> Declaration:
         """Return a tool's declaration; of an undeclared one it is said once how to declare it."""
-        found = host_of(self._settlement).tools.known(name)
+        found = self._host.tools.known(name)
         self._refuse_to_gate(found)
         if found is None:
             if name in self._known:
-                host_of(self._settlement).tell_once(f"undeclared {name}", self._advice(name))
+                self._host.tell_once(f"undeclared {name}", self._advice(name))
             found = Declaration(name, EffectClass.OPAQUE)
         return found
 

@@ -23,7 +23,7 @@ from settlemark.agents._names import Names, is_of_job
 from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import Decision, Recalled, recall, undo_left
 from settlemark.agents._settling import Control
-from settlemark.agents._shared import Shared
+from settlemark.agents._shared import Succession
 from settlemark.agents._work import Settles, Work
 from settlemark.ledger._contract import Book, RecordedTransaction
 
@@ -84,8 +84,9 @@ class AgentRun:
         let_through: Control = (),
     ) -> None:
         refuse_bad_options(settlement, settle=settle, order=order, park=park, run=run)
+        self._host = host_of(settlement)
         if run is None:
-            host_of(settlement).tell_once(
+            self._host.tell_once(
                 "no run",
                 "this job has no id of yours, so nothing can know it again after a crash: give it one, run=…",
             )
@@ -103,12 +104,12 @@ class AgentRun:
         self._works: dict[str, Work] = {}
         self._kept: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._shared = Shared(settlement, self.name, self._named, self.may_touch) if settle == "run" else None
+        self._shared = Succession(settlement, self.name, self._named, self.may_touch) if settle == "run" else None
 
     @property
     def patience(self) -> float:
         """Seconds after which a call that has not come is taken for answered by the framework itself."""
-        return host_of(self.settlement).patience
+        return self._host.patience
 
     def work(self, name: str = "") -> Work:
         """Return the work of one agent, or task, of this name; the same for the same name."""
@@ -146,7 +147,7 @@ class AgentRun:
             live = [txn for txn in protocol.live.values() if txn.run == self.name and txn.state is State.OPEN]
             return [txn.name for txn in live if is_of_job(txn.name, self.name) and not txn.parked]
 
-        driver = host_of(self.settlement).driver
+        driver = self._host.driver
         found: list[str] = yield from driver.kernel.look(find)
         for name in found:
             yield from driver.recovery.take_up(name, keep_open=0)
@@ -160,7 +161,7 @@ class AgentRun:
         def look(_protocol: Protocol, book: Book) -> RecordedTransaction | None:
             return book.load(full)
 
-        found: RecordedTransaction | None = yield from host_of(self.settlement).driver.kernel.look(look)
+        found: RecordedTransaction | None = yield from self._host.driver.kernel.look(look)
         if found is None or found.state is not State.COMMITTED or not found.effects:
             return MISSING
         effect = found.effects[0]

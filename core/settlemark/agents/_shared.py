@@ -1,4 +1,4 @@
-"""A transaction that several turns share: of one agent's work, or of a whole run."""
+"""A transaction that several turns share: the first that comes begins it, and somebody ends it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,117 @@ from itertools import count
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
 from settlemark._api.settlement import Settlement, host_of
-from settlemark._attempt.attempt import Part
+from settlemark._attempt.attempt import Attempt, Part
 from settlemark._edges.wording import in_words
 from settlemark._protocol.states import Reason, State
 
 
 class Shared:
-    """A transaction that turns have in common until somebody ends it; the next turn begins another.
+    """One transaction that several turns have a part in, in whatever threads and tasks they run.
 
     Args:
         settlement: settles it.
-        run: the job it belongs to.
-        name: gives it a name when it begins.
-        may_touch: scopes that it holds from its beginning.
+        what: says what is waited for by those who come while it begins.
+
+    Attributes:
+        is_over: who had it to end is through with that.
+
+    >>> from settlemark.agents import run_sync
+    >>> settlement = Settlement("memory:")
+    >>> shared = Shared(settlement, "trip")
+    >>> begin = lambda: host_of(settlement).begin("trip", run="trip")
+    >>> parts = [run_sync(shared.enter(begin, turn)) for turn in (0, 1)]
+    >>> parts[0].attempt is parts[1].attempt, [part.numbering.base for part in parts]
+    (True, [(0,), (1,)])
+    >>> run_sync(shared.commit())
+    >>> shared.is_open, shared.is_over
+    (False, True)
+    """
+
+    def __init__(self, settlement: Settlement, what: str) -> None:
+        self.is_over = False
+        self._driver = host_of(settlement).driver
+        self._once: Once[Part] = Once(what)
+        self._ending = False
+        self._lock = threading.Lock()
+
+    @property
+    def part(self) -> Part | None:
+        """The whole of it, once it has begun."""
+        return self._once.value
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be begun."""
+        return self._once.failed is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to be ended: it has begun, and nobody else has it settled or undone."""
+        part = self.part
+        if part is None or part.joined or part.attempt.txn is None:
+            return False
+        return part.attempt.txn.state is State.OPEN
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it was undone, or is being undone: what is decided now is a new try."""
+        txn = None if self.part is None else self.part.attempt.txn
+        return txn is not None and txn.state in (State.ABORTING, State.ABORTED)
+
+    def enter(self, begin: Callable[[], Program[Part]], *place: int) -> Program[Part]:
+        """Return the part that one turn has in it; `place` tells that from the others', also when it is gone on with.
+
+        Args:
+            begin: begins it, for whoever comes first.
+            place: numbers of the turn's own.
+
+        Raises:
+            BaseException: it could not be begun, by whoever came first.
+        """
+        part: Part = yield from self._once.get(begin)
+        return Part(part.attempt, part.numbering.under(*place))
+
+    def commit(self) -> Program[None]:
+        """Commit it, if it is open; who comes while another ends it, or before it has begun, has nothing to do.
+
+        Raises:
+            Refused, InDoubt, PartialCommit: it did not settle as a whole.
+        """
+        yield from self._end(self._driver.settling.commit)
+
+    def stop(self, cause: str, *, resumable: bool = False) -> Program[None]:
+        """Undo it, if it is open, because of what stopped its turns; one that can be gone on with is put aside."""
+
+        def end(attempt: Attempt) -> Program[None]:
+            if resumable:
+                yield from self._driver.undoing.suspend(attempt)
+            else:
+                yield from self._driver.undoing.abort(attempt, Reason.FAILED, cause=cause)
+
+        yield from self._end(end)
+
+    def _end(self, end: Callable[[Attempt], Program[object]]) -> Program[None]:
+        part = self.part
+        with self._lock:
+            if part is None or self._ending:
+                return
+            self._ending = True
+        try:
+            if self.is_open:
+                yield from end(part.attempt)
+        finally:
+            self.is_over = True
+
+
+class Succession:
+    """What the turns of an agent's work, or of a run, share: one transaction, and when that is over the next.
+
+    Args:
+        settlement: settles them.
+        run: the job they belong to.
+        name: gives each a name when it begins.
+        may_touch: scopes that each holds from its beginning.
     """
 
     def __init__(
@@ -31,27 +129,23 @@ class Shared:
         self._run = run
         self._name = name
         self._may_touch = may_touch
-        self._once: Once[Part] | None = None
+        self._now: Shared | None = None
         self._turns = count()
         self._lock = threading.Lock()
 
     @property
     def part(self) -> Part | None:
         """The transaction, while it is open; one that was undone is nobody's any more."""
-        once = self._once
-        part: Part | None = None if once is None else once.value
-        if part is None or part.attempt.txn is None or part.attempt.txn.state in (State.ABORTING, State.ABORTED):
-            return None
-        return part
+        now = self._now
+        return None if now is None or now.is_undone else now.part
 
     def enter(self) -> Program[Part]:
         """Return the part that the next turn has in it."""
         with self._lock:
-            once = self._once
-            if once is None or once.failed is not None or (once.value is not None and self.part is None):
-                once = self._once = Once(self._run)
-        part: Part = yield from once.get(self._begin)
-        return Part(part.attempt, part.numbering.under(next(self._turns)))
+            now = self._now
+            if now is None or now.has_failed or now.is_undone:
+                now = self._now = Shared(self._settlement, self._run)
+        return (yield from now.enter(self._begin, next(self._turns)))
 
     def _begin(self) -> Program[Part]:
         name: str = yield from self._name()
@@ -59,20 +153,15 @@ class Shared:
         return (yield from begin)
 
     def end(self, error: BaseException | None) -> Program[None]:
-        """Commit what is open of it, or undo it after an error.
+        """Commit what is open of it, or undo it after an error; the next turn begins another.
 
         Raises:
             Refused, InDoubt, PartialCommit: it did not settle as a whole.
         """
         with self._lock:
-            part, self._once = self.part, None
-        if part is None or part.joined:
-            return
-        if error is None:
-            yield from host_of(self._settlement).driver.settling.commit(part.attempt)
-        else:
-            cause = f"its job was stopped by {in_words(error)}"
-            yield from host_of(self._settlement).driver.undoing.abort(part.attempt, Reason.FAILED, cause=cause)
+            now, self._now = self._now, None
+        if now is not None:
+            yield from now.commit() if error is None else now.stop(f"its job was stopped by {in_words(error)}")
 
 
-__all__ = ["Shared"]
+__all__ = ["Shared", "Succession"]

@@ -20,7 +20,7 @@ from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import Decision, Left, Recalled, recall, standing, undo_left
 from settlemark.agents._settling import Control
-from settlemark.agents._shared import Shared
+from settlemark.agents._shared import Succession
 from settlemark.agents._turn import AgentTurn, Opened, Plan
 
 Settles = Literal["turn", "part", "run"]
@@ -57,7 +57,7 @@ class Work:
         name: the agent's or task's; it is the same when the job is begun again.
     """
 
-    def __init__(self, run: WorkHost, name: str, number: int, shared: Shared | None) -> None:
+    def __init__(self, run: WorkHost, name: str, number: int, shared: Succession | None) -> None:
         self.run = run
         self.name = name or run.name
         self._number = number
@@ -73,7 +73,7 @@ class Work:
         self._order: Turn | None = None
         self._cut: BaseException | None = None
         self._lock = threading.Lock()
-        own = Shared(run.settlement, run.name, self._named, run.may_touch) if run.settle == "part" else None
+        own = Succession(run.settlement, run.name, self._named, run.may_touch) if run.settle == "part" else None
         self._shared = shared or own
 
     @property

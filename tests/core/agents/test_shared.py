@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from settlemark import Refused
-from settlemark.agents import AgentRun
-from settlemark.hosting import run_async, run_sync
+from settlemark import Cancelled, Refused
+from settlemark.agents import AgentRun, Shared, open_turn
+from settlemark.hosting import host_of, run_async, run_sync
 
 BOOK, MAIL = ("book", {"room": "1"}), ("mail", {"to": "ada"})
 
@@ -140,3 +140,93 @@ async def test_of_what_was_undone_and_told_nothing_is_kept(office, settlement):
     await office.play(work.turn(office.calls(settlement, ("post", {"to": "bank"}))))
     assert [call.tool for call, _ in work.corrections()] == ["book"]
     assert work._turns == []
+
+
+# ---- one transaction, as a shim has it under a name of its own
+
+
+def begin(settlement, name="trip/step-1"):
+    return lambda: host_of(settlement).begin(name, run="trip")
+
+
+def booked(office, settlement, shared, place):
+    """Have one turn book a room as its part of what is shared, and return the turn."""
+    part = run_sync(shared.enter(begin(settlement), place))
+    turn = run_sync(open_turn(settlement, None, run="trip", within=part))
+    [call] = run_sync(turn.place_all(office.calls(settlement, ("book", {"room": str(place)}))))
+    run_sync(turn.perform(call, lambda: office.book(str(place)), {"room": str(place)}))
+    run_sync(turn.leave(call))
+    return turn
+
+
+def test_turns_with_places_of_their_own_are_parts_of_one_transaction_until_that_commits(office, settlement):
+    shared = Shared(settlement, "trip")
+    before = (shared.part, shared.is_open, shared.is_over)
+    for place in (1, 2):
+        booked(office, settlement, shared, place)
+    assert (before, shared.is_open, states(settlement)) == ((None, False, False), True, [("trip/step-1", "open")])
+    run_sync(shared.commit())
+    assert (shared.is_open, shared.is_undone, shared.is_over) == (False, False, True)
+    assert [(recorded.row.name, recorded.state.value, [effect.row.decision for effect in recorded.effects])
+            for recorded in settlement.transactions()] == [("trip/step-1", "committed", [(1, 0), (2, 0)])]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("resumable", "log", "state"), [(True, ["book"], "open"), (False, ["book", "unbook"], "aborted")]
+)
+def test_what_is_stopped_is_put_aside_if_it_can_be_gone_on_with_and_else_undone(
+    office, settlement, resumable, log, state
+):
+    shared = Shared(settlement, "trip")
+    booked(office, settlement, shared, 1)
+    run_sync(shared.stop("its run was stopped", resumable=resumable))
+    assert ([act for act, _ in office.log], states(settlement)) == (log, [("trip/step-1", state)])
+    assert (shared.is_undone, shared.is_over) == (not resumable, True)
+
+
+def test_what_was_put_aside_is_gone_on_with_under_its_name(office, settlement):
+    first, second = Shared(settlement, "trip"), Shared(settlement, "trip")
+    booked(office, settlement, first, 1)
+    run_sync(first.stop("its run was interrupted", resumable=True))
+    for place in (1, 2):
+        booked(office, settlement, second, place)
+    run_sync(second.commit())
+    assert (office.log, states(settlement)) == ([("book", "1"), ("book", "2")], [("trip/step-1", "committed")])
+
+
+def test_what_has_not_begun_has_no_end_and_begins_afterwards(office, settlement):
+    shared = Shared(settlement, "trip")
+    run_sync(shared.commit())
+    run_sync(shared.stop("nothing had begun"))
+    assert (shared.is_over, states(settlement)) == (False, [])
+    booked(office, settlement, shared, 1)
+    run_sync(shared.commit())
+    assert (shared.is_over, states(settlement)) == (True, [("trip/step-1", "committed")])
+
+
+def test_while_one_ends_it_who_else_wants_to_has_nothing_to_do(office, settlement):
+    shared, seen = Shared(settlement, "trip"), []
+
+    def mail(to):
+        run_sync(shared.stop("it came second"))
+        seen.append((shared.is_over, shared.is_undone))
+        return office.mail(to)
+
+    part = run_sync(shared.enter(begin(settlement), 1))
+    turn = run_sync(open_turn(settlement, None, run="trip", within=part))
+    [call] = run_sync(turn.place_all(office.calls(settlement, MAIL)))
+    run_sync(turn.perform(call, lambda: mail("ada"), {"to": "ada"}))
+    run_sync(turn.leave(call))
+    run_sync(shared.commit())
+    assert (seen, office.log, states(settlement)) == (
+        [(False, False)], [("mail", "ada")], [("trip/step-1", "committed")],
+    )  # fmt: skip
+
+
+def test_what_could_not_be_begun_is_refused_to_all_that_come(settlement):
+    shared = Shared(settlement, "trip")
+    settlement.cancel("trip")
+    for _ in range(2):
+        with pytest.raises(Cancelled):
+            run_sync(shared.enter(begin(settlement)))
+    assert (shared.has_failed, shared.part) == (True, None)
