@@ -92,7 +92,7 @@ class Template:
         return {found[1]: found[2] is not None for found in _HOLE.finditer(self._body)}
 
     def fill(self, arguments: Mapping[str, Any]) -> Filled:
-        """Return the command for these arguments, which `check_words` has let pass."""
+        """Return the command for these arguments, which the shell adapter has let pass."""
         filled = _HOLE.sub(lambda hole: shlex.quote(arguments[hole[1]]), self._body)
         rest: list[str] = list(arguments.get(REST) or ()) if self.rest else []
         return Filled(" ".join([filled, *map(shlex.quote, rest)]), self.sh)

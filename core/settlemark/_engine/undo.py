@@ -270,7 +270,7 @@ class Undoing:
         return (yield from self._kernel.step(own))
 
     def _conclude_effect(self, attempt: Attempt, effect: Effect) -> Program[bool | None]:
-        """Undo one effect, note what came of that, and return as `_undo_one`."""
+        """Undo one effect, note what came of that, and return as `undo_one`."""
         calls = effect.calls  # what did not happen has given them back, unless somebody else came to know it
 
         def back(protocol: Protocol, clean: bool) -> None:

@@ -139,7 +139,7 @@ class Recovery:
         return report
 
     def _end_beside_each_other(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program[None]:
-        """Do as `_end_all`, so that what they record shares commits."""
+        """Do as `end_all`, so that what they record shares commits."""
         lanes = [taken[n::_LANES] for n in range(_LANES)]
         ended: list[Ended] = yield Together([self.end_all(lane, report, turn) for lane in lanes])
         failed = next((lane.error for lane in ended if lane.error is not None), None)

@@ -1,7 +1,7 @@
 """The one program behind every face: what happens, in which order, when a call is made or a step ends.
 
 Each method of a service is a generator that asks the protocol (one short lock a step, never held across I/O)
-and yields requests for the world; `runners` carries them out, synchronously, in asyncio, or in
+and yields requests for the world; `sync` and `aio` carry them out, synchronously, in asyncio, or in
 every possible interleaving.
 
 The order that matters: admission, then the durable intent, then the act, then its outcome. A commit
