@@ -14,7 +14,7 @@ import pytest
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
 
 from settlemark import Refused, Settlement, State, effect
-from settlemark._api.waiting import standing
+from settlemark._api.who_waits import standing
 from settlemark._cli.doctor import examine
 from settlemark._lifecycle.ages import DROPPED
 from settlemark.hosting import Reason, host_of

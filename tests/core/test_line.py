@@ -9,7 +9,7 @@ import pytest
 from tests.core.explorer.explorer import explore
 
 from settlemark import Scope, State, Transaction, UsageError, WaitTimeout, effect
-from settlemark._api.waiting import in_the_way
+from settlemark._api.who_waits import in_the_way
 from settlemark._model.guards import Guards
 from settlemark._protocol.holdings import Mode
 from settlemark._runtime.sync import _do_sync

@@ -15,6 +15,7 @@ import pytest
 import settlemark
 from settlemark import UNKNOWN, Effect, Outcome, Retries, Scope, Stale, State, Tag, WaitTimeout, effect
 from settlemark._attempt.live_read import LiveRead
+from settlemark._engine.abort import Undoing
 from settlemark._engine.act import Acting
 from settlemark._engine.admission import Admission, returned
 from settlemark._engine.calls import Calls
@@ -26,7 +27,6 @@ from settlemark._engine.mend import Mending
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.entrance import Entrance

@@ -66,7 +66,7 @@ ROOMS = (
     _core(
         "driver",
         "_acts/*.py _attempt/*.py _engine/*.py _lifecycle/*.py _lifecycle/*/*.py _report/verdicts.py _runtime/*.py"
-        " _api/hold.py _api/operators.py _api/waiting.py _edges/door.py _edges/shield.py _model/disposition.py",
+        " _api/hold.py _api/operators.py _api/who_waits.py _edges/door.py _edges/shield.py _model/disposition.py",
         "test_disposition.py test_frameworks_turn.py test_asked_again.py test_thrown_away.py"
         " test_bodies.py test_leaving.py test_suspended.py test_tending.py test_transaction.py test_abort.py"
         " test_sequencer.py test_failing.py test_acting_again.py test_tool_registry.py test_check.py test_verdicts.py"

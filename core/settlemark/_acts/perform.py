@@ -18,7 +18,6 @@ from settlemark._edges.wording import in_words, is_a, is_cut_off, parts_of
 from settlemark._model.declaration import Declaration
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, EffectClass, Outcome
-from settlemark._protocol.states import Tag
 
 T = TypeVar("T")
 
@@ -295,66 +294,6 @@ def probe(effect: Effect, current: CurrentCall) -> Program[object]:
         return UNKNOWN
 
 
-def undo(
-    effect: Effect,
-    current: CurrentCall,
-    retries: Retries,
-    inquiry: Inquiry,
-    ours: Callable[[], Program[None]],
-    *,
-    came: Callable[[], Program[bool]] | None = None,
-) -> Program[bool]:
-    """Undo one executed effect as far as possible; return True when nothing of it stays.
-
-    `came` is called when one in doubt turns out to have happened, before it is undone.
-
-    `effect.outcome`, `tag` and `disposed` say what became of it. Never raises for the world's faults, but what `ours`
-    raises before a try: then the undo is another worker's.
-    """
-    declaration = effect.declaration
-    unknown = effect.outcome is Outcome.UNKNOWN
-    if unknown or declaration.kind is EffectClass.IDEMPOTENT:
-        found = yield from inquiry.ask(effect, current, retries if unknown else None, final=True)
-        if found is None:
-            effect.outcome, effect.tag = Outcome.FAILED, Tag.CLEAN
-            return True
-        if found is not UNKNOWN:
-            effect.confirm(found)
-            if unknown and came is not None:
-                yield from came()
-    if effect.outcome is Outcome.UNKNOWN:
-        effect.tag = Tag.UNRESOLVED
-        effect.disposed = NOBODY_KNOWS
-        return False
-    handler = declaration.undo
-    if handler is None or "undo" in effect.withheld:
-        joined = ": " if "undo" in effect.withheld else ", and "
-        effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"it happened{joined}{no_undo(effect)}")
-        return False
-    failures = 0
-    while True:
-        yield from ours()
-        try:
-            bound = handler.bind(effect.for_handlers(), result=effect.plain_result(), key=effect.key)
-            yield Act(handler.function, bound, current, final=True)
-        except _NOT_THE_HANDLERS:
-            raise
-        except BaseException as error:
-            failures += 1
-            if failures < retries.tries:
-                yield Sleep(retries.pause(failures), final=True)
-                continue
-            effect.tag = Tag.UNRESOLVED
-            effect.disposed = Disposed(note=f"its undo failed {failures} times: {in_words(error)}")
-            return False
-        effect.outcome = Outcome.UNDONE
-        if declaration.cost is None:
-            effect.tag = Tag.CLEAN
-            return True
-        effect.tag, effect.disposed = Tag.UNRESOLVED, Disposed(note=f"undone, but a cost stays: {declaration.cost}")
-        return False
-
-
 def refuse_withheld(effect: Effect, role: str) -> None:
     """Return when a handler may run on what the record has.
 
@@ -363,12 +302,3 @@ def refuse_withheld(effect: Effect, role: str) -> None:
     """
     if role in effect.withheld:
         raise LedgerError(effect.withheld[role], key=effect.key)
-
-
-def no_undo(effect: Effect) -> str:
-    """Return why an effect cannot be undone here."""
-    if "undo" in effect.withheld:
-        return effect.withheld["undo"]
-    if effect.missing is not None:
-        return f"its undo is not known here: declare {effect.missing}"
-    return f"{effect.declaration.kind} effects of {effect.declaration.tool} have no undo"

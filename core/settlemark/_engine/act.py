@@ -15,11 +15,11 @@ from settlemark._edges.errors import (
     SettlemarkError,
 )
 from settlemark._edges.wording import is_a
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, returned
 from settlemark._engine.doubt import Probing, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
-from settlemark._engine.undo import Undoing
 from settlemark._model.effect_class import Outcome
 from settlemark._model.scope import Scope
 from settlemark._protocol.holdings import DETACHED, Call, Mode, Txn

@@ -10,8 +10,8 @@ from settlemark._acts.requests import Act
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import LedgerError, UsageError, WaitTimeout, WouldBlock
 from settlemark._edges.wording import in_words, is_a
+from settlemark._engine.abort import Undoing
 from settlemark._engine.kernel import Deadline, Kernel
-from settlemark._engine.undo import Undoing
 from settlemark._model.effect_class import Outcome
 from settlemark._protocol.holdings import Blocked, Call, Mode, Ticket, Txn
 from settlemark._protocol.protocol import Protocol

@@ -15,11 +15,11 @@ from settlemark._attempt.recall import recall, resume, stayed
 from settlemark._attempt.turn import Seat
 from settlemark._edges.errors import Refused, StateError
 from settlemark._edges.text import KEY, identity
+from settlemark._engine.abort import Undoing
 from settlemark._engine.act import Acting
 from settlemark._engine.admission import Admission, checked
 from settlemark._engine.doubt import effect_of_key
 from settlemark._engine.kernel import Deadline, Kernel, scope_of
-from settlemark._engine.undo import Undoing
 from settlemark._model import json_text
 from settlemark._model.disposition import NOTHING, Disposition, words
 from settlemark._model.effect_class import EffectClass, Outcome

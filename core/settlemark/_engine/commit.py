@@ -20,6 +20,7 @@ from settlemark._edges.errors import (
     WaitTimeout,
 )
 from settlemark._edges.wording import in_words, is_a
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import give_back
 from settlemark._engine.doubt import told_of
 from settlemark._engine.freshness import Freshness
@@ -27,7 +28,6 @@ from settlemark._engine.kernel import Deadline, Kernel
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
-from settlemark._engine.undo import Undoing
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome

@@ -7,7 +7,8 @@ from functools import partial
 
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program, undo
+from settlemark._acts.perform import Program
+from settlemark._acts.undo import undo
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import afresh, revive
 from settlemark._edges.text import CAUSE, prose

@@ -11,10 +11,10 @@ from __future__ import annotations
 from settlemark._acts.effect import Effect
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._attempt.attempt import Attempt
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import give_back, returned
 from settlemark._engine.doubt import told_of
 from settlemark._engine.kernel import Kernel
-from settlemark._engine.undo import Undoing
 from settlemark._model.disposition import Disposed, Disposition, words
 from settlemark._model.effect_class import Outcome
 from settlemark._model.identity import Path

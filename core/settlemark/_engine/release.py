@@ -18,11 +18,11 @@ from settlemark._edges.errors import (
     SettlemarkError,
 )
 from settlemark._edges.wording import in_words, is_a, message_of
+from settlemark._engine.abort import Undoing
 from settlemark._engine.doubt import Probing, Residue, unless_told
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.splitting import Splitting
-from settlemark._engine.undo import Undoing
 from settlemark._model.disposition import Disposed
 from settlemark._model.effect_class import UNKNOWN, Outcome
 from settlemark._observe.logs import about_txn, quote_of

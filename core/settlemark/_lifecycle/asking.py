@@ -13,10 +13,10 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import resume
 from settlemark._edges.errors import UsageError
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, checked_as_given, give_back, returned
 from settlemark._engine.doubt import effect_of_key
 from settlemark._engine.kernel import Kernel, log
-from settlemark._engine.undo import Undoing
 from settlemark._model import json_text
 from settlemark._model.disposition import NOTHING, Disposed, Disposition
 from settlemark._model.effect_class import Outcome

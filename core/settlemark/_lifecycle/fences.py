@@ -5,8 +5,8 @@ from __future__ import annotations
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._edges.errors import UsageError
+from settlemark._engine.abort import Undoing
 from settlemark._engine.kernel import Kernel, log
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._observe.logs import about_txn
 from settlemark._protocol.holdings import Txn

@@ -15,10 +15,10 @@ from settlemark._acts.perform import Program
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import UsageError
 from settlemark._edges.wording import in_words
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel, log
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.asking import (
     APPROVED,
     ASKED,

@@ -15,13 +15,13 @@ from settlemark._acts.perform import Program, Retries
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import named
 from settlemark._edges.errors import DeclarationError, UsageError
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import Admission, checked_as_given
 from settlemark._engine.calls import Calls
 from settlemark._engine.commit import Settling
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.splitting import Splitting
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposed, Disposition

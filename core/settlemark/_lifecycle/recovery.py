@@ -17,11 +17,11 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import is_sealed, named, revive
 from settlemark._edges.door import Ended
 from settlemark._edges.errors import InDoubt, PartialCommit, Refused
+from settlemark._engine.abort import Beside, Undoing
 from settlemark._engine.commit import Settling
 from settlemark._engine.doubt import Probing
 from settlemark._engine.kernel import Kernel, log
 from settlemark._engine.release import Releases
-from settlemark._engine.undo import Beside, Undoing
 from settlemark._model.effect_class import Outcome
 from settlemark._observe.events import Recovered
 from settlemark._observe.events import Recovery as Recovering

@@ -10,9 +10,9 @@ from settlemark._acts.requests import Act
 from settlemark._attempt.attempt import Attempt, Part
 from settlemark._edges.errors import Stale, WaitTimeout, WouldBlock, Wounded
 from settlemark._edges.wording import in_words
+from settlemark._engine.abort import Undoing
 from settlemark._engine.commit import Settling
 from settlemark._engine.kernel import Deadline, Kernel
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.ages import Ages
 from settlemark._lifecycle.approval import Answers
 from settlemark._lifecycle.parking import Parking

@@ -9,11 +9,11 @@ from settlemark._acts.perform import Program
 from settlemark._acts.requests import Together
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.door import Ended
+from settlemark._engine.abort import Undoing
 from settlemark._engine.commit import Settling, settling
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.kernel import Kernel
 from settlemark._engine.orphans import Orphans
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.runs import Runs
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from settlemark import Scope, Settlement, State, WaitTimeout, effect
-from settlemark._api.waiting import in_the_way, told
+from settlemark._api.who_waits import in_the_way, told
 from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Protocol, Reason, host_of
 

@@ -9,13 +9,13 @@ from typing import Any
 from tests.core.parts import parts_with
 
 from settlemark import Failure, Outcome, Scope, State
+from settlemark._engine.abort import Undoing
 from settlemark._engine.act import Acting
 from settlemark._engine.calls import Calls
 from settlemark._engine.freshness import Freshness
 from settlemark._engine.orphans import Orphans
 from settlemark._engine.release import Releases
 from settlemark._engine.splitting import Splitting
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.selection import Selection
 from settlemark._model.disposition import Disposed
 from settlemark._model.guards import ALL_ON

@@ -241,7 +241,7 @@ def test_a_job_waits_for_something_at_no_more_places_than_those_it_is_stopped_at
 
 ACTS = {
     "perform.perform": "calls and releases: `_still_ours` before the first try, `ours` before each behind a wait",
-    "perform.undo": "`ours` before each try",
+    "undo.undo": "`ours` before each try",
     "perform.probe": "asks a counterparty: nothing acts, and `ours` comes before what it tells is believed",
     "calls._call": "a read of a transaction that is replayed",
     "admission.checked": "`check=` looks at arguments: before the intent, so nothing acts",

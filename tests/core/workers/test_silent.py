@@ -23,12 +23,12 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._api import waiting as _waiting
-from settlemark._api.waiting import lasting, standing
+from settlemark._api import who_waits as _waiting
+from settlemark._api.who_waits import lasting, standing
 from settlemark._attempt import attempt
 from settlemark._cli.doctor import examine
+from settlemark._engine.abort import Undoing
 from settlemark._engine.doubt import Probing
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle import recovery
 from settlemark.hosting import host_of
 from settlemark.ledger import _workers, open_ledger

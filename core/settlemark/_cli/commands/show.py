@@ -14,7 +14,7 @@ from settlemark._cli.terminal import say, say_json, say_table, say_text
 from settlemark._protocol.states import FINISHED, State
 
 if TYPE_CHECKING:
-    from settlemark._api.waiting import Standing
+    from settlemark._api.who_waits import Standing
     from settlemark.ledger import RecordedTransaction
     from settlemark.ledger._contract import Ledger
 
@@ -66,7 +66,7 @@ def show(
 
     A terminal is shown the last 20 transactions, unless --last, --since, --run or --state says which.
     """
-    from settlemark._api.waiting import left_standing
+    from settlemark._api.who_waits import left_standing
     from settlemark._cli.commands.options import seen
     from settlemark._report import sentences
     from settlemark._report.questions import asked_account, asked_in
@@ -104,11 +104,11 @@ _ENDED: dict[str, object] = {"state_since": None, "approvals": []}
 
 def _standing(ledger: str | None, namespace: str, found: list[RecordedTransaction]) -> list[Standing]:
     """Return how those of the found stand that are unfinished."""
-    from settlemark._api import waiting
+    from settlemark._api import who_waits
     from settlemark._cli.commands.options import seen
 
     names = {(r.row.name, r.row.attempt) for r in found if r.state not in FINISHED}
-    stand, _ = seen(ledger, namespace, waiting.standing) if names else ([], 0.0)
+    stand, _ = seen(ledger, namespace, who_waits.standing) if names else ([], 0.0)
     return [one for one in stand if (one.transaction, one.attempt) in names]
 
 
@@ -145,8 +145,8 @@ def residue(
 
     To take something off the list that you have seen to: settlemark resolve KEY dealt-with --by NAME --note TEXT.
     """
-    from settlemark._api.waiting import found as found_standing
-    from settlemark._api.waiting import left_standing
+    from settlemark._api.who_waits import found as found_standing
+    from settlemark._api.who_waits import left_standing
     from settlemark._cli.commands.options import seen
     from settlemark._report import sentences
     from settlemark.ledger._contract import Page

@@ -10,14 +10,14 @@ from settlemark._cli.terminal import say, say_json, say_table, say_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from settlemark._api.waiting import Standing
+    from settlemark._api.who_waits import Standing
 
 
 def waiting(
     ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
 ) -> None:
     """Tell what is unfinished, which process it belongs to, and who waits for whom, on what, since when."""
-    from settlemark._api import waiting as _waiting
+    from settlemark._api import who_waits as _waiting
 
     stand, now = seen(ledger, namespace, _waiting.standing)
     if as_json:
@@ -48,7 +48,7 @@ def _told(left: list[Standing]) -> str:
 
 
 def _table(stand: list[Standing], now: float) -> RenderableType:
-    from settlemark._api.waiting import lasting, name_of
+    from settlemark._api.who_waits import lasting, name_of
     from settlemark._report.sentences import add_row, new_table, short
     from settlemark.ledger._workers import process
 

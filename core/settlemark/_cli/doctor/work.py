@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from settlemark._api import waiting as _waiting
-from settlemark._api.waiting import Ends, Standing, lasting, name_of, owner_of
+from settlemark._api import who_waits as _waiting
+from settlemark._api.who_waits import Ends, Standing, lasting, name_of, owner_of
 from settlemark._cli.doctor.files import size
 from settlemark._cli.doctor.finding import Finding, Severity
 from settlemark._edges.plain import plain

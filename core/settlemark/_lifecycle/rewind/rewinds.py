@@ -20,10 +20,10 @@ from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.revival import afresh, revive
 from settlemark._edges.errors import DeclarationError, WaitTimeout, Wounded
 from settlemark._edges.wording import in_words
+from settlemark._engine.abort import Undoing
 from settlemark._engine.admission import returned
 from settlemark._engine.doubt import Residue
 from settlemark._engine.kernel import Deadline, Kernel, log
-from settlemark._engine.undo import Undoing
 from settlemark._lifecycle.recovery import Recovery
 from settlemark._lifecycle.resolution import REWIND, Resolution
 from settlemark._lifecycle.rewind.plan import Rewind, Sorted, Touched

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from settlemark._acts.current import CurrentCall
 from settlemark._acts.effect import Effect
-from settlemark._acts.perform import Program, no_undo, undo
+from settlemark._acts.perform import Program
+from settlemark._acts.undo import no_undo, undo
 from settlemark._attempt.attempt import Attempt
 from settlemark._edges.errors import LeaseLost, LedgerError
 from settlemark._edges.wording import in_words
