@@ -22,7 +22,7 @@ from tests.core.places import public_parameters
 from settlemark import Injected, PayloadError, SettlemarkError, Settlement, UsageError, effect
 from settlemark._edges.text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
 from settlemark._model.json_text import decode
-from settlemark.agents import since_answered
+from settlemark.agents import Call, Shared, open_turn, run_sync, since_answered
 from settlemark.hosting import host_of, reject
 
 NEIGHBOURS = 24
@@ -209,6 +209,17 @@ def reasons(caller):
         tx.abort(caller.text)
 
 
+def stops(caller):
+    shared = Shared(caller.settlement, caller.name)
+    part = run_sync(shared.enter(lambda: host_of(caller.settlement).begin(caller.name, run=caller.name)))
+    turn = run_sync(open_turn(caller.settlement, None, run=caller.name, within=part))
+    tool = caller.tool()
+    [place] = run_sync(turn.place_all([Call("tool", {}, host_of(caller.settlement).tools.of(tool))]))
+    run_sync(turn.perform(place, tool, {}))
+    run_sync(turn.leave(place))
+    run_sync(shared.stop(caller.text))
+
+
 def errors_of_bodies(caller):
     def body(tx):
         tx.call(caller.tool())
@@ -335,7 +346,7 @@ IDENTITY = {
 ADDRESSES = [scopes, footprints]
 """What names a resource: canonical, or refused."""
 PROSE = [
-    rationales, reasons, errors_of_bodies, errors_of_tools, errors_of_undos, errors_in_doubt, errors_of_releases,
+    rationales, reasons, stops, errors_of_bodies, errors_of_tools, errors_of_undos, errors_in_doubt, errors_of_releases,
     vetoes, rejections, answers, costs, notes, rewound, refusals,
 ]  # fmt: skip
 """What people read: never refused, and legible in the record."""
@@ -665,6 +676,8 @@ TABLE = {
     "Host.options(run)": runs,
     "Host.resolving(by)": operators,
     "Host.resolving(note)": notes,
+    "Shared.__init__(what)": ELSEWHERE,
+    "Shared.stop(cause)": stops,
     "Toolbox.known(tool)": ELSEWHERE,
     "Toolbox.recorded_as(tool)": ELSEWHERE,
     "Toolbox.recorded_as(version)": ELSEWHERE,
