@@ -147,10 +147,11 @@ def test_an_answer_to_what_does_not_wait_is_refused_and_nothing_changes(open_set
 def test_the_process_that_waits_goes_on_with_what_was_said_elsewhere_though_its_approver_never_answers(
     here, elsewhere, desk
 ):
-    never = threading.Event()
+    asks, never = threading.Event(), threading.Event()
     results = []
 
     def wait_for_ever(_gate):
+        asks.set()
         never.wait(60)
         return False
 
@@ -159,8 +160,8 @@ def test_the_process_that_waits_goes_on_with_what_was_said_elsewhere_though_its_
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not (asked := elsewhere.approvals()):
-        never.wait(0.02)
+    assert asks.wait(60)
+    asked = elsewhere.approvals()
     done = elsewhere.approve(asked[0], by="bo")
     again = elsewhere.approve(asked[0], by="bo")
     thread.join(30)
@@ -172,18 +173,22 @@ def test_the_process_that_waits_goes_on_with_what_was_said_elsewhere_though_its_
 
 
 def test_the_process_that_waits_is_told_no_from_elsewhere(here, elsewhere, desk):
-    never = threading.Event()
+    asks, never = threading.Event(), threading.Event()
     caught = []
+
+    def wait_for_ever(_gate):
+        asks.set()
+        return never.wait(60)
 
     def work():
         with pytest.raises(Rejected) as error:
-            here.run("trip", lambda tx: tx.call(desk.send_mail, to="ada"), approver=lambda _gate: never.wait(60))
+            here.run("trip", lambda tx: tx.call(desk.send_mail, to="ada"), approver=wait_for_ever)
         caught.append(error.value.because)
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not (asked := elsewhere.approvals()):
-        never.wait(0.02)
+    assert asks.wait(60)
+    asked = elsewhere.approvals()
     elsewhere.reject(asked[0], because="not today", by="bo")
     thread.join(30)
     never.set()
@@ -198,15 +203,18 @@ async def test_a_task_that_waits_goes_on_with_what_was_said_elsewhere(tmp_path, 
     url = f"sqlite:///{tmp_path / 'trip.db'}"
     here, elsewhere = open_settlement(url), open_settlement(url)
 
+    asks = asyncio.Event()
+
     async def ask(_gate):
+        asks.set()
         await asyncio.Event().wait()
 
     async def body(tx):
         return await tx.call(desk.send_mail, to="ada")
 
     task = asyncio.ensure_future(here.run("trip", body, approver=ask))
-    while not (asked := await asyncio.to_thread(elsewhere.approvals)):  # noqa: ASYNC110 - another worker is looked at
-        await asyncio.sleep(0.02)
+    await asyncio.wait_for(asks.wait(), 30)
+    asked = elsewhere.approvals()
     await elsewhere.aapprove(asked[0], by="bo")
     await asyncio.wait_for(task, 30)
 

@@ -159,29 +159,27 @@ def test_with_order_issued_what_is_issued_behind_a_mail_happens_behind_it_and_it
     assert [(left.tool, left.tag) for left in settlement.residue()] == [(tool, Tag.PARTIAL_COMMIT) for tool in broken]
 
 
-def test_tools_that_run_at_once_are_never_more_than_max_concurrency(settlement):
-    inside, most, lock = [0], [0], threading.Lock()
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_tools_that_run_at_once_are_as_many_as_max_concurrency_and_never_more(settlement, most):
+    inside, seen, lock, together = [0], [], threading.Lock(), threading.Barrier(most)
 
     def look(n: int) -> str:
-        """Look."""
+        """Look, when as many others look as may."""
         with lock:
             inside[0] += 1
-            most[0] = max(most[0], inside[0])
-        threading.Event().wait(0.005)
+            seen.append(inside[0])
+        together.wait(30)
         with lock:
             inside[0] -= 1
+        together.wait(30)
         return str(n)
 
-    node = SequencedToolNode(
-        [look, *trip(type("Nowhere", (), {"act": lambda self, entry: None})())],
-        effects={"look": "read"},
-        settlement=settlement,
-    )
-    del node.tools_by_name["book"]
-    message = turn(("mail", {"to": "a"}), *[("rent", {"plate": str(n)}) for n in range(5)])
-    graph(node).invoke({"messages": [message]}, {"max_concurrency": 2})
+    node = SequencedToolNode([look], effects={"look": "read"}, settlement=settlement)
+    message = turn(*[("look", {"n": n}) for n in range(6)])
+    state = graph(node).invoke({"messages": [message]}, {"max_concurrency": most})
 
-    assert most[0] <= 2
+    assert answers(state) == [("success", str(n)) for n in range(6)]
+    assert max(seen) == most
 
 
 def test_calls_with_the_same_id_in_one_message_both_run(world, invoke):
