@@ -18,6 +18,7 @@ from typing import Any
 from langchain_core.messages import ToolCall
 
 from settlemark import UsageError
+from settlemark.agents import Roll
 from settlemark.hosting import Once, Program
 from settlemark_langgraph._identity import Identity
 from settlemark_langgraph._opening import Arrival, Opener
@@ -40,8 +41,7 @@ class SharedTurn:
         self._seats: dict[str, list[SeatedCall]] = {}
         self._unseen = [task for task, _ in self._tasks]  # nobody has seen them come yet, nor waits for their end
         self._looking = 0
-        self._arrived: set[str] = set()
-        self._absent: set[str] = set()
+        self._roll = Roll(task.id for task, _ in self._tasks)
         self._once: Once[list[SeatedCall]] = Once(name)
         self._lock = threading.Lock()
         self.loop = superstep.loop
@@ -92,10 +92,7 @@ class SharedTurn:
         everyone: list[SeatedCall] = yield from self._once.get(lambda: self._open(arrival, identity))
         own = superstep.own
         seats = self._seats.get(own.id, [])
-        with self._lock:
-            comes_again = own.id in self._arrived or own.id in self._absent or len(seats) != len(calls)
-            self._arrived.add(own.id)
-        if comes_again:
+        if not self._roll.arrive(own.id) or len(seats) != len(calls):
             return (yield from self._again(seats or everyone, arrival, identity))
         for seated, call in zip(seats, calls, strict=True):
             seated.call = call
@@ -134,7 +131,8 @@ class SharedTurn:
         with self._lock:
             if not (self._unseen or self._looking):
                 return None
-            unseen, self._unseen = [task for task in self._unseen if task.id not in self._arrived], []
+            missing = self._roll.missing
+            unseen, self._unseen = [task for task in self._unseen if task.id in missing], []
             self._looking += 1
         try:
             unseen = self._superstep.watch(unseen, self._take_for_answered)
@@ -146,10 +144,8 @@ class SharedTurn:
         return self._superstep.pause if self._unseen or self._looking else None
 
     def _take_for_answered(self, task: Task, dropped: bool) -> None:
-        with self._lock:
-            if task.id in self._arrived or task.id in self._absent:
-                return
-            self._absent.add(task.id)
+        if not self._roll.give_up(task.id):
+            return
         for seated in self._seats[task.id]:
             turn = seated.invocation.turn
             if dropped and turn.undoes:

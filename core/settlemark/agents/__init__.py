@@ -18,7 +18,8 @@ opens the turn itself, under that name:
 
 - *a model has issued calls*: `turn = open_turn(settlement, name, run=…)`, `places = turn.place_all([Call(…), …])`;
 - *a tool is to run*: `turn.perform(place, tool, arguments)`; *the framework is done with it*: `turn.leave(place)`;
-- *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`;
+- *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`; a `Roll` knows who
+  has come, and who is given up;
 - *turns are to settle together*: `shared = Shared(settlement, name)`, `open_turn(…, within=part)` with the part that
   `shared.enter(begin, place)` gives; `shared.commit()`, or `shared.stop(cause)`;
 - *answers are collected*: `turn.last_word(place, answer)`; later, from the record: `since_answered(settlement, keys)`.
@@ -48,6 +49,7 @@ from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
 from settlemark.agents._opening import open_turn
 from settlemark.agents._recalled import undo_left
+from settlemark.agents._roll import Roll
 from settlemark.agents._run import MISSING, AgentRun, Missing, Settles, refuse_bad_options
 from settlemark.agents._shared import Shared
 from settlemark.agents._since import Since, since_answered
@@ -69,6 +71,7 @@ __all__ = [
     "Names",
     "OpenTurn",
     "PlacedCall",
+    "Roll",
     "Settles",
     "Shared",
     "Since",

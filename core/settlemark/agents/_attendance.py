@@ -1,4 +1,4 @@
-"""Which calls of a turn have come to their places, and which a framework answers itself."""
+"""Which calls of a turn have come to their places; which have not in time, a framework answers itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from settlemark._acts.perform import Program
 from settlemark._acts.requests import Wait
 from settlemark._protocol.holdings import Ticket, fire
+from settlemark.agents._roll import Roll
 
 
 class Watch(Protocol):
@@ -39,11 +40,9 @@ class Attendance:
     """
 
     def __init__(self, size: int, watch: Watch, leave_out: Callable[[int], None]) -> None:
-        self._absent: set[int] = set()
-        self._size = size
+        self._roll = Roll(range(size))
         self._watch = watch
         self._leave_out = leave_out
-        self._come: set[int] = set()
         self._acting = 0
         self._moved = watch.now()
         self._waiting: list[Ticket] = []
@@ -52,35 +51,30 @@ class Attendance:
     @property
     def absent(self) -> list[int]:
         """The places of those that will not come."""
-        with self._lock:
-            return sorted(self._absent)
+        return self._roll.absent
 
     @property
     def is_void(self) -> bool:
         """Whether none of the calls comes."""
-        return len(self._absent) == self._size
+        return self._roll.is_void
 
     def arrive(self, place: int) -> bool:
         """Take note that a call has come; return whether it was given up before."""
         now = self._watch.now()
         with self._lock:
-            self._come.add(place)
             self._moved = now
-            return place in self._absent
+        self._roll.arrive(place)
+        return self._roll.is_absent(place)
 
     def give_up(self, place: int) -> None:
         """Take note that a call will not come, unless it has."""
-        with self._lock:
-            if place in self._come or place in self._absent:
-                return
-            self._absent.add(place)
-        self._leave_out(place)
-        self.wake()
+        if self._roll.give_up(place):
+            self._leave_out(place)
+            self.wake()
 
     def withdraw(self, place: int) -> None:
         """Take back that a call has come: it was cut short before it had its place."""
-        with self._lock:
-            self._come.discard(place)
+        self._roll.withdraw(place)
         self.give_up(place)
 
     def wake(self) -> None:
@@ -91,11 +85,11 @@ class Attendance:
 
     def until_come(self, place: int) -> Program[None]:
         """Wait until the calls issued before have come; who does not in time is taken for answered elsewhere."""
-        while self._missing(place):
+        while self._is_early(place):
             ticket = Ticket()
             with self._lock:
                 self._waiting.append(ticket)
-            if self._missing(place):
+            if self._is_early(place):
                 yield Wait(ticket, self._watch.patience, "calls issued before it", self._watch.name)
                 self._lose_patience()
 
@@ -105,16 +99,16 @@ class Attendance:
         Returns the seconds until the next look, or None: all have come.
         """
         self._lose_patience()
-        return self._watch.patience if self._missing(self._size) else None
+        return self._watch.patience if self._roll.missing else None
 
-    def _missing(self, below: int) -> list[int]:
-        return [place for place in range(below) if place not in self._come and place not in self._absent]
+    def _is_early(self, place: int) -> bool:
+        return any(other < place for other in self._roll.missing)
 
     def _lose_patience(self) -> None:
         now, patience = self._watch.now(), self._watch.patience
         with self._lock:
             idle = not self._acting and now - self._moved >= patience
-        for place in self._missing(self._size) if idle else ():
+        for place in self._roll.missing if idle else ():
             self.give_up(place)
 
     def counted(self, run: Callable[[], Any]) -> Callable[[], Any]:
