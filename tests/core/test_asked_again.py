@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from settlemark import Cancelled, Rejected, Retries, UsageError, effect
-from settlemark._lifecycle.gates import TRIES
+from settlemark._lifecycle.asking import TRIES
 from settlemark.agents import open_turn
 from settlemark.hosting import edit, host_of, reject, run_sync
 from settlemark.testing import die, in_child
