@@ -265,6 +265,30 @@ def test_a_claim_that_turned_out_narrower_ties_nobody_who_read_beside_it(settlem
     assert settlement.residue() == []
 
 
+def test_what_is_done_behind_a_claim_that_turned_out_narrower_is_seen_at_once(settlement, world):
+    @effect("reversible", scope="cell:/{cell}", undo=lambda: None, may_touch=["cell:/**"], refine=lambda result: result)
+    def broad(cell):
+        world[cell] = 1
+        return [f"cell:/{cell}"]
+
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(broad, "x")
+    assert reader.tx.read("cell:/x", look(world, "x")) == 1
+    writer.commit()
+    reader.commit()
+
+
+def test_who_reads_its_own_work_and_anothers_in_one_look_is_undone_with_the_other(settlement, world, put):
+    writer, reader = Begun(settlement, "writer"), Begun(settlement, "reader")
+    writer.tx.call(put, "x", 1)
+    reader.tx.call(put, "a", 2)
+    reader.tx.read("cell:/**")
+    writer.fail()
+    with pytest.raises(Cascaded):
+        reader.commit()
+    assert world["log"][2:] == [("undo", "a", 2), ("undo", "x", 1)]
+
+
 def test_one_that_saw_two_who_end_together_is_undone_once(settlement, world, put):
     first, second, third = (Begun(settlement, name) for name in ("first", "second", "third"))
     first.tx.call(put, "x", 1)
