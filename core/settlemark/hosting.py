@@ -5,8 +5,7 @@ is imported by `integrations/` or `adapters/`, and a contract says so.
 
 - *Programs and who runs them*: `Program` is a generator that yields requests (`Act`, `Wait`); `run_sync` carries one
   out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
-  `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`;
-  `carried_into` for `current_call()`.
+  `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`.
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
 - *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
@@ -23,7 +22,7 @@ is imported by `integrations/` or `adapters/`, and a contract says so.
 
 from __future__ import annotations
 
-from settlemark._acts.current import Staged, carried_into
+from settlemark._acts.current import Staged
 from settlemark._acts.gate import Approver, approval_of, approve, edit, reject
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program
@@ -99,7 +98,6 @@ __all__ = [
     "approval_of",
     "approve",
     "bear",
-    "carried_into",
     "checked_order",
     "checked_park",
     "chosen_in",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ from crewai.tools import BaseTool
 from crewai.tools.tool_failure import ToolFailure
 
 from settlemark import Outcome, Queued
-from settlemark.agents import TOLD, AgentTurn, Call, Declarations, Work, words
-from settlemark.hosting import Program, carried_into, json_text, run_async, run_sync
+from settlemark.agents import TOLD, AgentTurn, Call, Caller, Declarations, Work, words
+from settlemark.hosting import Program, json_text, run_async, run_sync
 from settlemark_crewai._results import Reported, checked, pack, unpack
 from settlemark_crewai._tools import Mark, edited, given_to, same_but_defaults
 
@@ -186,24 +185,24 @@ def acting(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Callab
     """Return what runs a tool in the context of this call, whoever runs it."""
     context = copy_context()
     context.run(claimed.set, None)  # what the tool calls in its turn is no call of this turn
+    caller = Caller(context)
     arguments = json_text.snapshot(dict(arguments))
+
+    async def awaited(work: Any) -> Any:
+        return checked(await caller.awaited(work))
+
     if inspect.iscoroutinefunction(function):
 
-        async def awaited() -> Any:
-            return await _in(context, function(**json_text.snapshot(arguments)))
+        async def act() -> Any:
+            return await awaited(function(**json_text.snapshot(arguments)))
 
-        return awaited
+        return act
 
     def run() -> Any:
-        result = carried_into(context).run(partial(function, **json_text.snapshot(arguments)))
-        return _in(context, result) if inspect.isawaitable(result) else checked(result)
+        result = caller.run(partial(function, **json_text.snapshot(arguments)))
+        return awaited(result) if inspect.isawaitable(result) else checked(result)
 
     return run
-
-
-async def _in(context: Context, work: Any) -> Any:
-    """Await what a tool does, in a context."""
-    return checked(await asyncio.create_task(work, context=carried_into(context)))
 
 
 def _ended(run: Callable[[], Any]) -> Callable[[], Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
@@ -19,8 +18,8 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from settlemark import Gate, Outcome, Queued, UsageError
-from settlemark.agents import TOLD, words
-from settlemark.hosting import Program, carried_into, in_event_loop, run_async, run_sync, to_its_end
+from settlemark.agents import TOLD, Caller, words
+from settlemark.hosting import Program, in_event_loop, run_async, run_sync, to_its_end
 from settlemark_langgraph._arguments import BadCall, apart, as_given, is_async_only, runs_in_a_thread
 from settlemark_langgraph._gates import OWN_QUESTION, ask, edited, own_questions
 from settlemark_langgraph._messages import answer_from, answer_of, failure, plain, told
@@ -60,7 +59,7 @@ class SettledTool:
 
     def invoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result; a held one waits, if it may."""
-        context, in_loop, config = copy_context(), in_event_loop(), config or ensure_config()
+        caller, in_loop, config = Caller(), in_event_loop(), config or ensure_config()
         if self._settles and is_async_only(self._tool):
             raise UsageError(_ASYNC.format(tool=self._tool.name, remedy=_AWRAP if in_loop else _AINVOKE))
         given = self._given(call)
@@ -73,7 +72,7 @@ class SettledTool:
 
         def run(call: Any) -> Any:
             with self._acting(config) as (inner, ended):
-                ended.append(_checked(carried_into(context).run(work, call, inner)))
+                ended.append(_checked(caller.run(partial(work, call, inner))))
             return next(iter(ended), None)
 
         with self._telling() as ended:
@@ -85,7 +84,7 @@ class SettledTool:
 
     async def ainvoke(self, call: Any, config: RunnableConfig | None = None) -> Any:
         """Run the tool in its turn and return its result."""
-        context, config = copy_context(), config or ensure_config()
+        caller, config = Caller(), config or ensure_config()
         given = self._given(call)
         if isinstance(given, BadCall):
             return await given.ainvoke({**call, "args": self._arguments}, config)
@@ -95,7 +94,7 @@ class SettledTool:
                 work = self._tool.ainvoke(apart(call, self._arguments), inner)
                 if self._seated.place.held:
                     # Another call's task releases it: this one's context goes along.
-                    ended.append(_checked(await asyncio.create_task(work, context=carried_into(context))))
+                    ended.append(_checked(await caller.awaited(work)))
                 elif runs_in_a_thread(self._tool):
                     # A cancellation does not reach a thread: what it does is waited for, else nobody would know of it.
                     ended.append(_checked(await to_its_end(work)))

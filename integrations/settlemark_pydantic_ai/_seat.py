@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 
 from settlemark import Gate, UsageError
-from settlemark.hosting import approve, carried_into, edit, reject, to_its_end
+from settlemark.agents import Caller
+from settlemark.hosting import approve, edit, reject, to_its_end
 from settlemark_pydantic_ai._places import Fate, Place, taken
 
 DEFERRAL = (ApprovalRequired, CallDeferred)
@@ -57,7 +57,7 @@ class Seat:
         self._tool = run
         self._threaded = threaded
         self._approved = approved
-        self._context = copy_context()
+        self._caller = Caller()
         self._task = asyncio.current_task()
 
     async def run(self) -> Any:
@@ -72,7 +72,7 @@ class Seat:
             work = _awaited(partial(self._tool, *arguments))
             if asyncio.current_task() is not self._task:
                 # Another call's task releases it: this one's context goes along.
-                work = _awaited(partial(asyncio.create_task, work, context=carried_into(self._context)))
+                work = self._caller.awaited(work)
             return await (to_its_end(work) if self._threaded else work)
         except DEFERRAL as control:
             self.own = control

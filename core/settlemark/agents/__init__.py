@@ -17,7 +17,8 @@ recall, and may run the parts of a call apart (LangGraph's wrappers run a tool a
 opens the turn itself, under that name:
 
 - *a model has issued calls*: `turn = open_turn(settlement, name, run=…)`, `places = turn.place_all([Call(…), …])`;
-- *a tool is to run*: `turn.perform(place, tool, arguments)`; *the framework is done with it*: `turn.leave(place)`;
+- *a tool is to run*: `turn.perform(place, tool, arguments)`; where another call's task may release it,
+  `Caller().run(tool)` runs it in this context; *the framework is done with it*: `turn.leave(place)`;
 - *a call will not come*: `turn.absent(place)`; *the framework was cut short*: `turn.abandon(error)`; a `Roll` knows who
   has come, and who is given up;
 - *turns are to settle together*: `shared = Shared(settlement, name)`, `open_turn(…, within=part)` with the part that
@@ -44,6 +45,7 @@ from __future__ import annotations
 from settlemark._runtime.aio import run_async
 from settlemark._runtime.sync import run_sync
 from settlemark.agents._call import Call, PlacedCall
+from settlemark.agents._caller import Caller
 from settlemark.agents._declarations import Declarations, Declared, declared_at
 from settlemark.agents._names import Names
 from settlemark.agents._open_turn import OpenTurn
@@ -64,6 +66,7 @@ __all__ = [
     "AgentRun",
     "AgentTurn",
     "Call",
+    "Caller",
     "Declarations",
     "Declared",
     "DoneBefore",
