@@ -93,6 +93,13 @@ def wrong_with(settlement, world, name):
     return found
 
 
+@pytest.fixture(autouse=True)
+def nobody_else_puts_signals_off():
+    """What a test before this one left raised would put off what is to strike here."""
+    gc.collect()
+    assert (shield._depth - len(shield._forgone), shield._locks) == (0, 0)
+
+
 def until_struck():
     """Wait until what was put off at the very end has struck: it is sent again soon."""
     deadline = time.monotonic() + GENEROUS

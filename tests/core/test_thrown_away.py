@@ -13,6 +13,7 @@ from contextlib import suppress
 import pytest
 
 from settlemark import Retries, SettlemarkError, Settlement, effect
+from settlemark._edges import shield
 from settlemark._runtime import sync
 from settlemark.agents import open_turn
 from settlemark.hosting import edit, host_of
@@ -274,10 +275,8 @@ def throw_away(url, tmp_path, monkeypatch, world):
         here = url if url == "memory:" else f"sqlite:///{tmp_path}/{after}.db"
         settlement = Settlement(here, retries=Retries(first=0, most=0), wait=5)
         host_of(settlement).driver.probing.on_doubt = None
-        if host_of(settlement)._tender is not None:
-            host_of(
-                settlement
-            )._tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
+        if (tender := host_of(settlement)._tender) is not None:
+            tender.stop()  # it would go on with an abort beside who is thrown away, and between two looks
         asks.before = []
 
         def look():
@@ -292,6 +291,8 @@ def throw_away(url, tmp_path, monkeypatch, world):
         try:
             with monkeypatch.context() as patched, suppress(Gone, SettlemarkError):
                 patched.setattr(sync, "_go_on", ends)
+                # Its process is gone in the middle, and so is what it had put signals off for.
+                patched.setattr(shield, "_depth", shield._depth)
                 play(settlement, world.tools, world)
         finally:
             settlement.close()

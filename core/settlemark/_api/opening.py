@@ -24,13 +24,16 @@ from settlemark._runtime.sync import run_apart, run_sync
 class Opening:
     """A transaction about to begin: enter it with `with` or `async with`."""
 
+    _shielded = False
+    """Whether signals are put off here until its end: of the class, since an interrupt may cut `__init__` short."""
+
     def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
         self._host = host
         self._options = options
         self._park: Park = park
         self._face: Transaction | AsyncTransaction | None = None
-        self._shielded = False  # signals are met here until its end
 
+    @closed
     def __del__(self) -> None:
         # It was entered by hand and is dropped: nobody can leave it any more.
         if self._shielded and not sys.is_finalizing():

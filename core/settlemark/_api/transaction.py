@@ -18,6 +18,7 @@ from settlemark._attempt.attempt import Part
 from settlemark._attempt.turn import Seat, Turn
 from settlemark._edges.door import is_lazy_function
 from settlemark._edges.errors import StateError, UsageError
+from settlemark._edges.shield import closed
 from settlemark._lifecycle.parking import Park
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
@@ -88,6 +89,7 @@ class _Face:
         self._attempt = part.attempt
         self._park: Park = park
 
+    @closed  # what struck in it would be lost: Python raises nothing out of a `__del__`
     def __del__(self) -> None:
         # The collector: all that could call through it, or leave its block, is gone. It may run between any two
         # instructions, so nothing is done here.
