@@ -13,7 +13,6 @@ from contextlib import suppress
 import pytest
 
 from settlemark import Retries, SettlemarkError, Settlement, effect
-from settlemark._edges import shield
 from settlemark._runtime import sync
 from settlemark.agents import open_turn
 from settlemark.hosting import edit, host_of
@@ -291,8 +290,6 @@ def throw_away(url, tmp_path, monkeypatch, world):
         try:
             with monkeypatch.context() as patched, suppress(Gone, SettlemarkError):
                 patched.setattr(sync, "_go_on", ends)
-                # Its process is gone in the middle, and so is what it had put signals off for.
-                patched.setattr(shield, "_depth", shield._depth)
                 play(settlement, world.tools, world)
         finally:
             settlement.close()
