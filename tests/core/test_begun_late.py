@@ -7,11 +7,15 @@ later: he waits for whoever was first, and is answered from the record, or goes 
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from settlemark import Cancelled, State, WaitTimeout
-from settlemark.hosting import host_of
+from settlemark import Cancelled, LedgerError, State, WaitTimeout, effect
+from settlemark._observe.events import Began, Ended
+from settlemark.hosting import Reason, host_of
 from settlemark.ledger._replica import store
 
 
@@ -116,3 +120,105 @@ def test_whose_run_is_cancelled_before_its_first_step_runs_nothing(two, tools, w
         second.cancel("trip")
         tx.call(tools.book, room="a")
     assert (world.log, first.transactions(), host_of(first).driver.kernel.attempts) == ([], [], {})
+
+
+def test_one_that_may_be_open_for_so_long_is_seen_at_once_and_ends_when_that_is_over(two):
+    first, second = two
+    with first.transaction("trip", max_age=60):
+        second.in_doubt()
+        assert begun(second) == ["trip"]
+
+
+def test_its_age_counts_from_when_it_was_entered(two, tools):
+    first, _ = two
+    with first.transaction("trip") as tx:
+        attempt = tx._attempt
+        since = attempt.since
+        tx.call(tools.book, room="a")
+        assert attempt.since == since
+
+
+@pytest.mark.parametrize("how", ["keep", "split"])
+def test_one_that_is_put_aside_with_nothing_in_it_is_what_another_has_made_of_its_name(two, tools, world, how):
+    first, second = two
+    with first.transaction("trip") as late:
+        with second.transaction("trip") as tx:
+            tx.call(tools.book, room="a")
+        late.park(how)
+    assert (world.log, late.state) == ([("book", "a")], State.COMMITTED)
+
+
+def test_where_the_store_fails_as_it_enters_its_name_anew_it_does_so_at_its_next_call(two, tools, world, monkeypatch):
+    first, second = two
+    shared = host_of(first).ledger._shared
+    taken, commits = shared._in_one_transaction, []
+
+    def fails(items):
+        commits.append(items)
+        if len(commits) == 2:
+            monkeypatch.setattr(shared._wire, "commit", refuses)
+        taken(items)
+
+    def refuses():
+        raise OperationalError("COMMIT", None, Exception("disk I/O error"))
+
+    with first.transaction("trip") as late:
+        with pytest.raises(ZeroDivisionError), second.transaction("trip") as tx:
+            tx.call(tools.book, room="a")
+            raise ZeroDivisionError
+        monkeypatch.setattr(shared, "_in_one_transaction", fails)
+        with pytest.raises(LedgerError, match="disk I/O error"):
+            late.call(tools.book, room="b")
+        late.call(tools.book, room="c")
+    assert (late.attempt, late.state, world.rooms) == (2, State.COMMITTED, {"c"})
+    assert host_of(first).driver.kernel.attempts == {}
+
+
+def test_an_observer_is_told_of_the_end_of_what_took_no_place_and_of_what_came_instead(two, tools):
+    first, second = two
+    told = []
+    host_of(first).driver.kernel.telling.observer = SimpleNamespace(
+        tell=told.append, around=lambda _acting: nullcontext()
+    )
+    with first.transaction("trip") as late:
+        with pytest.raises(ZeroDivisionError), second.transaction("trip") as tx:
+            tx.call(tools.book, room="a")
+            raise ZeroDivisionError
+        late.call(tools.book, room="b")
+    began = [event for event in told if isinstance(event, Began)]
+    ended = [(event.of, event.state, event.reason) for event in told if isinstance(event, Ended)]
+    assert [(event.attempt, event.how) for event in began] == [(1, "begun"), (2, "begun")]
+    assert ended == [(began[0], State.ABORTED, Reason.LOST), (began[1], State.COMMITTED, None)]
+
+
+def test_an_observer_is_told_of_the_end_of_what_is_answered_from_the_record_by_then(two, tools):
+    first, second = two
+    told = []
+    host_of(first).driver.kernel.telling.observer = SimpleNamespace(
+        tell=told.append, around=lambda _acting: nullcontext()
+    )
+    with first.transaction("trip") as late:
+        with second.transaction("trip") as tx:
+            tx.call(tools.book, room="a")
+        late.call(tools.book, room="a")
+    assert [type(event) for event in told if isinstance(event, Began | Ended)] == [Began, Ended]
+
+
+def test_what_was_planned_before_another_left_it_to_this_one_has_a_place_behind_what_that_one_did(two, tools, world):
+    first, second = two
+
+    @effect("reversible", scope="trip:/{trip}", undo=lambda trip: None)
+    def plan(trip):
+        with second.transaction() as inner:
+            inner.call(tools.book, room="a")
+
+    with first.transaction("trip") as late:
+        gone = second.transaction("trip").__enter__()
+        gone.call(plan, trip="x")
+        second.close()
+        with late.turn() as turn:
+            for call in (turn.plan(plan, trip="x"), turn.plan(tools.book, room="b")):
+                call.run()
+        found = [(effect.declaration.tool, effect.position) for effect in late._attempt.in_order()]
+    assert found == [("plan", 0), ("book", 1), ("book", 2)]
+    assert world.log == [("book", "a"), ("book", "b")]

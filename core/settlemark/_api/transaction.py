@@ -118,7 +118,7 @@ class _Face:
 
     @property
     def epoch(self) -> int:
-        """Its place in the settlement order."""
+        """Its place in the settlement order; before its first call, the one it would have if it made that now."""
         return self._attempt.live.epoch
 
     @property

@@ -76,9 +76,10 @@ class Attempt:
     __slots__ = (
         "adrift", "again", "age_told", "approver", "ask", "began", "concluded", "concluding", "decided_at", "effects",
         "entering", "expected", "held_scopes", "hooks", "judged", "live_reads", "max_age", "name", "number",
-        "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "prefix", "recorded",
-        "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative", "splinters", "stays",
-        "suspended", "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker", "written",
+        "numbering", "on_failure", "overdue", "park", "parks", "patient", "payloads", "placed", "placed_before",
+        "prefix", "recorded", "replay", "retries", "run", "sealed_at", "seen", "settling", "since", "speculative",
+        "splinters", "stays", "suspended", "told_waiting", "turned_away", "txn", "wait", "waited", "waiters", "worker",
+        "written",
     )  # fmt: skip
 
     def __init__(
@@ -121,16 +122,15 @@ class Attempt:
         self.held_scopes: dict[Scope, Path] = {}  # each with the first decision that is held on it
         self.live_reads: dict[Hashable, LiveRead] = {}
         self.numbering = Numbering()
-        self.placed = 0
+        self.placed = self.placed_before = 0
         self.worker = ""  # the name under which this process acts, or last acted, for it
         self.again = 0  # how often it was entered again
-        self.written = self.suspended = False
+        self.written = self.suspended = self.told_waiting = self.concluding = False
         self.adrift = False  # decided, and its program has ended: whoever tends goes on with it
         self.park: Literal["keep", "split"] | None = None  # what its end is to be, in place of its commit
         self.parks: Literal["keep", "split"] | None = None  # how, when something of it waits for a person at its end
         self.splinters: list[Splinter] = []
         self.speculative = False  # it may lose: what an abort would leave behind is held until it has won
-        self.told_waiting = self.concluding = False
         self.waited: dict[tuple[str, str], Waited] = {}  # for whom and on what, the latest last
         self.sealed_at: float | None = None  # on the store's clock, as `decided_at`: when its commit was decided
         self.decided_at: float | None = None

@@ -10,6 +10,7 @@ from settlemark._acts.failure import Skipped
 from settlemark._acts.gate import is_asked, rejection
 from settlemark._acts.perform import Program, in_doubt
 from settlemark._acts.requests import Act
+from settlemark._attempt.anew import place_again
 from settlemark._attempt.attempt import Attempt
 from settlemark._attempt.recall import recall, resume, stayed
 from settlemark._attempt.turn import Seat
@@ -166,6 +167,7 @@ class Calls:
             recorded = recorded or stayed(attempt, effect)
             if recorded is not None:
                 return self._replayed(effect, recorded)
+            place_again(attempt, effect)
         elif txn is None:
             return (yield Act(effect.run, {}, attempt.current(effect)))
         txn = txn or attempt.live

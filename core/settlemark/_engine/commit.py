@@ -31,7 +31,7 @@ from settlemark._engine.splitting import Splitting
 from settlemark._model import json_text
 from settlemark._model.disposition import Disposition
 from settlemark._model.effect_class import Outcome
-from settlemark._protocol.holdings import Blocked, Ticket, Txn
+from settlemark._protocol.holdings import DETACHED, PLANNED, Blocked, Ticket, Txn
 from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import Reason, State, Tag
 from settlemark.ledger._contract import Book, Change
@@ -87,6 +87,20 @@ class Settling:
                 raise
             yield from away.enter()
             yield from self.commit(attempt)
+
+    def have_place(self, attempt: Attempt) -> Program[None]:
+        """Return when an attempt has its place, or is what another has made of its name by then.
+
+        Raises:
+            Cancelled, Rewound, WaitTimeout: as one who enters it now is told.
+        """
+        txn = attempt.txn
+        if txn is None or txn.id not in (PLANNED, DETACHED):
+            return
+        yield from self._kernel.look(lambda _protocol, _book: None)  # it comes behind what is queued, which is taken
+        away = attempt.turned_away
+        if away is not None and away.txn is txn:
+            yield from away.enter()
 
     def _commit(self, attempt: Attempt, txn: Txn, *, sealed: bool) -> Program[None]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any, Unpack
 
@@ -12,6 +13,7 @@ from settlemark._acts.gate import Approver
 from settlemark._acts.once import Once
 from settlemark._acts.perform import Program, Retries
 from settlemark._acts.requests import Wait
+from settlemark._attempt.anew import become
 from settlemark._attempt.attempt import Attempt, Hook, OnFailure, Part
 from settlemark._attempt.turned_away import TurnedAway
 from settlemark._edges.errors import DeclarationError, Forgotten, WaitTimeout
@@ -28,7 +30,7 @@ from settlemark._protocol.refusals import rewound
 from settlemark._protocol.states import Reason, State
 from settlemark._protocol.ties import refuse_own_name
 from settlemark._report.verdicts import is_rewound
-from settlemark.ledger._contract import Book, RecordedTransaction
+from settlemark.ledger._contract import Book, RecordedTransaction, Step
 
 
 class Entrance:
@@ -95,9 +97,6 @@ class Entrance:
         within = into is None and (is_in_body(self._kernel, name) or name in names_asked_for(self._kernel))
 
         def build(txn: Txn | None, number: int) -> Attempt:
-            if into is not None:
-                into.txn, into.number = txn, number
-                return into
             return Attempt(
                 txn, name, run, number, prefix=self._kernel.prefix,
                 payloads=self._kernel.ledger.payloads, wait=wait, hooks=hooks,
@@ -137,7 +136,7 @@ class Entrance:
             return attempt
 
         while True:
-            found = yield from self._kernel.step(enter, wait=wait)
+            found = yield from self._kernel.step(partial(self._entered, enter, into), wait=wait)
             if isinstance(found, Attempt):
                 self._tell_of(found, max_age)
                 return found
@@ -185,6 +184,19 @@ class Entrance:
                     transaction=name, holder=name, waited=wait,
                 )  # fmt: skip
 
+    def _entered(
+        self, enter: Step[Attempt | Ticket], into: Attempt | None, protocol: Protocol, book: Book
+    ) -> Attempt | Ticket:
+        """Return what a step finds, in an attempt that had not begun where that is there; taken back if it fails."""
+        found = enter(protocol, book)
+        if into is None or isinstance(found, Ticket):
+            return found
+        book.otherwise(partial(become, into, copy(into)))
+        become(into, found)
+        if into.txn is not None:
+            self._kernel.attempts[into.txn] = into
+        return into
+
     def _enter_again(
         self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt], *, here: bool
     ) -> Attempt | Ticket:
@@ -217,8 +229,9 @@ class Entrance:
     # ---- a beginning that is recorded with the first step behind it
 
     def _claims_nothing(self, options: Mapping[str, Any]) -> bool:
-        """Whether nobody else need see a beginning before the first step behind it."""
-        return not (self._kernel.ledger.immediate or options.get("group") or options["declared"])
+        """Whether nobody else need see a beginning before the first step behind it, nor end it when it is due."""
+        due = options["max_age"] is not None
+        return not (self._kernel.ledger.immediate or options.get("group") or options["declared"] or due)
 
     def _begin_with_a_step(self, options: dict[str, Any]) -> Program[Attempt]:
         """Do as `begin`; where nothing is known of the name, it takes its place with the first step behind it.
@@ -253,6 +266,7 @@ class Entrance:
         if txn.id != PLANNED:
             return  # the store failed, and it was let go of
         name, run = options["name"], options["run"]
+        attempt.turned_away = None
         book.otherwise(partial(_plan_anew, txn, options))
         unseen = options["known"] and book.behind != behind  # somebody wrote since
         if not _is_free(protocol, name, run) or (unseen and not _is_new(book, name)):
@@ -264,13 +278,16 @@ class Entrance:
             name, run, attempt=txn.attempt, position=options["position"], retry=txn.retry,
             owner=self._kernel.ledger.worker, guards=txn.guards, queues=txn.queues, into=txn,
         )  # fmt: skip
+        since = attempt.since
         self._kernel.seat(book, txn, attempt)
+        attempt.since = since  # its age counts from when its caller entered it
 
     def _turn_away(self, attempt: Attempt, txn: Txn, options: dict[str, Any]) -> None:
         once: Once[Attempt] = Once(options["name"])
         attempt.turned_away = TurnedAway(txn, partial(self._enter_anew, attempt, txn, options, once))
 
     def _enter_anew(self, attempt: Attempt, txn: Txn, options: dict[str, Any], once: Once[Attempt]) -> Program[None]:
+        self._kernel.telling.ended(attempt)  # what comes in its place is told of as what that is
         try:
             yield from once.get(partial(self.begin, **options, into=attempt))
         except Exception:

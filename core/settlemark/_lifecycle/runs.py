@@ -153,6 +153,8 @@ class Runs:
         """
         if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.is_within(attempt.txn):
             refuse_own_end(attempt.name)
+        if attempt.park is not None:
+            yield from self._settling.have_place(attempt)
         if attempt.replay is not None or attempt.park is None:
             yield from self._settling.commit(attempt)
         elif attempt.park == "keep":

@@ -10,7 +10,7 @@ import logging
 import pytest
 import sqlalchemy as sa
 
-from settlemark import Refused
+from settlemark import Refused, State
 from settlemark.hosting import host_of
 from settlemark.ledger._replica.replica import UNREADABLE
 
@@ -84,3 +84,18 @@ def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tool
     with first.transaction("last") as tx:
         tx.call(tools.book, room="a")
     assert told(caplog) == []
+
+
+def test_what_a_look_finds_lost_is_undone_as_what_a_step_finds(shared_url, open_settlement, tools, put_back):
+    settlement = open_settlement(shared_url, lease=600)
+    shared = host_of(settlement).ledger._shared
+    with pytest.raises(Refused, match="trip was undone"), settlement.transaction("trip") as tx:
+        tx.call(tools.book, room="a")
+        host_of(settlement).ledger.read(lambda book: book.load("trip"))
+        copied = shared.applied
+        tx.read("price:/b")
+        host_of(settlement).ledger.read(lambda book: book.load("trip"))
+        assert shared.applied > copied
+        put_back(copied)
+        shared.submit(lambda _protocol, _book: None, durable=False, looks=True).lead()
+    assert (tx.state, settlement.residue()) == (State.ABORTED, [])

@@ -243,21 +243,18 @@ class Shared:
         self.acts.on_back = when_there(weakref.WeakMethod(self._lay))
         self._told_time = StoreTime(self.own)
         self.time = store_clock or self._told_time
-        self.others = 0
-        self.listeners = 0
+        self.others = self.listeners = 0
         self.waiting: deque[_Answer] = deque()
         self.idle = False
-        self._led = False
-        self._crowded = False
+        self._led = self._crowded = False
         self._at = 0
         self.on_abort: Callable[[], None] | None = None
         self.on_lost: Callable[[str, int], None] | None = None
         self._lost: list[tuple[str, int]] = []
         self.applied = NEVER
-        self.hurried = False
         self.taken = 0
         self._written: tuple[int, list[tuple[BaseException | None, Any]], list[Ticket]] | None = None
-        self.failing = False
+        self.hurried = self.failing = False
         self._book: SqlBook | None = None  # of the transaction that is open, or has failed
         self._tried: list[Command] = []  # the commands of that transaction
         self._amends: list[Callable[[Protocol], None]] = []
@@ -637,10 +634,13 @@ class Shared:
                 self._catch_up(wire, number)
             book = SqlBook(wire, self.namespace, self.worker, self.payloads, self.watch)
             book.behind, self._book, self._tried = number, book, []
-            outcomes = [self._one(item, book, []) for item in items]
-            woken = list(self.protocol.take_woken())
+            outcomes = [] if self._amends else [self._one(item, book, []) for item in items]
+            woken = [] if self._amends else list(self.protocol.take_woken())
         wire.commit()
-        self._written = (number, outcomes, woken)
+        if self._amends:  # the store has gone back: what is to be done about that is written first
+            self._in_one_transaction(items)
+        else:
+            self._written = (number, outcomes, woken)
 
     def _tell_time(self) -> int:
         """Tell the replica the store's time, and return the one it had."""
