@@ -531,3 +531,15 @@ def test_a_fence_ends_a_retry_that_was_to_come(stage):
     stage.protocol.cancel("younger")
     stage.undo(younger, undone)
     assert (younger.successor, list(stage.protocol.live.values())) == (None, [older])
+
+
+def test_what_a_dead_worker_left_is_taken_up_by_one_and_by_nobody_else_until_that_is_dead_too(stage):
+    left, others = stage.begin("left", owner="dead"), stage.begin("others", owner="alive")
+    with pytest.raises(StateError, match="left is being brought to its end by dead: wait for it"):
+        stage.protocol.own(left, "heir")
+    assert stage.protocol.bury("dead") == [left]
+    stage.protocol.own(left, "heir")
+    with pytest.raises(StateError, match="left is being brought to its end by heir: wait for it"):
+        stage.protocol.own(left, "late")
+    assert (left.owner, others.owner) == ("heir", "alive")
+    assert (stage.protocol.bury("heir"), left.owner) == ([left], "")

@@ -23,6 +23,7 @@ class Room:
         tests: the tests about them, those first that fail first.
         aim: how many of a hundred mutants are to be noticed.
         command: what runs them.
+        extent: how much of them is run: the quick ones, or with `more` what CI runs (`tests/extent.py`).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Room:
     tests: tuple[str, ...]
     aim: int
     command: tuple[str, ...] = field(default=PYTEST)
+    extent: str = ""
 
     def files(self, root: Path) -> list[str]:
         """Return its files, as paths from the root."""
@@ -41,9 +43,9 @@ class Room:
         return any(file == test or file.startswith(f"{test}/") for test in self.tests)
 
 
-def _core(name: str, parts: str, tests: str, *more: str, aim: int = 90) -> Room:
+def _core(name: str, parts: str, tests: str, *more: str, aim: int = 90, extent: str = "") -> Room:
     sources = tuple(f"core/settlemark/{part}" for part in parts.split())
-    return Room(name, sources, (*(f"tests/core/{test}" for test in tests.split()), *more), aim)
+    return Room(name, sources, (*(f"tests/core/{test}" for test in tests.split()), *more), aim, extent=extent)
 
 
 def _adapter(name: str, *parts: str) -> Room:
@@ -111,8 +113,8 @@ ROOMS = (
     _core("history", "history/*.py", "history", aim=80),
     _core("lint", "lint/*.py", "lint", aim=80),
     _core(
-        "testing", "testing/*.py", "testing crashes",
-        aim=80,
+        "testing", "testing/*.py", "testing",
+        aim=80, extent="more",
     ),
     *map(
         _adapter,

@@ -326,8 +326,8 @@ class Checkout:
     ) -> tuple[int | None, str]:
         """Run tests in a copy; return their status, None after so many seconds, and the end of what they said."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(copy / root) for root in ROOTS)}
-        for name in ("SETTLEMARK_TESTS", "PYTEST_ADDOPTS"):
-            environment.pop(name, None)
+        environment.pop("PYTEST_ADDOPTS", None)
+        environment["SETTLEMARK_TESTS"] = room.extent
         # A file and no pipe: what the tests have left running would hold that open.
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(

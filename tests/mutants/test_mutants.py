@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.extent import DEEP
 from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, app, opened
 from tests.mutants._aiming import Aim
 from tests.mutants._mutating import changed_lines, mutants_of
@@ -313,6 +314,8 @@ def test_every_room_has_files_and_tests_and_its_list_is_true():
     for room in ROOMS:
         assert room.files(ROOT), room.name
         assert [test for test in room.tests if not Path(ROOT, test).exists()] == []
+        deep = tuple(f"tests/{name}" for name in DEEP)
+        assert room.extent == "more" or not all(test.startswith(deep) for test in room.tests), room.name
     Checkout(ROOT, EQUIVALENTS, STATE).check_listed(ROOMS)
 
 
