@@ -7,6 +7,7 @@ later: he waits for whoever was first, and is answered from the record, or goes 
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -222,3 +223,30 @@ def test_what_was_planned_before_another_left_it_to_this_one_has_a_place_behind_
         found = [(effect.declaration.tool, effect.position) for effect in late._attempt.in_order()]
     assert found == [("plan", 0), ("book", 1), ("book", 2)]
     assert world.log == [("book", "a"), ("book", "b")]
+
+
+def test_who_opened_a_store_first_sees_at_once_that_a_newcomer_is_done(tmp_path, open_settlement, tools):
+    """It counts the others when it renews its lease; what it has taken over of another's steps tells it earlier."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    first = open_settlement(url, lease=600, wait=30)
+    with first.transaction("before") as tx:
+        tx.call(tools.book, room="x")
+    newcomer = open_settlement(url, lease=600)
+    held = newcomer.transaction("trip", may_touch="room:/a").__enter__()
+    told = []
+
+    def enter():
+        with first.transaction("trip") as again:
+            told.append(again.call(tools.book, room="a"))
+
+    waiting = threading.Thread(target=enter)
+    waiting.start()
+    kernel = host_of(first).driver.kernel
+    deadline = time.monotonic() + 20
+    while not kernel.ledger._shared.listeners:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    held.abort()
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert len(told) == 1

@@ -726,6 +726,8 @@ class Shared:
             if not whole:
                 self._amends += amends
             return
+        if rows:
+            self.others = self.others or 1  # before the next renewal counts them: who waits for them looks often
         for number, steps in rows:
             self._replay(number, steps)
 
