@@ -78,7 +78,7 @@ ROOMS = (
         " test_own_name.py test_aging.py test_midway.py test_handlers_found.py test_identity.py test_frozen.py"
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
-        " test_retention.py test_once.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
+        " test_retention.py test_once.py test_refine.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
         " test_treasury_wire.py test_speculation_residue.py crashes workers/test_silent.py workers/test_fenced.py",
     ),
     _core(
