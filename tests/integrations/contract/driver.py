@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from settlemark import Gate, Settlement
+from settlemark.hosting import host_of
 
 Tool = Callable[..., Any]
 """A function, or a coroutine function, with annotations, a docstring, and a name that is the tool's."""
@@ -134,7 +135,7 @@ class Person:
 
 def answer_of(settlement: Settlement, shown: Mapping[str, Any]) -> Any:
     """Return what the person behind a settlement answers to a gate's `shown()` (it has "tool" and "arguments")."""
-    person = settlement._approver
+    person = host_of(settlement).settings.approver
     assert isinstance(person, Person), person
     return person.answer(shown["tool"], shown["arguments"])
 
