@@ -175,8 +175,7 @@ def verbs(settlement, desk):
 LOCAL = {
     # what only looks at, or changes, what this process knows
     *(f"Settlement.{name}" for name in [
-        "patience", "protocol", "remember_loop", "begin", "choice", "frontier", "epoch_for", "declaration", "declared",
-        "turn", "adopt", "know", "effect_of", "tell_once", "waiting", "remade", "rewinding", "key",
+        "protocol", "frontier", "declared", "waiting",
     ]),
     *(f"Transaction.{name}" for name in ["name", "joined", "run", "attempt", "epoch", "state", "staged", "park"]),
     # what these do for an event loop is the same program

@@ -159,6 +159,7 @@ TAKEN = {
     "AgentTurn.perform(remake)": ELSEWHERE,
     "AgentTurn.perform(run)": ELSEWHERE,
     "AgentTurn.perform(unpack)": ELSEWHERE,
+    "Caller.run(work)": ELSEWHERE,
     "Declarations.learn(function)": ELSEWHERE,
     "OpenTurn.look_with(look)": ELSEWHERE,
     "OpenTurn.perform(ask)": ELSEWHERE,
@@ -166,6 +167,7 @@ TAKEN = {
     "OpenTurn.perform(remake)": ELSEWHERE,
     "OpenTurn.perform(run)": ELSEWHERE,
     "OpenTurn.perform(unpack)": ELSEWHERE,
+    "Shared.enter(begin)": ELSEWHERE,
     "run_async(behind)": ELSEWHERE,
 }
 """Every public parameter that takes a function, and the places above at which that is called."""

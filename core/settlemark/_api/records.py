@@ -12,6 +12,7 @@ from settlemark._lifecycle.parking import Parked
 from settlemark._model import json_text
 from settlemark._model.declaration import Declaration
 from settlemark._model.scope import Scope
+from settlemark._protocol.protocol import Protocol
 from settlemark._protocol.states import State, Tag
 from settlemark.ledger import RecordedTransaction
 from settlemark.ledger._contract import Page
@@ -38,6 +39,11 @@ class Records:
     """The part of a settlement that tells what is on record, and who waits for whom."""
 
     _host: Host
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol as this process knows it: who holds what, and who is unfinished. To be looked at."""
+        return self._host.protocol
 
     def parked(self) -> list[Parked]:
         """Return what `tx.park()` has put aside and nobody has answered yet, oldest first."""
