@@ -37,10 +37,15 @@ class BadCall(BaseTool):
     def of(cls, tool: BaseTool, error: Exception) -> Self:
         """Return the tool that fails with this error, and handles and reports it as the real one does."""
         return cls(
-            name=tool.name, description=tool.description, error=error, callbacks=tool.callbacks, tags=tool.tags,
-            metadata=tool.metadata, handle_tool_error=tool.handle_tool_error,
+            name=tool.name,
+            description=tool.description,
+            error=error,
+            callbacks=tool.callbacks,
+            tags=tool.tags,
+            metadata=tool.metadata,
+            handle_tool_error=tool.handle_tool_error,
             handle_validation_error=tool.handle_validation_error,
-        )  # fmt: skip
+        )
 
     def _run(self, /, *_: Any, **__: Any) -> Any:
         raise self.error

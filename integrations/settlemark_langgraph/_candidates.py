@@ -210,15 +210,17 @@ class Candidates:
             raise Refused(
                 f"{choice} was made already, after the checkpoint that this run was forked from: its candidates have"
                 " settled, so nothing is chosen or added; fork from the checkpoint before their first node",
-                transaction=made.row.name, epoch=made.epoch,
-            )  # fmt: skip
+                transaction=made.row.name,
+                epoch=made.epoch,
+            )
         lost = next((one for one in ended if one.reason is Reason.LEFT), None)
         if lost is not None:
             raise Refused(
                 f"{lost.row.name} was undone when its process had ended, and this run would go on without what it did:"
                 " begin anew, from the checkpoint before its first node (or raise keep_open=, and resume sooner)",
-                transaction=lost.row.name, epoch=lost.epoch,
-            )  # fmt: skip
+                transaction=lost.row.name,
+                epoch=lost.epoch,
+            )
         return choice if choice in unfinished else None
 
     def _undo_left(self, found: _Open) -> Program[None]:

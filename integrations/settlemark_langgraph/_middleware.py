@@ -135,9 +135,14 @@ class SettlementMiddleware(AgentMiddleware[Any, Any, Any]):
         self._declarations.learn({tool.name: tool for tool in runtime.tools})
         candidate = None if self._candidate is None else label_of(self._candidate, request.state)
         arrival = Arrival(
-            runtime, runtime.config, messages_in(request.state), raises=False, last=last, threads=threads,
+            runtime,
+            runtime.config,
+            messages_in(request.state),
+            raises=False,
+            last=last,
+            threads=threads,
             candidate=candidate,
-        )  # fmt: skip
+        )
         return self._turns.visit([request.tool_call], arrival, sent=True)
 
     # ---- what became of calls that were acknowledged

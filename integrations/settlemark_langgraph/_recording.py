@@ -104,9 +104,13 @@ class _Recording(BaseCallbackHandler):
         self._nodes[run_id] = place
         given = () if place.namespace or place.node not in self._graph.nodes else self._graph.nodes[place.node].channels
         self._graphs.node_began(
-            run_id, place, plain(inputs), graph=parent_run_id, root=root,
+            run_id,
+            place,
+            plain(inputs),
+            graph=parent_run_id,
+            root=root,
             channels=[channel for channel in given if not channel.startswith(("__", "branch:"))],
-        )  # fmt: skip
+        )
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         """Note that a node, or a graph, has ended."""
@@ -182,9 +186,13 @@ class _Recording(BaseCallbackHandler):
         self._enter(run_id, parent_run_id)
         tool = name or str((serialized or {}).get("name") or "tool")
         self._graphs.tool_began(
-            run_id, tool, plain(input_str if inputs is None else inputs), place=Place.of(metadata or {}),
-            within=self._above(run_id), call=tool_call_id,
-        )  # fmt: skip
+            run_id,
+            tool,
+            plain(input_str if inputs is None else inputs),
+            place=Place.of(metadata or {}),
+            within=self._above(run_id),
+            call=tool_call_id,
+        )
         self._planned.began(run_id, tool_call_id, tool, Place.of(metadata or {}))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:

@@ -168,10 +168,17 @@ class SettledTool:
             return partial(run, made), taken
 
         return invocation.turn.perform(
-            self._seated.place, partial(run, apart(call, self._arguments)), self._arguments, given=given,
-            because=invocation.because, pack=plain, unpack=partial(answer_from, call=self._seated.call), ask=ask,
-            remake=remake, may_wait=may_wait,
-        )  # fmt: skip
+            self._seated.place,
+            partial(run, apart(call, self._arguments)),
+            self._arguments,
+            given=given,
+            because=invocation.because,
+            pack=plain,
+            unpack=partial(answer_from, call=self._seated.call),
+            ask=ask,
+            remake=remake,
+            may_wait=may_wait,
+        )
 
     @contextmanager
     def _telling(self) -> Generator[list[Any]]:

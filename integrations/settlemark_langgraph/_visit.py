@@ -123,10 +123,15 @@ class Visit:
     @staticmethod
     def _told_of(seated: SeatedCall, effect: Effect) -> dict[str, Any]:
         return {
-            "transaction": seated.invocation.turn.name, "tool": effect.declaration.tool, "scope": effect.scope_text,
-            "key": effect.key, "call_id": seated.call["id"], "outcome": effect.outcome.value,
-            "tag": None if effect.tag is None else effect.tag.value, "note": effect.disposed.told,
-        }  # fmt: skip
+            "transaction": seated.invocation.turn.name,
+            "tool": effect.declaration.tool,
+            "scope": effect.scope_text,
+            "key": effect.key,
+            "call_id": seated.call["id"],
+            "outcome": effect.outcome.value,
+            "tag": None if effect.tag is None else effect.tag.value,
+            "note": effect.disposed.told,
+        }
 
     def raise_what_escaped(self) -> None:
         """Raise the first error that stock would have let out, now that all of its calls are over."""

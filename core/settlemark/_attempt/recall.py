@@ -112,8 +112,10 @@ def _unreadable(attempt: Attempt, what: str, text: Unreadable, key: str, tool: s
     return Forgotten(
         f"{tool} was decided in {attempt.name} before, and its {what} {'was' if what == 'result' else 'were'} {how}"
         f" ({text.why}): nothing was run; use a new name for new work",
-        key=key, tool=tool, outcome=outcome,
-    )  # fmt: skip
+        key=key,
+        tool=tool,
+        outcome=outcome,
+    )
 
 
 def _was_taken_back(recorded: RecordedEffect) -> bool:

@@ -68,9 +68,7 @@ def revive(recorded: RecordedEffect, declaration: Declaration | None) -> Effect:
 
 def afresh(recorded: RecordedEffect) -> RecordedEffect:
     """Return an effect as it is before anything is decided about it."""
-    return replace(
-        recorded, tag=None, note=None, disposition=None, link=None, question=None, contradicted=False
-    )  # fmt: skip
+    return replace(recorded, tag=None, note=None, disposition=None, link=None, question=None, contradicted=False)
 
 
 def is_sealed(row: EffectRow) -> bool:

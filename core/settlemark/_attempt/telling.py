@@ -77,9 +77,15 @@ class Telling:
             return (yield from program)
         declaration = effect.declaration
         acting = Acting(
-            attempt.began, attempt.name, attempt.number, act, declaration.tool, declaration.kind, effect.scope_text,
+            attempt.began,
+            attempt.name,
+            attempt.number,
+            act,
+            declaration.tool,
+            declaration.kind,
+            effect.scope_text,
             effect.key,
-        )  # fmt: skip
+        )
         current._around = partial(observer.around, acting)  # noqa: SLF001 - kept there for this
         began = self._monotonic()
         self.observe(attempt.name, acting)

@@ -63,9 +63,16 @@ class Acting:
     def _try(self, attempt: Attempt, effect: Effect, let_through: tuple[type[BaseException], ...]) -> Program[Any]:
         current = attempt.current(effect)
         performing = perform(
-            effect, effect.run, current, attempt.retries, self._probing, partial(self._kernel.still_ours, attempt.live),
-            retry_failures=attempt.on_failure == "retry", final=False, let_through=let_through,
-        )  # fmt: skip
+            effect,
+            effect.run,
+            current,
+            attempt.retries,
+            self._probing,
+            partial(self._kernel.still_ours, attempt.live),
+            retry_failures=attempt.on_failure == "retry",
+            final=False,
+            let_through=let_through,
+        )
         if self._kernel.telling.observer is not None:
             performing = self._kernel.telling.observed(attempt, effect, "call", current, performing)
         try:

@@ -331,8 +331,10 @@ class Calls:
         tool, failed = seat.declaration.tool, seat.turn.failed.declaration.tool
         return Refused(
             f"{tool} was not run: {failed}, issued before it, failed; decide again from that failure",
-            transaction=attempt.name, epoch=attempt.live.epoch, failed=failed,
-        )  # fmt: skip
+            transaction=attempt.name,
+            epoch=attempt.live.epoch,
+            failed=failed,
+        )
 
     def drop(self, attempt: Attempt, *effects: Effect) -> None:
         """Take back queued effects that a failure before them has stopped."""
@@ -370,4 +372,4 @@ def _failed_before(tool: str, error: str | None, name: str) -> Refused:
         f"{tool} failed before: {error}; {name} has gone on without it, so it is not run again: use a new name for a"
         " new try",
         transaction=name,
-    )  # fmt: skip
+    )

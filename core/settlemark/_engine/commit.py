@@ -270,15 +270,18 @@ def _tell_again(attempt: Attempt) -> None:
             raise InDoubt(
                 f"the outcome of {recorded.row.tool} on {recorded.row.scope} ({recorded.row.key}) is unknown since"
                 " it was first run: do not repeat it; see settlement.in_doubt()",
-                key=recorded.row.key, tool=recorded.row.tool, scope=recorded.row.scope,
-            )  # fmt: skip
+                key=recorded.row.key,
+                tool=recorded.row.tool,
+                scope=recorded.row.scope,
+            )
     missing = [r.row.key for r in attempt.recorded.values() if r.tag is Tag.PARTIAL_COMMIT]
     if missing:
         raise PartialCommit(
             f"{attempt.name} is committed in part since it was first run: see settlement.residue() and mend by hand",
-            transaction=attempt.name, failed=missing,
+            transaction=attempt.name,
+            failed=missing,
             released=[r.row.key for r in attempt.recorded.values() if r.row.held and r.outcome is Outcome.CONFIRMED],
-        )  # fmt: skip
+        )
 
 
 class Footprint:
@@ -294,9 +297,13 @@ class Footprint:
         self.reads = [scope.text for scope in attempt.live.reads]
         self.effects = [
             {
-                "tool": effect.declaration.tool, "class": effect.declaration.kind.value, "scope": effect.scope_text,
-                "arguments": effect.shown(), "result": json_text.recorded_result(effect.result), "held": effect.held,
+                "tool": effect.declaration.tool,
+                "class": effect.declaration.kind.value,
+                "scope": effect.scope_text,
+                "arguments": effect.shown(),
+                "result": json_text.recorded_result(effect.result),
+                "held": effect.held,
             }
             for effect in attempt.in_order()
             if effect.outcome not in (Outcome.DROPPED, Outcome.UNDONE)
-        ]  # fmt: skip
+        ]

@@ -81,8 +81,9 @@ class Probing:
             log.warning(
                 "the probe of %s answered False, which is neither a result nor None: the effect counts as in doubt;"
                 " return None when it is absent, its result when it happened, settlemark.UNKNOWN when nobody can tell",
-                tool, extra=about(tool=tool, key=effect.key, scope=effect.scope_text),
-            )  # fmt: skip
+                tool,
+                extra=about(tool=tool, key=effect.key, scope=effect.scope_text),
+            )
         return UNKNOWN
 
     def is_forgotten(self, effect: Effect) -> bool:
@@ -147,9 +148,13 @@ class Residue:
         for effect in left if self._kernel.warns else ():
             note = prose(attempt.payloads.scrub(str(effect.disposed), [effect.key]), CAUSE)
             log.warning(
-                "%s left %s on %s: %s", attempt.name, effect.declaration.tool, effect.scope_text, Quote(note),
+                "%s left %s on %s: %s",
+                attempt.name,
+                effect.declaration.tool,
+                effect.scope_text,
+                Quote(note),
                 extra=attempt.about(effect, tag=effect.tag and effect.tag.value),
-            )  # fmt: skip
+            )
         if left:
             self.tell_listener(attempt.name)
         if any(e.outcome is Outcome.UNKNOWN or e.disposition is Disposition.TO_UNDO for e in effects):

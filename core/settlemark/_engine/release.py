@@ -210,8 +210,10 @@ class Releases:
         return PartialCommit(
             f"{attempt.name} is committed in part: {what} after {len(released)} other(s) had left;"
             " see settlement.residue() and mend by hand",
-            transaction=attempt.name, released=released, failed=[e.key for e in effects if e.tag is not None],
-        )  # fmt: skip
+            transaction=attempt.name,
+            released=released,
+            failed=[e.key for e in effects if e.tag is not None],
+        )
 
     def _release(self, attempt: Attempt, effect: Effect, *, last: bool) -> Program[None]:
         handler = effect.declaration.release

@@ -87,8 +87,11 @@ class Splitting:
                     attempt.effects[effect.path] = _gone(effect, part.name)
                     effect.key, effect.path, effect.position = moved.key, moved.path, moved.position
                     effect.packed, effect.fingerprint, effect.at, effect.calls = (
-                        moved.packed, moved.fingerprint, moved.at, [],
-                    )  # fmt: skip
+                        moved.packed,
+                        moved.fingerprint,
+                        moved.at,
+                        [],
+                    )
                     part.add(effect)
                 for effect in splinter.behind:
                     attempt.effects[effect.path] = _gone(effect, part.name, Disposition.BEHIND)

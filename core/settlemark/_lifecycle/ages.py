@@ -88,8 +88,10 @@ class Ages:
                 return  # it is left as it is, by a settlement that was closed around it
         log.warning(
             "%s was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
-            " enter a transaction by `with` or `async with`", txn.name, extra=about_txn(txn),
-        )  # fmt: skip
+            " enter a transaction by `with` or `async with`",
+            txn.name,
+            extra=about_txn(txn),
+        )
         yield from self._undoing.abandon(attempt)
         yield from self._undoing.abort(attempt, Reason.ABANDONED, cause=DROPPED)
 

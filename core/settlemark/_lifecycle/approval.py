@@ -199,11 +199,15 @@ class Answers:
                 return False, "its before_commit= hooks are not known in this process: enter its name with them"
         try:
             yield from self._parking.answer(
-                name, approve=no is None, arguments=None, edits=edits,
+                name,
+                approve=no is None,
+                arguments=None,
+                edits=edits,
                 because=None if no is None else no.get("because"),
                 remake=lambda effect, arguments: self.remake(name.split("/", 1)[0], effect, arguments),
-                wait=self.patience, retries=self._kernel.retries,
-            )  # fmt: skip
+                wait=self.patience,
+                retries=self._kernel.retries,
+            )
         except DeclarationError as error:
             return False, f"{error.tool} is not declared in this process"
         except Unfit as error:
@@ -228,9 +232,11 @@ class Answers:
         if found is not None:
             log.warning(
                 "%s still waits for an answer: what %s said is taken back, since %s",
-                found.key, found.answered_by, unfit,
+                found.key,
+                found.answered_by,
+                unfit,
                 extra=about(transaction=name, key=found.key, tool=found.tool),
-            )  # fmt: skip
+            )
 
     def _refuse_unrecordable(self, one: Question, arguments: Mapping[str, Any] | None) -> None:
         if arguments is None:
@@ -301,8 +307,9 @@ def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
     who = ", where it was asked" if by is None else f" by {by}"
     raise UsageError(
         f"{key} was answered already{who}: {before}; nothing was changed, since whoever waits may act on that by now",
-        key=key, decision=before,
-    )  # fmt: skip
+        key=key,
+        decision=before,
+    )
 
 
 __all__ = ["Answered", "Answers"]

@@ -135,10 +135,13 @@ class Asking:
         no: str | None = yield from self._kernel.step(lambda _protocol, book: no_on_record(effect_of_key(book, before)))
         if no is not None:
             log.warning(
-                "%s was %s, and %s is entered again: it is asked about anew, as %s", before, Quote(no), attempt.name,
+                "%s was %s, and %s is entered again: it is asked about anew, as %s",
+                before,
+                Quote(no),
+                attempt.name,
                 effect.key or f"attempt {attempt.number}",
                 extra=about(transaction=attempt.name, tool=effect.declaration.tool),
-            )  # fmt: skip
+            )
 
     def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
         """Record an answer if it is the first, in the step that finds so; else return the earlier one.
@@ -268,9 +271,13 @@ def tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
         told = f"which is none: {error}"
     log.log(
         logging.INFO if approval == first else logging.WARNING,
-        "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing", effect.key,
-        said.by, first.decision, told, extra=about(key=effect.key, tool=effect.declaration.tool),
-    )  # fmt: skip
+        "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing",
+        effect.key,
+        said.by,
+        first.decision,
+        told,
+        extra=about(key=effect.key, tool=effect.declaration.tool),
+    )
 
 
 def _mode(effect: Effect) -> Mode:
@@ -283,10 +290,17 @@ def _gate_of(attempt: Attempt, effect: Effect) -> Gate:
     """Return what is asked about an effect, under the number it was asked under before."""
     declaration, arguments = effect.declaration, effect.shown()
     return Gate(
-        attempt.name, attempt.run, declaration.tool, declaration.kind, effect.scope_text, arguments,
-        effect.rationale, effect.key, would(declaration, arguments, effect.scope_text, held=effect.held),
+        attempt.name,
+        attempt.run,
+        declaration.tool,
+        declaration.kind,
+        effect.scope_text,
+        arguments,
+        effect.rationale,
+        effect.key,
+        would(declaration, arguments, effect.scope_text, held=effect.held),
         question=effect.disposed.question if is_asked(effect) else None,
-    )  # fmt: skip
+    )
 
 
 __all__ = [

@@ -129,7 +129,7 @@ class Entrance:
             number = 1 if not known else _next_number(book, name, recorded)
             txn = protocol.begin(
                 name, run, attempt=number, declared=footprint, retry=retry, owner=self._kernel.ledger.worker, **placing
-            )  # fmt: skip
+            )
             attempt = build(txn, number)
             carry(book, attempt, recorded)
             self._kernel.seat(book, txn, attempt)
@@ -157,8 +157,10 @@ class Entrance:
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {in_use} and has not finished;"
                     " give this work a name of its own, or raise wait=",
-                    transaction=name, holder=name, waited=wait,
-                )  # fmt: skip
+                    transaction=name,
+                    holder=name,
+                    waited=wait,
+                )
 
     def ended(self, name: str, *, wait: float) -> Program[RecordedTransaction | None]:
         """Return the last record of a transaction when nothing of it goes on, or None; one left over is ended first.
@@ -181,8 +183,10 @@ class Entrance:
             if seconds <= 0 or not (yield from self._kernel.listen(Wait(found, seconds, name, name))):
                 raise WaitTimeout(
                     f"gave up after {wait:g} s: {name} has not come to its end; try again later, or raise wait=",
-                    transaction=name, holder=name, waited=wait,
-                )  # fmt: skip
+                    transaction=name,
+                    holder=name,
+                    waited=wait,
+                )
 
     def _entered(
         self, enter: Step[Attempt | Ticket], into: Attempt | None, protocol: Protocol, book: Book
@@ -251,9 +255,14 @@ class Entrance:
             return (yield from self.begin(**options))
         behind, txn = found
         attempt = Attempt(
-            txn, name, run, txn.attempt, prefix=self._kernel.prefix, payloads=self._kernel.ledger.payloads,
+            txn,
+            name,
+            run,
+            txn.attempt,
+            prefix=self._kernel.prefix,
+            payloads=self._kernel.ledger.payloads,
             **{of: options[of] for of in ("wait", "hooks", "on_failure", "retries", "ask", "approver")},
-        )  # fmt: skip
+        )
         attempt.since = self._kernel.monotonic()
         self._kernel.ledger.later(partial(self._take_place, attempt, txn, options, behind))
         self._tell_of(attempt, options["max_age"])
@@ -275,9 +284,16 @@ class Entrance:
             protocol.nudge(txn)
             return
         protocol.begin(
-            name, run, attempt=txn.attempt, position=options["position"], retry=txn.retry,
-            owner=self._kernel.ledger.worker, guards=txn.guards, queues=txn.queues, into=txn,
-        )  # fmt: skip
+            name,
+            run,
+            attempt=txn.attempt,
+            position=options["position"],
+            retry=txn.retry,
+            owner=self._kernel.ledger.worker,
+            guards=txn.guards,
+            queues=txn.queues,
+            into=txn,
+        )
         since = attempt.since
         self._kernel.seat(book, txn, attempt)
         attempt.since = since  # its age counts from when its caller entered it
@@ -309,9 +325,16 @@ def _is_new(book: Book, name: str) -> bool:
 def _planned(options: Mapping[str, Any], position: Position) -> Txn:
     """Return a transaction that has not its place yet."""
     return Txn(
-        PLANNED, options["name"], options["run"], 1, position, retry=options["retry"], owner=NOBODY,
-        guards=options["guards"], queues=options["queues"],
-    )  # fmt: skip
+        PLANNED,
+        options["name"],
+        options["run"],
+        1,
+        position,
+        retry=options["retry"],
+        owner=NOBODY,
+        guards=options["guards"],
+        queues=options["queues"],
+    )
 
 
 def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:

@@ -65,7 +65,9 @@ class Fences:
             seconds = deadline - self._kernel.monotonic()
             if not (yield from self._kernel.listen(Wait(ticket, seconds, txn.name, "its own"))):
                 log.warning(
-                    "%s is cancelled, and %s: it ends when its call returns", txn.name, txn.state,
+                    "%s is cancelled, and %s: it ends when its call returns",
+                    txn.name,
+                    txn.state,
                     extra=about_txn(txn, state=txn.state.value),
-                )  # fmt: skip
+                )
                 return

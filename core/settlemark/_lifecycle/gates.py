@@ -163,8 +163,10 @@ class Gates:
             log.warning(
                 "%s needs a person's yes, and nobody is asked here: %s is put aside at its end, and nothing held of it"
                 " leaves before settlement.approve(), or settlemark approve, has said it",
-                tool, attempt.name, extra=about(transaction=attempt.name, tool=tool),
-            )  # fmt: skip
+                tool,
+                attempt.name,
+                extra=about(transaction=attempt.name, tool=tool),
+            )
         attempt.park = attempt.park or attempt.parks
 
     def _look_again(self, attempt: Attempt, txn: Txn) -> Program[None]:

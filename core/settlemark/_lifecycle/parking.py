@@ -161,10 +161,17 @@ class Parking:
                 recorded = book.load(name)
                 self._refuse_unknown(name, recorded)
                 attempt = Attempt(
-                    txn, name, txn.run, txn.attempt, prefix=self._kernel.prefix,
-                payloads=self._kernel.ledger.payloads, wait=wait,
-                    hooks=(), on_failure="abort", retries=retries,
-                )  # fmt: skip
+                    txn,
+                    name,
+                    txn.run,
+                    txn.attempt,
+                    prefix=self._kernel.prefix,
+                    payloads=self._kernel.ledger.payloads,
+                    wait=wait,
+                    hooks=(),
+                    on_failure="abort",
+                    retries=retries,
+                )
             effects = recorded.effects if recorded is not None else attempt.in_order()
             paused = next((e for e in effects if e.outcome is Outcome.SUSPENDED), None) if approve else None
             if paused is not None:
@@ -323,11 +330,14 @@ def _gates(
         )
     return tuple(
         {
-            "tool": effect.row.tool, "arguments": json_text.decode(effect.row.arguments), "scope": effect.row.scope,
-            "key": effect.row.key, "rationale": effect.row.rationale,
+            "tool": effect.row.tool,
+            "arguments": json_text.decode(effect.row.arguments),
+            "scope": effect.row.scope,
+            "key": effect.row.key,
+            "rationale": effect.row.rationale,
         }
         for effect in gated_in(recorded, txn)
-    )  # fmt: skip
+    )
 
 
 __all__ = ["Park", "Parked", "Parking"]

@@ -272,10 +272,17 @@ class Resolution:
             number = 1 if before is None else before.row.attempt + 1
             txn = protocol.begin(name, name, attempt=number, owner=self._kernel.ledger.worker, mends=True)
             attempt = Attempt(
-                txn, name, name, number, prefix=self._kernel.prefix,
-                payloads=self._kernel.ledger.payloads, wait=wait, hooks=(),
-                on_failure="abort", retries=self._kernel.retries,
-            )  # fmt: skip
+                txn,
+                name,
+                name,
+                number,
+                prefix=self._kernel.prefix,
+                payloads=self._kernel.ledger.payloads,
+                wait=wait,
+                hooks=(),
+                on_failure="abort",
+                retries=self._kernel.retries,
+            )
             self._kernel.seat(book, txn, attempt)
             mirror = revive(afresh(late), declared)
             mirror.call_id, mirror.sender = key, None
@@ -319,13 +326,14 @@ class Resolution:
             beyond = {effect.row.key for effect in self._recovery.beyond(txn, recorded)}
             found.extend(
                 self._as_doubt(
-                    effect, f"{txn.name} was left unfinished",
+                    effect,
+                    f"{txn.name} was left unfinished",
                     self._to_declare(effect) if effect.row.key in beyond else _TO_TAKE_UP,
                 )
                 for effect in recorded.effects
                 if effect.row.key not in known
                 and (_may_have_acted(txn, effect) or (stuck and effect.row.key in beyond))
-            )  # fmt: skip
+            )
         return sorted((doubt for doubt in found if doubt is not None), key=lambda doubt: doubt.since)
 
     def _doubted(self, recorded: RecordedTransaction, effect: RecordedEffect) -> Doubt | None:

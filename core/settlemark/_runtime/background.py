@@ -152,9 +152,10 @@ class Tender:
         except BaseException as error:  # a handler may raise anything; the next look tries again
             if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
-                    "what was left could not be tended: %s", quote_of(error),
+                    "what was left could not be tended: %s",
+                    quote_of(error),
                     extra=about(error=kind_of(error)),
-                )  # fmt: skip
+                )
 
     def _run(self, program: Program[Any]) -> None:
         loop = None if self.loop is None else self.loop()

@@ -144,8 +144,9 @@ class Choice:
             raise Refused(
                 f"{label} was chosen, and undone before it could commit: {found.because}; the others are undone,"
                 " too, so begin anew",
-                transaction=name, epoch=found.epoch,
-            )  # fmt: skip
+                transaction=name,
+                epoch=found.epoch,
+            )
         replay: Attempt = yield from self._driver.entrance.begin(**self._given(name))
         yield from self._driver.settling.commit(replay)  # says again what it ended with
 

@@ -108,9 +108,7 @@ class Speculation:
         return (yield Act(self._bodies[winner](Part(attempt, attempt.numbering)), {}, None))
 
     def _choose_among(self, attempts: list[Attempt]) -> Program[Any]:
-        branches = [
-            self._branch(attempts, number, body, self._tries) for number, body in enumerate(self._bodies)
-        ]  # fmt: skip
+        branches = [self._branch(attempts, number, body, self._tries) for number, body in enumerate(self._bodies)]
         ended: list[Ended] = yield Together(branches)
         raise_interrupt(ended)
         failed = [end.error for end in ended if isinstance(end.error, Exception)]

@@ -208,8 +208,9 @@ def _wait_finally(request: Wait) -> bool:
         raise WouldBlock(
             f"this call has to wait for {request.holder}, which holds {request.scope}, and would block the event"
             " loop: nothing was run; use `async with settlement.transaction(…)` and `await tx.call(…)`",
-            holder=request.holder, scope=request.scope,
-        )  # fmt: skip
+            holder=request.holder,
+            scope=request.scope,
+        )
     woken = threading.Event()
     ticket.wake = woken.set
     # Whoever fired it before it was armed has not called `wake`.

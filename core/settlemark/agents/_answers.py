@@ -83,7 +83,7 @@ class Answers:
             f"{tool} {'failed' if effect.outcome is Outcome.FAILED else 'was held and never left'}, so nothing of it"
             f" happened; decide again from this: {reason}",
             transaction=self._attempt.name,
-        )  # fmt: skip
+        )
 
     def undone(self, call: PlacedCall) -> str | None:
         """Return what became of a call that had succeeded before its turn was undone, or None: its answer stands."""
@@ -95,9 +95,13 @@ class Answers:
         if call.failed is not None or call.declaration.kind is EffectClass.READ or effect is None:
             return None
         return became(
-            call.tool, effect.outcome, because=self._end.because, held=effect.held, tag=effect.tag,
+            call.tool,
+            effect.outcome,
+            because=self._end.because,
+            held=effect.held,
+            tag=effect.tag,
             note=effect.disposed.told,
-        )  # fmt: skip
+        )
 
     def correction(self, call: PlacedCall) -> str | None:
         """Return what a model is to be told in place of the answer that it was given, or None: that stands so far."""

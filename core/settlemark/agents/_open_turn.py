@@ -78,9 +78,16 @@ class OpenTurn:
         self._turn = turn or host_of(settlement).turn(order=order, stop_on_failure=stops)
         self._private = Scope.parse("run:/this")
         self._end = Settling(
-            self._driver, part, self._turn, self.calls, within=within, undoes=undoes, resumable=resumable,
-            let_through=let_through, park=park,
-        )  # fmt: skip
+            self._driver,
+            part,
+            self._turn,
+            self.calls,
+            within=within,
+            undoes=undoes,
+            resumable=resumable,
+            let_through=let_through,
+            park=park,
+        )
         self._answers = Answers(self._driver, attempt, self._turn, self.calls, self._end)
 
     # ---- what it is

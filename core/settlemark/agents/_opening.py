@@ -72,9 +72,17 @@ def open_turn(
         part = yield from host_of(settlement).begin(rest, run=run)
         part.attempt.numbering = part.numbering = numbering
     return OpenTurn(
-        settlement, part, turn=turn, order=order, within=within is not None, undoes=undoes, resumable=resumable,
-        let_through=let_through, park=park, before=before,
-    )  # fmt: skip
+        settlement,
+        part,
+        turn=turn,
+        order=order,
+        within=within is not None,
+        undoes=undoes,
+        resumable=resumable,
+        let_through=let_through,
+        park=park,
+        before=before,
+    )
 
 
 __all__ = ["open_turn"]

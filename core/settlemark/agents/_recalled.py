@@ -290,9 +290,15 @@ def _decision(effect: RecordedEffect, payloads: Packer) -> Decision:
         return value if unpack is None or value is None else unpack(value)
 
     return Decision(
-        row.tool, row.call_id, row.key, tuple(Scope.parse(text) for text in json_text.decode(row.scopes)),
-        _same(payloads, effect), payloads.redact(row.arguments, tool=row.tool), effect.outcome.value, answer,
-    )  # fmt: skip
+        row.tool,
+        row.call_id,
+        row.key,
+        tuple(Scope.parse(text) for text in json_text.decode(row.scopes)),
+        _same(payloads, effect),
+        payloads.redact(row.arguments, tool=row.tool),
+        effect.outcome.value,
+        answer,
+    )
 
 
 def _live_decision(effect: Effect, payloads: Packer) -> Decision:
@@ -304,9 +310,15 @@ def _live_decision(effect: Effect, payloads: Packer) -> Decision:
         return effect.result if effect.outcome is Outcome.CONFIRMED else Queued(effect)
 
     return Decision(
-        tool, effect.call_id, effect.key, effect.scopes, lambda payload: payload == effect.payload,
-        payloads.redact(effect.payload, tool=tool), effect.outcome.value, answer,
-    )  # fmt: skip
+        tool,
+        effect.call_id,
+        effect.key,
+        effect.scopes,
+        lambda payload: payload == effect.payload,
+        payloads.redact(effect.payload, tool=tool),
+        effect.outcome.value,
+        answer,
+    )
 
 
 def _unset() -> None:

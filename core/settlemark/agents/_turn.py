@@ -301,8 +301,9 @@ class AgentTurn:
             raise Refused(
                 f"{self.calls[place].tool} was called after its turn had gone on without it: nothing was run; issue it"
                 " again",
-                transaction=None, epoch=None,
-            )  # fmt: skip
+                transaction=None,
+                epoch=None,
+            )
         self._refuse_late(self.calls[place].tool)
         self._attendance.wake()
 

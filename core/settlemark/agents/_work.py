@@ -212,9 +212,17 @@ class Work:
             inner: Part = yield from self._shared.enter()
             within = Part(inner.attempt, inner.numbering.under(self._number))
         turn: OpenTurn = yield from open_turn(
-            run.settlement, plan.name, run=run.name, within=within, turn=plan.order, order=run.order,
-            may_touch=run.may_touch, resumable=run.resumable, let_through=run.let_through, park=run.park,
-        )  # fmt: skip
+            run.settlement,
+            plan.name,
+            run=run.name,
+            within=within,
+            turn=plan.order,
+            order=run.order,
+            may_touch=run.may_touch,
+            resumable=run.resumable,
+            let_through=run.let_through,
+            park=run.park,
+        )
         placed: list[PlacedCall] = yield from turn.place_all([plan.calls[place] for place in rest])
         return Opened(turn, dict(zip(rest, placed, strict=True)))
 

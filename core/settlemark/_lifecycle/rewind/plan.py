@@ -54,10 +54,16 @@ class Affected:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
-            "transaction": self.transaction, "attempt": self.attempt, "tool": self.tool, "scope": self.scope,
-            "key": self.key, "outcome": self.outcome.value, "why": self.why, "arguments": self.arguments,
+            "transaction": self.transaction,
+            "attempt": self.attempt,
+            "tool": self.tool,
+            "scope": self.scope,
+            "key": self.key,
+            "outcome": self.outcome.value,
+            "why": self.why,
+            "arguments": self.arguments,
             "result": self.result,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +163,16 @@ class Touched:
         """Return it as users see it."""
         row = self.effect.row
         return Affected(
-            row.name, row.attempt, row.tool, row.scope, row.key, self.effect.outcome, self.why,
-            json_text.decode(row.arguments), json_text.decode(self.effect.result),
-        )  # fmt: skip
+            row.name,
+            row.attempt,
+            row.tool,
+            row.scope,
+            row.key,
+            self.effect.outcome,
+            self.why,
+            json_text.decode(row.arguments),
+            json_text.decode(self.effect.result),
+        )
 
     def now(self, effect: RecordedEffect) -> Touched:
         """Return it as it is by now."""

@@ -100,8 +100,10 @@ class Rewinds:
         raise WaitTimeout(
             f"others entered what is to be undone again and again: it was not undone in {TRIES} tries; stop whoever"
             " runs it, then go back again",
-            transaction=request.names[0], holder=request.names[0], waited=wait,
-        )  # fmt: skip
+            transaction=request.names[0],
+            holder=request.names[0],
+            waited=wait,
+        )
 
     def word(self, by: str, note: str) -> Word:
         """Return what somebody says of transactions, now."""
@@ -155,8 +157,11 @@ class Rewinds:
                 raise WaitTimeout(
                     f"{txn.name} is {txn.state}, and a call of it has not returned: nothing that had committed was"
                     " undone; go back again when it has, or raise wait=",
-                    transaction=txn.name, epoch=txn.epoch, holder=txn.name, waited=wait,
-                )  # fmt: skip
+                    transaction=txn.name,
+                    epoch=txn.epoch,
+                    holder=txn.name,
+                    waited=wait,
+                )
 
     # ---- what has committed
 
@@ -193,9 +198,17 @@ class Rewinds:
         name = f"{oldest.run}{REWIND}{protocol.next_epoch}"
         txn = protocol.begin(name, name, owner=self._kernel.ledger.worker, mends=True)
         attempt = Attempt(
-            txn, name, name, 1, prefix=self._kernel.prefix, payloads=self._kernel.ledger.payloads, wait=wait, hooks=(),
-            on_failure="abort", retries=self._kernel.retries,
-        )  # fmt: skip
+            txn,
+            name,
+            name,
+            1,
+            prefix=self._kernel.prefix,
+            payloads=self._kernel.ledger.payloads,
+            wait=wait,
+            hooks=(),
+            on_failure="abort",
+            retries=self._kernel.retries,
+        )
         self._kernel.seat(book, txn, attempt)
         return attempt
 
@@ -342,7 +355,7 @@ def _outcome(touched: Touched, tag: Tag, disposed: Disposed, at: float) -> Outco
     effect = touched.effect
     return OutcomeChange.of(
         effect.row.key, effect.outcome, effect.result, effect.error, tag, disposed, at, effect.row.tool
-    )  # fmt: skip
+    )
 
 
 def _as_recorded(book: Book, touched: Touched) -> RecordedEffect:

@@ -57,9 +57,15 @@ class Look:
         """Return what a person is told of it."""
         found = self.sorted
         return Rewind(
-            self._newest_first(), tuple(txn.name for txn in self.live), _told(found.undo), _told(found.residue),
-            _told(found.conflicts), done, request.word.by, request.word.note,
-        )  # fmt: skip
+            self._newest_first(),
+            tuple(txn.name for txn in self.live),
+            _told(found.undo),
+            _told(found.residue),
+            _told(found.conflicts),
+            done,
+            request.word.by,
+            request.word.note,
+        )
 
     def _newest_first(self) -> tuple[str, ...]:
         places = {txn.name: txn.position for txn in self.live}

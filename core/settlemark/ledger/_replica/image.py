@@ -28,16 +28,23 @@ def image(protocol: Protocol) -> dict[str, Any]:
     """Return the state of a protocol as plain data."""
     board, tools, versions = protocol.board, protocol.tools, protocol.board.versions
     return {
-        "time": board.time, "epoch": board.next_epoch, "serial": board.serial, "tick": board.tick,
-        "fenced": sorted(board.fenced), "changes": tools.changes,
-        "bindings": tools.bindings, "revoked": sorted(tools.revoked),
-        "sequence": versions.sequence, "base": versions.base, "folded": versions.folded,
+        "time": board.time,
+        "epoch": board.next_epoch,
+        "serial": board.serial,
+        "tick": board.tick,
+        "fenced": sorted(board.fenced),
+        "changes": tools.changes,
+        "bindings": tools.bindings,
+        "revoked": sorted(tools.revoked),
+        "sequence": versions.sequence,
+        "base": versions.base,
+        "folded": versions.folded,
         "log": [
             [e.number, e.position, [s.text for s in e.written], [s.text for s in e.covered]] for e in versions._log
         ],
         "plans": [[run, _reads(plan), versions.standing(run)[1]] for run, plan in versions.plans.items()],
         "live": [_txn_image(txn, versions) for txn in board.live.values()],
-    }  # fmt: skip
+    }
 
 
 def _reads(reads: dict[Scope, int]) -> list[Any]:

@@ -53,8 +53,9 @@ def replay(protocol: Protocol, commands: Iterable[Command], entry: int) -> None:
             raise InternalError(
                 f"command {number} of entry {entry} of the log, {kind}, failed where it is taken again:"
                 f" {in_words(error)}; {_REMEDY}",
-                entry=entry, command=command,
-            ) from error  # fmt: skip
+                entry=entry,
+                command=command,
+            ) from error
 
 
 __all__ = ["read", "replay", "written"]

@@ -107,11 +107,15 @@ class Look:
         )
         return [
             Worker(
-                name, left, since, is_gone(name), buried is not None,
+                name,
+                left,
+                since,
+                is_gone(name),
+                buried is not None,
                 None if buried is None or quarantine is None or is_here(name) else buried + quarantine,
             )
             for name, left, since, buried, quarantine in found
-        ]  # fmt: skip
+        ]
 
     def sizes(self) -> Sizes:
         """Return the size of the log and of the image."""

@@ -138,9 +138,15 @@ class SqlLedger:
                 f'{shown(url)!r} needs {error.name}: pip install "settlemark[postgres]"', url=shown(url)
             ) from error
         self._shared = Shared(
-            engine, url=url, namespace=namespace, lease=lease, monotonic=monotonic, quarantine=quarantine,
-            store_clock=store_clock, wait=wait,
-        )  # fmt: skip
+            engine,
+            url=url,
+            namespace=namespace,
+            lease=lease,
+            monotonic=monotonic,
+            quarantine=quarantine,
+            store_clock=store_clock,
+            wait=wait,
+        )
         at_fork(self._shared)
         self._lingers = False
         stopped = threading.Event()
