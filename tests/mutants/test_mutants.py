@@ -319,14 +319,6 @@ def test_every_room_has_files_and_tests_and_its_list_is_true():
     Checkout(ROOT, EQUIVALENTS, STATE).check_listed(ROOMS)
 
 
-def test_every_module_of_core_is_in_one_room():
-    rooms = Counter(file for room in ROOMS for file in room.files(ROOT))
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "core" / "settlemark").rglob("*.py")}
-    named = {file for file in modules if not file.endswith(("__init__.py", "__main__.py"))}
-    assert sorted(named - rooms.keys()) == []
-    assert [file for file, count in rooms.items() if count > 1] == []
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_of_a_rooms_mutants_as_many_are_noticed_as_it_aims_at(room):
