@@ -249,7 +249,7 @@ def test_a_generator_is_refused_as_a_tool_and_as_a_handler_before_anything_runs(
     for role in ("undo", "probe", "release", "check", "approve"):
         kind = "irreversible" if role == "release" else "reversible"
         parts = {"undo": print} if kind == "reversible" else {}
-        with pytest.raises(DeclarationError, match="is a generator, and calling it does nothing"):
+        with pytest.raises(DeclarationError, match="is a generator, so calling it does nothing"):
             settlement.declare("act", kind, scope="thing:/a", **{**parts, role: function})
     with pytest.raises(DeclarationError, match="act is a generator"):
         settlement.declare("act", "irreversible", scope="thing:/a", function=function)
@@ -266,7 +266,7 @@ def test_a_body_that_is_a_generator_has_done_nothing_and_is_refused(settlement, 
     def body(tx):
         yield tx
 
-    with pytest.raises(Unfinished, match="answered with a generator, which is work that has not been done yet"):
+    with pytest.raises(Unfinished, match="returned a generator, which is work that has not been done yet"):
         settlement.run("job", body)
     assert host_of(settlement).protocol.live == {}
 

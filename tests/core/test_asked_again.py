@@ -270,7 +270,7 @@ def test_a_frameworks_question_that_was_not_answered_is_put_again_and_says_what_
     answers = iter(["maybe", edit({"too": "much"}), True])
     batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: told.append(gate.error) or next(answers))
     assert told[0] is None
-    assert told[1].startswith("'maybe' is no decision")
+    assert told[1].startswith("'maybe' is not a decision")
     assert told[2].startswith("the scope template 'room:/{room}' cannot be filled")
     assert (office.log, TRIES) == (["book a"], 3)
 
@@ -282,7 +282,7 @@ def test_a_frameworks_call_runs_with_the_arguments_that_were_given_for_it(quick,
 
 def test_nobody_is_asked_for_ever_and_what_was_asked_about_never_runs(quick, office):
     asked = []
-    with pytest.raises(UsageError, match="'maybe' is no decision"):
+    with pytest.raises(UsageError, match="'maybe' is not a decision"):
         batch_of(quick, office.tools.book, {"room": "a"}, lambda gate: asked.append(gate) or "maybe")
     assert (len(asked), office.log, host_of(quick).protocol.live) == (3, [], {})
 

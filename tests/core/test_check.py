@@ -114,5 +114,5 @@ def test_one_that_names_nothing_is_told_so(settlement):
     def write():
         return None
 
-    with pytest.raises(ScopeError, match="names no scope: return one at least"), settlement.transaction("t") as tx:
+    with pytest.raises(ScopeError, match="names no scope: return at least one"), settlement.transaction("t") as tx:
         tx.call(write)

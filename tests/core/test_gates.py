@@ -96,12 +96,12 @@ def test_what_the_helpers_make_means_what_they_say(arguments, because):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("maybe", "'maybe' is no decision"),
-        (None, "None is no answer"),
-        (1, "1 is no answer"),
-        ({"decision": "approve", "arguments": {}}, '"arguments" come with "edit", not with \'approve\''),
-        ({"decision": "edit"}, '"edit" comes with all "arguments" the call is to have, not None'),
-        ({"decision": "reject", "why": "no"}, "'why' says nothing in an answer"),
+        ("maybe", "'maybe' is not a decision"),
+        (None, "None is not an answer"),
+        (1, "1 is not an answer"),
+        ({"decision": "approve", "arguments": {}}, '"arguments" belong to "edit", not to \'approve\''),
+        ({"decision": "edit"}, '"edit" needs all "arguments" of the call, not None'),
+        ({"decision": "reject", "why": "no"}, "an answer has no field 'why'"),
         ({"decision": "reject", "because": 1}, '"because" is a text, not 1'),
     ],
 )
@@ -128,7 +128,7 @@ def test_what_is_no_answer_is_refused_and_nothing_acted(settlement, gated, world
         ("staged", True, "x is staged, so it is its step's own until that settles: drop approve=, or declare it irrev"),
         ("irreversible", 5, "approve= of x is 5: pass a function"),
         ("irreversible", lambda price: price > 1, "asks for 'price', which x does not take"),
-        ("irreversible", lambda result: result, "asks for 'result', which x does not take: it is asked before"),
+        ("irreversible", lambda result: result, "asks for 'result', which x does not take, and which do not exist before the call"),
     ],
 )
 def test_a_gate_that_cannot_be_is_refused_when_it_is_declared(kind, approve, told):

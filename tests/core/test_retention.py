@@ -370,7 +370,7 @@ def test_a_duration_is_a_number_and_a_unit(text, seconds):
 
 @pytest.mark.parametrize("text", ["30", "d", "-1d", "30 days", ""])
 def test_what_is_no_duration_is_refused(text):
-    with pytest.raises(UsageError, match="is no duration: give a number and a unit, as in 30d"):
+    with pytest.raises(UsageError, match="is not a duration: give a number and a unit, as in 30d"):
         duration(text)
 
 
@@ -422,7 +422,7 @@ def test_the_command_prunes_and_tells_what_it_did(aged):
     [
         (["none.db", "--older-than", "30d"], "there is no ledger at none.db"),
         (["memory:", "--older-than", "30d"], "a memory: ledger ends with its process"),
-        (["none.db", "--older-than", "30"], "'30' is no duration"),
+        (["none.db", "--older-than", "30"], "'30' is not a duration"),
     ],
 )
 def test_a_command_that_cannot_be_done_says_why_and_makes_nothing(arguments, told, tmp_path, monkeypatch):

@@ -341,8 +341,8 @@ REFUSED = [
     ("room:/**/{x}", "goes on after '**', the rest: end there, or write '*' for one segment"),
     ("room:/a*/{x}", "has '*' within a segment: make it the whole segment, or write '%2A' for a star"),
     ("room:/*{x}", "has '*' within a segment: make it the whole segment, or write '%2A' for a star"),
-    ("room:/%4{x}", "has '%4', no escaped UTF-8: write '%25' for a percent sign"),
-    ("room:/%C3{x}", "has '%C3', no escaped UTF-8: write '%25' for a percent sign"),
+    ("room:/%4{x}", "has '%4', which is not escaped UTF-8: write '%25' for a percent sign"),
+    ("room:/%C3{x}", "has '%C3', which is not escaped UTF-8: write '%25' for a percent sign"),
     ("room:/\x00{x}", "has the control character '\\x00': remove it, or write %00"),
 ]
 

@@ -95,7 +95,7 @@ def test_an_exception_is_told_with_its_causes_in_lines_that_no_message_has_forge
     assert unseen(told) == set()
     assert forged(told) == []
     assert told.count("[red]") == 3
-    assert "Mute: (its own message cannot be had: RuntimeError)" in told
+    assert "Mute: (its own message is not available: RuntimeError)" in told
     assert "[red]" not in silent
     assert "LookupError" in silent
 

@@ -336,7 +336,7 @@ def test_past_its_window_no_wire_is_sent_again(shared_url, treasury, clock, bank
     assert events(bank) == ["booked"]
     assert outcome(settlement) == ("committed", "unknown", "unresolved")
     (doubt,) = settlement.in_doubt()
-    assert "not sent again: its counterparty remembers a key for 86400 s, and they are over" in doubt.why
+    assert "not sent again: its counterparty remembers a key for 86400 s, which have passed" in doubt.why
 
 
 def test_past_its_window_the_bank_is_still_asked(shared_url, treasury, clock, bank):

@@ -70,7 +70,7 @@ def test_past_its_window_it_is_not_and_the_doubt_says_why(settlement, bank, reco
     assert recorded(settlement, "sweep") == [("committed", [("wire", "unknown", "unresolved")])]
     (doubt,) = settlement.in_doubt()
     assert doubt.why == (
-        "TimeoutError: no answer; not sent again: its counterparty remembers a key for 86400 s, and they are over"
+        "TimeoutError: no answer; not sent again: its counterparty remembers a key for 86400 s, which have passed"
     )
 
 
@@ -218,7 +218,7 @@ def test_one_that_was_cut_off_and_did_not_happen_is_decided_anew_past_its_window
     second = open_here(sqlite_url, keep_open=1e9)
     with second.transaction("sweep") as tx:
         with pytest.raises(
-            Refused, match="wire on account:/ops did not happen, and is not sent again.*decide anew"
+            Refused, match="wire on account:/ops did not happen, and is not sent again.*make a new call"
         ) as told:
             tx.call(tool, account="ops")
         assert told.value.data == {"transaction": "sweep", "epoch": tx.epoch, "key": "sweep#1/0"}
@@ -232,5 +232,5 @@ def test_one_that_was_cut_off_and_did_not_happen_is_decided_anew_past_its_window
 
 @pytest.mark.parametrize("window", [0, -1, True, "24 h"])
 def test_a_window_that_is_no_time_is_refused(window):
-    with pytest.raises(DeclarationError, match="give the seconds for which its counterparty remembers a key"):
+    with pytest.raises(DeclarationError, match="give the seconds for which the counterparty remembers a key"):
         effect("idempotent", scope="account:/a", window=window)(lambda: None)

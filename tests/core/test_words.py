@@ -108,7 +108,7 @@ class Silent(Exception):
     [
         (ValueError("no room"), "ValueError: no room"),
         (ValueError(), "ValueError"),
-        (Silent(), "Silent: (its own message cannot be had: LookupError)"),
+        (Silent(), "Silent: (its own message is not available: LookupError)"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (ExceptionGroup("two", [ValueError(), Silent()]), "ExceptionGroup: two (2 sub-exceptions)"),
     ],

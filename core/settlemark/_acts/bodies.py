@@ -1,8 +1,8 @@
-"""Which transaction's body is running, and which one asked for the function: a wait for these would never end.
+"""Which transaction's body is running, so that a wait for that transaction, which would never end, is refused.
 
-What a call of a tool runs in is known from its call. This is about the code between: the block of a `with` statement,
-the function given to `settlement.run`, and the tasks and threads that are begun there with its context; and about what
-is no call of a tool, and has to return before its transaction ends: a hook, an approver, a `refine=`, an observer.
+A tool's call knows its own transaction. This module covers the code between calls: the block of a `with` statement, the
+function given to `settlement.run`, and the tasks and threads started there with its context. It also covers functions
+that are no tool call and must return before their transaction ends: a hook, an approver, a `refine=`, an observer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from weakref import ref
 
 
-# By reference, not by `id()`: a context may outlive its driver, and the next driver may stand in the same place.
+# A weak reference, not `id()`: a context may outlive its driver, and the next driver may get the same address.
 @dataclass(slots=True, eq=False)
 class _Asked:
     driver: ref[object]
     name: str
-    over: bool = False  # a thread that was begun in it may go on for longer
+    over: bool = False  # a thread started inside may outlive the call
 
 
 _entered: ContextVar[tuple[tuple[ref[object], str], ...]] = ContextVar("settlemark_entered", default=())
@@ -30,12 +30,12 @@ _asked: ContextVar[tuple[_Asked, ...]] = ContextVar("settlemark_asked", default=
 
 
 def enter_body(driver: object, name: str) -> None:
-    """Take note that the caller is in the body of a transaction from now on."""
+    """Mark the caller as being in the body of a transaction."""
     _entered.set((*_entered.get(), (ref(driver), name)))
 
 
 def leave_body(driver: object, name: str) -> None:
-    """Take that back; in another context than it was entered in there is nothing to take back."""
+    """Undo `enter_body`; does nothing in a context that did not enter the body."""
     here = list(_entered.get())
     if (ref(driver), name) in here:
         here.remove((ref(driver), name))
@@ -73,7 +73,7 @@ def in_body(driver: object, name: str, function: Callable[..., Any]) -> Callable
 
 @contextmanager
 def asked_for(driver: object, name: str) -> Generator[None]:
-    """Note that the calling body must return before a transaction of this name ends."""
+    """Mark the calling code as what must return before this transaction can end."""
     asked, before = _Asked(ref(driver), name), _asked.get()
     _asked.set((*before, asked))
     try:
@@ -84,7 +84,7 @@ def asked_for(driver: object, name: str) -> Generator[None]:
 
 
 def names_asked_for(driver: object) -> list[str]:
-    """Return the names of the transactions that cannot end before the caller has returned, the innermost last."""
+    """Return the transactions that cannot end before the caller returns, the innermost last."""
     return [asked.name for asked in _asked.get() if asked.driver() is driver and not asked.over]
 
 

@@ -1,4 +1,4 @@
-"""The call a tool is running for, as the tool itself can ask for it."""
+"""The call that a tool is running for, as the tool itself sees it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Staged(dict[str, Any]):
     """The arguments of a call that is staged and not yet applied.
 
-    Attributes: `tool`, the name of what was called, and `key`, the idempotency key under which it is to be applied.
+    Attributes: `tool`, the called tool's name, and `key`, the idempotency key that the application will use.
     """
 
     __slots__ = ("key", "tool")
@@ -29,29 +29,29 @@ class Staged(dict[str, Any]):
 
 
 class Within(Protocol):
-    """What a call keeps of the transaction it is made in; see `settlemark._attempt.attempt.Inside`."""
+    """The part of its transaction that a call keeps; see `settlemark._attempt.attempt.Inside`."""
 
     effect: Effect
     joined: int
     over: bool
 
     def staged(self, scope: Scope) -> list[Staged]:
-        """Return the requests that its transaction has staged on a scope, in order."""
+        """Return the requests that the transaction has staged on a scope, in order."""
         ...
 
     def calls_again(self) -> None:
-        """Note that the tool is called: what it called within, before, is to be asked for again."""
+        """Note that the tool is called again: the calls made inside its earlier run are expected anew."""
         ...
 
 
 @dataclass(slots=True)
 class CurrentCall:
-    """Who a tool is acting for.
+    """The call on whose behalf a tool acts.
 
     Attributes:
         key: the idempotency key to send to the counterparty; the same for every retry of the call.
         transaction: the transaction's name.
-        epoch: its place in the settlement order when the call began.
+        epoch: the transaction's place in the settlement order when the call began.
         attempt: 1 for the first try of the transaction.
     """
 
@@ -64,25 +64,25 @@ class CurrentCall:
 
     @property
     def effect(self) -> Effect | None:
-        """The effect that is made, undone or asked about; None where only its key is known."""
+        """The effect that is made, undone or probed; None where only the key is known."""
         return None if self._inside is None else self._inside.effect
 
     def staged(self, scope: str) -> list[Staged]:
-        """Return the requests this transaction has staged on a scope and not yet applied, in order."""
+        """Return the requests that this transaction has staged on a scope and not yet applied, in order."""
         return [] if self._inside is None else self._inside.staged(Scope.parse(scope))
 
     def _end(self) -> None:
-        """Note that the call is over: what is begun from here on, in a thread it left behind, is no part of it."""
+        """Note that the call is over: work that a left-behind thread starts later is no part of the call."""
         if self._inside is not None:
             self._inside.over = True
 
     def _calls(self) -> None:
-        """Note that its tool is called, perhaps again: what it called within, before, is to be asked for again."""
+        """Note that the tool is called, perhaps again: the calls made inside an earlier run are expected anew."""
         if self._inside is not None:
             self._inside.calls_again()
 
     def _begun(self) -> CurrentCall:
-        """Return it as it is when its tool begins: what joined an earlier try joins again under the same names."""
+        """Reset the call for a new run of its tool: transactions that joined an earlier run get the same names."""
         if self._inside is not None:
             self._inside.joined = 0
         return self
@@ -92,7 +92,7 @@ _current: ContextVar[CurrentCall | None] = ContextVar("settlemark_current_call",
 
 
 def current_call() -> CurrentCall | None:
-    """Return the call the running tool acts for, or None outside of one.
+    """Return the call that the running tool acts for, or None outside of a call.
 
     >>> current_call() is None
     True
@@ -101,7 +101,7 @@ def current_call() -> CurrentCall | None:
 
 
 def carried_into(context: Context) -> Context:
-    """Return a copy of a context in which `current_call()` is what it is here."""
+    """Return a copy of a context with the caller's `current_call()`."""
     copy = context.copy()
     copy.run(_current.set, _current.get())
     return copy

@@ -1,4 +1,4 @@
-"""One call's side effect under its tool's declaration: what was asked, under which key, and what became of it."""
+"""One tool call's side effect: its declaration, arguments, idempotency key and outcome."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from settlemark._protocol.states import Tag
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A call of a tool with the arguments that it had when it was issued: each try has a copy of its own."""
+    """A tool call with the arguments it was issued with: each try gets its own copy of them."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
     def fresh(self) -> Callable[[], Any]:
-        """Return what makes the call, once."""
+        """Return a function that makes the call once, with a fresh copy of the arguments."""
         return partial(self.function, *json_text.snapshot(self.args), **json_text.snapshot(dict(self.kwargs)))
 
     def __call__(self) -> Any:
@@ -36,25 +36,29 @@ class Frozen:
 
 @dataclass(slots=True, eq=False)
 class Effect:
-    """One tool call's side effect: what was asked, under which key, and what became of it.
+    """One tool call's side effect: its declaration, arguments, idempotency key and outcome.
 
-    `run` calls the tool; `pack` turns its result into plain data and `unpack` turns that back, for
-    tools whose results are objects of a framework. `given` are the arguments as the tool gets them,
-    where a framework makes them of the recorded ones. `stored` says that `result` still is that JSON.
-    `path` names its decision in its transaction, `position` is only its number in the record.
-    `ask` puts a `Gate` before a person, as the framework of the call does that, and `remake` returns its likeness
-    with other arguments.
-    `at` is since when its counterparty may know its key (seconds since 1970); `missing` is what would have
-    to be declared here to undo it or to ask about it; `withheld` says by role which handlers must not run,
-    since the record has not what they need. `packed` are its arguments and rationale as they are recorded,
-    where that is not as they are; `unread` is a result that could not be read, and its recorded text. `bound` is how
-    many changes of tools there had been when this call was planned; None: it calls no tool that anybody
-    registers. `turned` says that it was issued as one of several, in an order, and `leaves` what is asked of its place
-    among the held ones (`Leaves`). `sender` is who may still be sending it, or undoing it, for all that this process
-    knows: a worker that was buried meanwhile. `keyless` says that its tool was not `keyed` when it was recorded, and
-    `unsigned` that it had no probe either, so that it may have been sent without its key. `called` is how often its
-    tool was called, at least once by an earlier process, and `came` in which of the times that its transaction was
-    entered it was issued first. `kept` is what it returned, as plain data that nobody else has.
+    Attributes:
+        run: calls the tool.
+        pack: turns the tool's result, where that is a framework's object, into plain data; `unpack` turns it back.
+        given: the arguments as the tool gets them, where a framework derives them from the recorded ones.
+        stored: `result` still is the recorded JSON.
+        path: names the decision in its transaction; `position` is only its number in the record.
+        ask: puts a `Gate` before a person, in the framework's way; `remake` copies the effect with other arguments.
+        at: since when the counterparty may know the key (seconds since 1970).
+        missing: the declaration that this process lacks to undo or probe the effect.
+        withheld: by role, why a handler must not run: the record lacks what the handler needs.
+        packed: arguments and rationale as recorded, where these differ from the live ones.
+        unread: a result that could not be read, with its recorded text.
+        bound: the number of tool changes when the call was planned; None for a tool that nobody registers.
+        turned: the call was issued as one of several, in an order.
+        leaves: what is asked of the effect's place among the held ones (`Leaves`).
+        sender: a worker, thought dead, that may still be sending or undoing the effect.
+        keyless: the tool was not `keyed` when the effect was recorded.
+        unsigned: as `keyless`, and without a probe too: the call may have been sent without a key.
+        called: how often the tool was called; at least once where an earlier process called it.
+        came: the entry of the transaction, counted from 0, in which the call was first issued.
+        kept: the tool's result as plain data that no caller can change.
     """
 
     declaration: Declaration
@@ -97,28 +101,28 @@ class Effect:
     kept: tuple[Any] | None = None
 
     def __post_init__(self) -> None:
-        """Mark an effect that cannot be undone as one that leaves last."""
+        """Make an irreversible effect leave last."""
         if self.declaration.kind is EffectClass.IRREVERSIBLE:
             self.leaves |= Leaves.LAST
 
     def doubt(self) -> None:
-        """Mark the effect as perhaps sent, under the declaration it was recorded with."""
+        """Mark the effect as possibly sent, under the declaration it was recorded with."""
         self.outcome = Outcome.UNKNOWN
         if self.keyless:
             self.declaration = self.declaration.without_key()
 
     @property
     def executed(self) -> bool:
-        """Whether it has, or may have, happened at the counterparty."""
+        """Whether the effect has, or may have, happened at the counterparty."""
         return self.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
 
     @property
     def disposition(self) -> Disposition | None:
-        """What is decided about it, where its outcome does not tell."""
+        """What was decided about the effect, where its outcome does not tell."""
         return self.disposed.disposition
 
     def for_handlers(self) -> Mapping[str, Any]:
-        """Return the arguments as the tool got them, when they differ from the recorded ones; nobody else has these."""
+        """Return a copy of the arguments as the tool got them."""
         found: Mapping[str, Any] = json_text.snapshot(dict(self.arguments if self.given is None else self.given))
         return found
 
@@ -128,16 +132,16 @@ class Effect:
         return found
 
     def happened(self, result: Any) -> None:
-        """Note that it happened, and what came of it: its caller may change that, and no handler sees it."""
+        """Record success and the result; handlers see a copy that the caller cannot change."""
         self.outcome, self.result, self.error, self.stored = Outcome.CONFIRMED, result, None, False
         self.kept = None
         try:
             self.kept = (json_text.snapshot(self.plain_result()),)
-        except BaseException:  # what cannot be told is told of when it is recorded
+        except BaseException:  # a result that cannot be kept is reported when the outcome is recorded
             return
 
     def plain_result(self) -> Any:
-        """Return its result as plain data: what handlers are given, and the ledger keeps."""
+        """Return the result as plain data, for handlers and for the ledger."""
         if self.kept is not None:
             return json_text.snapshot(self.kept[0])
         if self.pack is None or self.stored or self.result is None:
@@ -145,7 +149,7 @@ class Effect:
         return self.pack(self.result)
 
     def confirm(self, found: Any) -> None:
-        """Note that the counterparty knows it, with this result, as plain data."""
+        """Record what the counterparty confirmed, with the result (plain data)."""
         self.outcome = Outcome.CONFIRMED
         self.stored = self.unpack is None
         self.kept = (json_text.recorded_result(found),)
@@ -153,5 +157,5 @@ class Effect:
 
     @property
     def scope_text(self) -> str:
-        """Its scopes as one text, for people and records."""
+        """The effect's scopes as one text, for people and records."""
         return " ".join(scope.text for scope in self.scopes)

@@ -1,4 +1,4 @@
-"""Asking somebody what a failed call is to mean: try it again, go on without it, or undo the step."""
+"""Asking `ask=` what a failed call means: retry the call, skip the call, or abort the step."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Verdict = Literal["retry", "skip", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed for certain: what `ask=` is given.
+    """A call that failed for certain: the argument of `ask=`.
 
     Attributes:
         transaction: the transaction's name.
         tool: the tool's name.
-        arguments: what it was called with.
-        scope: what it acts on.
-        error: what it raised.
-        tries: how often somebody was asked about it, this time included.
-        held: it had been acknowledged, and failed when it was to leave.
+        arguments: the call's arguments.
+        scope: the resource the call acts on.
+        error: the exception that the tool raised.
+        tries: how often `ask=` was asked about this call, this time included.
+        held: the call had been acknowledged, and failed at its release.
     """
 
     transaction: str
@@ -47,7 +47,7 @@ Ask = Callable[[Failure], Any]
 
 
 class Skipped(Exception):
-    """The step goes on without a call that failed with this error."""
+    """The step goes on without a call; `error` is how that call failed."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -65,14 +65,16 @@ def until_answered(
     held: bool,
     let_through: tuple[type[BaseException], ...] = (),
 ) -> Program[T]:
-    """Perform an effect, and again for as long as whoever is asked about its failures says so, and it is `ours`.
+    """Perform an effect, and repeat it while `ask` answers "retry" and this worker still owns the effect (`ours`).
 
-    Only a failure is asked about: what may have happened must not be repeated, nor gone on without. `state` tells
-    how the transaction stands, None when another worker has it: an answer for another state counts for nothing.
+    Only a certain failure is asked about: an effect that may have happened is neither repeated nor skipped. `state`
+    returns the transaction's state, or None when another worker has taken over: an answer given for another state is
+    ignored.
 
     Raises:
-        Skipped: the step is to go on without it. UsageError: the answer is none.
-        BaseException: what the last try raised.
+        Skipped: the answer was "skip".
+        UsageError: the answer is none of the three.
+        BaseException: the last try's exception.
     """
     tries = 0
     while True:
@@ -93,14 +95,14 @@ def until_answered(
             verdict = cast("object", (yield ask(failure)))
             if verdict not in get_args(Verdict):
                 raise UsageError(
-                    f"ask= answered {verdict!r} about {failure.tool}: it can be 'retry', 'skip' or 'abort'"
+                    f"ask= answered {verdict!r} about {failure.tool}: answer 'retry', 'skip' or 'abort'"
                 ) from error
             if verdict == "abort" or state() is not before:
                 raise
             if verdict == "skip":
                 effect.disposed = Disposed(Disposition.SKIPPED)
                 raise Skipped(error) from error
-        yield from ours()  # people take their time
+        yield from ours()  # a person's answer takes time: another worker may have taken over
 
 
 __all__ = ["Ask", "Failure", "Skipped", "Verdict", "until_answered"]

@@ -1,6 +1,6 @@
-"""What a person is asked before a gated call runs, and what may be answered.
+"""The question put to a person before a gated call runs, and the possible answers.
 
-An approval is for one decision with exactly the arguments that were shown, or those given in their place.
+An approval covers one decision, with exactly the arguments shown or the ones given in their place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from settlemark._model.effect_class import EffectClass
 
 Decision = Literal["approve", "reject", "edit"]
 Approver = Callable[["Gate"], Any]
-"""Returns what `approval_of` reads, or something to await that does."""
+"""Returns an answer that `approval_of` reads, or an awaitable of one."""
 
 KIND = "settlemark.gate"
 _FIELDS = frozenset({"decision", "arguments", "because"})
@@ -34,18 +34,18 @@ class Gate:
 
     Attributes:
         transaction: the transaction's name.
-        run: the job it belongs to.
+        run: the run the call belongs to.
         tool: the tool's name.
-        kind: its effect class.
-        scope: what it acts on.
-        arguments: what it was called with: an approval is for these.
+        kind: the effect class.
+        scope: the resource the call acts on.
+        arguments: the call's arguments, which an approval covers.
         rationale: what the model said when it issued the call.
-        key: the idempotency key it would run under.
-        would: what it would do, as a sentence.
-        error: why the last answer was none; None when nobody has answered yet.
-        question: a framework's number for the question, which it finds here again when it comes back to it.
-        answered: somebody elsewhere was first. A framework hands over the answer that it has for this question, so
-            that no other question gets it, or None; nobody is asked.
+        key: the idempotency key the call would run under.
+        would: what the call would do, as a sentence.
+        error: why the last answer was refused; None when there was no answer yet.
+        question: the framework's number for this question, by which a resumed framework finds the question again.
+        answered: another process has answered already. The framework then hands over the answer it has for this
+            question (or None), so that no other question receives that answer; nobody is asked.
     """
 
     transaction: str
@@ -62,7 +62,7 @@ class Gate:
     answered: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """Return the gate as plain data, which a framework can carry to a person."""
+        """Return the gate as plain data that a framework can carry to a person."""
         told: dict[str, Any] = {
             "kind": KIND,
             "tool": self.tool,
@@ -79,12 +79,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What was answered.
+    """A person's answer.
 
     Attributes:
-        decision: yes, no, or yes with other arguments.
-        arguments: these, for `"edit"`.
-        because: why, where that was said.
+        decision: "approve", "reject", or "edit" (approve with other arguments).
+        arguments: the arguments to run with, for "edit".
+        because: the person's reason, if given.
     """
 
     decision: Decision
@@ -93,7 +93,7 @@ class Approval:
 
 
 def approve() -> dict[str, Any]:
-    """Return the answer that lets a call run as it was shown.
+    """Return the answer that lets a call run as shown.
 
     >>> approval_of(approve()).decision
     'approve'
@@ -102,7 +102,7 @@ def approve() -> dict[str, Any]:
 
 
 def reject(because: str | None = None) -> dict[str, Any]:
-    """Return the answer that keeps a call from running; the model is told why.
+    """Return the answer that stops a call; the model is told the reason.
 
     >>> approval_of(reject("too expensive")).because
     'too expensive'
@@ -111,7 +111,7 @@ def reject(because: str | None = None) -> dict[str, Any]:
 
 
 def edit(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer that lets a call run with these arguments, all of them, in place of those shown.
+    """Return the answer that lets a call run with these arguments in place of all those shown.
 
     >>> approval_of(edit({"to": "b@c.example"})).arguments
     {'to': 'b@c.example'}
@@ -120,10 +120,10 @@ def edit(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def approval_of(answer: object) -> Approval:
-    """Return what an answer means.
+    """Parse a person's answer.
 
     Raises:
-        UsageError: it is none; it says what would be one.
+        UsageError: the answer cannot be read; the message lists the valid answers.
 
     >>> approval_of(True).decision, approval_of("reject").decision
     ('approve', 'reject')
@@ -133,21 +133,21 @@ def approval_of(answer: object) -> Approval:
     if isinstance(answer, str):
         answer = {"decision": answer}
     if not isinstance(answer, Mapping):
-        raise UsageError(f"{answer!r} is no answer: {_HOW}; nothing was run")
+        raise UsageError(f"{answer!r} is not an answer: {_HOW}; nothing was run")
     given = cast("Mapping[str, Any]", answer)
     decision, arguments, because = given.get("decision"), given.get("arguments"), given.get("because")
     unknown = sorted(map(str, given.keys() - _FIELDS))
     if unknown:
-        raise UsageError(f"{', '.join(map(repr, unknown))} says nothing in an answer: {_HOW}; nothing was run")
+        raise UsageError(f"an answer has no field {', '.join(map(repr, unknown))}: {_HOW}; nothing was run")
     if decision not in ("approve", "reject", "edit"):
-        raise UsageError(f"{decision!r} is no decision: {_HOW}; nothing was run")
+        raise UsageError(f"{decision!r} is not a decision: {_HOW}; nothing was run")
     if decision == "edit" and not isinstance(arguments, Mapping):
-        raise UsageError(f'"edit" comes with all "arguments" the call is to have, not {arguments!r}; nothing was run')
+        raise UsageError(f'"edit" needs all "arguments" of the call, not {arguments!r}; nothing was run')
     if decision != "edit" and arguments is not None:
-        raise UsageError(f'"arguments" come with "edit", not with {decision!r}; nothing was run')
+        raise UsageError(f'"arguments" belong to "edit", not to {decision!r}; nothing was run')
     if because is not None and not isinstance(because, str):
         raise UsageError(f'"because" is a text, not {because!r}; nothing was run')
-    said = None if because is None else str.__str__(because)  # it may be of a class of somebody's own
+    said = None if because is None else str.__str__(because)  # a subclass of str may have its own text
     return Approval(decision, cast("Mapping[str, Any] | None", arguments), said)
 
 
@@ -157,10 +157,10 @@ def is_asked(effect: Effect) -> bool:
 
 
 def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rejected:
-    """Return the error that tells a caller that a person said no."""
+    """Return the error that tells the caller a person said no."""
     told = "" if because is None else f": {because}"
     return Rejected(
-        f"{tool} was rejected by a human{told}; nothing of it happened: decide again from that",
+        f"{tool} was rejected by a human{told}; nothing of it happened: plan again without this call",
         transaction=transaction,
         tool=tool,
         key=key,
@@ -169,7 +169,7 @@ def rejection(tool: str, key: str, transaction: str, because: str | None) -> Rej
 
 
 def would(declaration: Declaration, arguments: Mapping[str, Any], scope: str, *, held: bool) -> str:
-    """Return in a sentence what a call would do.
+    """Describe in a sentence what a call would do.
 
     >>> from settlemark._model.declare import declare
     >>> would(declare("mail", "irreversible", scope="mail:/{to}"), {"to": "a"}, "mail:/a", held=True)

@@ -1,4 +1,4 @@
-"""Waiting for one answer from two sides: from the approver of this process, and from another process."""
+"""Waiting for an answer from two sides at once: this process's approver, and another process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.2, 2.0, 1.5
 
 
 def either(ask: Callable[[Any], Any], heard: Callable[[], Any]) -> Callable[[Any], Any]:
-    """Return a function that answers as `ask` does, or with what was `heard` elsewhere, whichever comes first.
+    """Return a function that asks `ask`, and answers with whichever comes first: its answer or one `heard` elsewhere.
 
-    `heard` returns None while there is nothing. A function that is still being asked by then is not heeded any more.
+    `heard` returns None while there is no answer. When `heard` is first, the answer of `ask` is ignored.
     """
     if inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None)):  # noqa: B004
         return lambda gate: _first_async(ask, gate, heard)
@@ -31,7 +31,7 @@ def _first(ask: Callable[[Any], Any], gate: Any, heard: Callable[[], Any]) -> An
     def asking() -> None:
         try:
             answers.append(context.run(ask, gate))
-        except BaseException as error:  # it is raised where the answer is waited for
+        except BaseException as error:  # re-raised where the answer is awaited
             failures.append(error)
         finally:
             done.set()

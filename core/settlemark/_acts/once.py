@@ -12,15 +12,15 @@ from settlemark._protocol.holdings import Ticket, fire
 
 T = TypeVar("T")
 
-_NO_DEADLINE = 1e6  # whoever makes it has a deadline for each of its own waits
+_NO_DEADLINE = 1e6  # the computation has deadlines of its own
 
 
 class Once(Generic[T]):
-    """A value that is made by one program and given to many, in whatever threads and tasks they run.
+    """A value computed by one program and given to many, across threads and tasks.
 
     Attributes:
-        value: when it is made, else None.
-        failed: why it could not be made, else None.
+        value: the value once computed, else None.
+        failed: the exception that the computation raised, else None.
     """
 
     def __init__(self, what: str) -> None:
@@ -35,7 +35,7 @@ class Once(Generic[T]):
         """Return the value; the first requester computes it.
 
         Raises:
-            BaseException: it could not be made, by whoever came first.
+            BaseException: the computation failed.
         """
         while not self._is_over():
             ticket = Ticket()
@@ -62,7 +62,7 @@ class Once(Generic[T]):
             raise
         finally:
             with self._lock:
-                self._making = False  # one that was interrupted leaves it to the next
+                self._making = False  # an interrupted requester leaves the computation to the next
                 waiting, self._waiting = self._waiting, []
             fire(waiting)
 

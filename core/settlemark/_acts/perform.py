@@ -1,6 +1,6 @@
-"""Acting on the world once: try, tell failed from unknown, ask the counterparty, undo.
+"""One act on the world: call, tell failed from unknown, ask the counterparty, retry.
 
-Every function here is a program for a runner: it yields requests and returns an answer.
+Every function here is a program for a runner: a generator that yields requests and returns an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 Program = Generator[Request, Any, T]
 
-# A final act is never cancelled from outside: a CancelledError is the handler's own, as is sys.exit().
+# A final act is never cancelled from outside: CancelledError, and SystemExit too, come from the handler itself.
 _NOT_THE_HANDLERS = (GeneratorExit, KeyboardInterrupt)
 _UNKNOWN_NAMES = frozenset({"ConnectionError", "TransportError", "Timeout", "TimeoutException"})
 
@@ -34,7 +34,7 @@ NOBODY_KNOWS = Disposed(note="nobody can tell whether it happened: ask the count
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a faulted call is tried in all, and the pause before each retry, in seconds."""
+    """How often a failed call is tried in all, and the pause before each retry (seconds)."""
 
     tries: int = 3
     first: float = 0.05
@@ -51,27 +51,27 @@ class Retries:
 
 
 class Inquiry(Protocol):
-    """How a program learns what became of an effect: a driver's part."""
+    """How `perform` learns what became of an effect; the engine's doubt service implements this."""
 
     def ask(self, effect: Effect, current: CurrentCall, retries: Retries | None, *, final: bool) -> Program[object]:
-        """Return its result, None for absent, or `UNKNOWN`; with `retries` asked again while nobody can tell."""
+        """Return the result, None for absent, or `UNKNOWN`; with `retries`, ask again while the answer is `UNKNOWN`."""
         ...
 
     def is_forgotten(self, effect: Effect) -> bool:
-        """Whether its counterparty has forgotten its key by now, so that it must not be sent again."""
+        """Whether the counterparty has forgotten the key by now: the call must not be sent again."""
         ...
 
     def sends_again(self, effect: Effect) -> Program[None]:
-        """Record that this worker sends what a buried worker may still be sending."""
+        """Record that this worker now sends a call which a dead worker may still be sending."""
         ...
 
 
 def leaves_unknown(error: BaseException, declaration: Declaration) -> bool:
     """Whether an exception leaves open if the effect happened: timeouts, lost connections, cancellation.
 
-    A cancellation does so too where what a clean-up raised hides it, and each of these in a group of exceptions.
-    Libraries have their own timeout classes that are no `TimeoutError`: those are known by name. A
-    settlement inside the tool knows for itself what it left.
+    A cancellation counts too when a clean-up's exception hides the cancellation, and so does any of these inside an
+    exception group. Libraries' own timeout classes that do not derive from `TimeoutError` are known by name. Errors of
+    a settlement inside the tool say themselves whether anything is unknown.
     """
     return is_a(error, declaration.unknown) or any(_leaves_unknown(part, declaration) for part in parts_of(error))
 
@@ -101,20 +101,18 @@ def perform(
 ) -> Program[Any]:
     """Run an effect until its outcome is known, and return its result.
 
-    One whose outcome is unknown from before (its process ended in between) is resolved first.
-
-    A failure is retried when asked; an unknown outcome is asked about, else re-issued under the same key
-    where the counterparty honours it, and while it remembers it. `effect.outcome` says what came of it,
-    also when this raises. Whoever asked for this has just seen that the act is this worker's; before each try
-    that something was waited for, `ours` sees to that again.
+    An effect that is unknown from before (its process ended in between) is resolved first. A failure is retried when
+    asked; an unknown outcome is probed, or re-issued under the same key where the counterparty honours keys and still
+    remembers this one. `effect.outcome` is set also when this raises. The caller has just checked that this worker owns
+    the act; `ours` checks again before each try that follows a wait.
 
     Raises:
-        InDoubt: nobody can tell whether it happened.
-        Refused: it did not happen before its process ended, and its key is too old to send it now.
-        BaseException: whatever the tool raised, when it did not happen; or what `ours` raised.
+        InDoubt: nobody can tell whether the effect happened.
+        Refused: the effect did not happen before its process ended, and its key is too old to send now.
+        BaseException: the tool's exception, when the effect did not happen; or the exception of `ours`.
     """
     failures = 0
-    doubt = False  # that a later try fails says nothing of an earlier one that may have happened
+    doubt = False  # an earlier try may have happened, even when a later one fails for certain
     waited = effect.outcome is Outcome.UNKNOWN
     if waited:
         asked = yield from _ask_first(effect, current, retries, inquiry, ours, final=final)
@@ -125,7 +123,7 @@ def perform(
         if waited:
             yield from ours()
         if current.effect is effect:
-            current._calls()  # noqa: SLF001 - what its tool calls within is expected anew
+            current._calls()  # noqa: SLF001 - the calls made inside the tool are expected anew
         act: Act | None = None
         try:
             act = Act(run.fresh() if isinstance(run, Frozen) else run, {}, current, final)
@@ -152,7 +150,7 @@ def perform(
 
 @dataclass(frozen=True, slots=True)
 class _Tries:
-    """How often a call has failed by now, and whether a failure alone is a reason to try again."""
+    """How often a call has failed so far, and whether a certain failure alone is retried."""
 
     failed: int
     retries: Retries
@@ -171,14 +169,14 @@ def _look_into(
     acted: bool,
     final: bool,
 ) -> Program[bool | None]:
-    """Find out what a call that raised has done; return None when it happened after all.
+    """Find out what a call that raised has done; return None when the effect happened after all.
 
-    When it is to be tried again, pause, and return whether an earlier try may have happened. Else raise.
+    When the call may be tried again, pause, and return whether an earlier try may have happened. Else raise.
     """
     declaration, retries = effect.declaration, tries.retries
-    # A read leaves nothing in the world that could be in doubt, nor does what an interrupt came before.
+    # A read leaves nothing in doubt, nor does an interrupt that came before the tool was called.
     unknown = doubt or (acted and declaration.kind is not EffectClass.READ and leaves_unknown(error, declaration))
-    # Known before it is asked about: who is cancelled while asking leaves it so.
+    # Set before the probe: a cancellation during the probe leaves the outcome as set here.
     effect.outcome = Outcome.UNKNOWN if unknown else Outcome.FAILED
     effect.error = in_words(error)
     found = yield from inquiry.ask(
@@ -186,7 +184,7 @@ def _look_into(
     )
     if found is not UNKNOWN and found is not None:
         if is_a(error, Exception):
-            effect.outcome = Outcome.UNKNOWN  # it happened: unless it was another worker who did it meanwhile
+            effect.outcome = Outcome.UNKNOWN  # the effect happened, but another worker may have taken over meanwhile
             yield from ours()
         _confirm(effect, found)
         if not is_a(error, Exception):
@@ -217,9 +215,9 @@ def _ask_first(
     *,
     final: bool,
 ) -> Program[bool | None]:
-    """Find out about an effect that is unknown from before; return None when it happened.
+    """Find out about an effect that is unknown from before; return None when the effect happened.
 
-    When it may be sent again, return whether it may have happened. Else raise.
+    When the effect may be sent again, return whether it may have happened. Else raise.
     """
     found = yield from inquiry.ask(effect, current, retries, final=final)
     if found is not UNKNOWN and found is not None:
@@ -241,7 +239,7 @@ def _ask_first(
 
 
 def in_doubt(effect: Effect) -> InDoubt:
-    """Return the error that says an outcome is unknown and must not be repeated blindly."""
+    """Return the error for an outcome that is unknown, and must not be repeated blindly."""
     declaration = effect.declaration
     if declaration.probe is not None:
         advice = "settlemark goes on asking its counterparty"
@@ -250,8 +248,8 @@ def in_doubt(effect: Effect) -> InDoubt:
     else:
         advice = "ask the counterparty, or declare probe= so that settlemark can"
     return InDoubt(
-        f"the outcome of {declaration.tool} on {effect.scope_text} is unknown ({effect.error or CUT_OFF}):"
-        f" do not repeat it; {advice}; tell what you know with settlement.resolve({effect.key!r}, …)",
+        f"the outcome of {declaration.tool} on {effect.scope_text} is unknown ({effect.error or CUT_OFF}): do not"
+        f" repeat it; {advice}; tell what you know with settlement.resolve({effect.key!r}, …)",
         key=effect.key,
         tool=declaration.tool,
         scope=effect.scope_text,
@@ -259,16 +257,16 @@ def in_doubt(effect: Effect) -> InDoubt:
 
 
 def _forgotten(effect: Effect) -> str:
-    return f"not sent again: its counterparty remembers a key for {effect.declaration.window:g} s, and they are over"
+    return f"not sent again: its counterparty remembers a key for {effect.declaration.window:g} s, which have passed"
 
 
 def _too_late(effect: Effect, current: CurrentCall) -> Refused:
-    """Note that an effect is absent and stays so, and return the error that says why it is not sent now."""
+    """Record an effect as absent for good, and return the error that says why the call is not sent now."""
     effect.outcome = Outcome.FAILED
     effect.error = f"{effect.error}; it did not happen, and is {_forgotten(effect)}"
     return Refused(
-        f"{effect.declaration.tool} on {effect.scope_text} did not happen, and is {_forgotten(effect)};"
-        " decide anew: a new call has a new key",
+        f"{effect.declaration.tool} on {effect.scope_text} did not happen, and is {_forgotten(effect)}; make a new"
+        " call, which gets a new key",
         transaction=current.transaction,
         epoch=current.epoch,
         key=effect.key,
@@ -281,7 +279,7 @@ def _confirm(effect: Effect, found: Any) -> None:
 
 
 def probe(effect: Effect, current: CurrentCall) -> Program[object]:
-    """Ask the counterparty: return the effect's result, None for absent, `UNKNOWN` when it cannot tell."""
+    """Ask the counterparty: return the effect's result, None for absent, or `UNKNOWN`."""
     handler = effect.declaration.probe
     if handler is None or "probe" in effect.withheld:
         return UNKNOWN
@@ -295,10 +293,10 @@ def probe(effect: Effect, current: CurrentCall) -> Program[object]:
 
 
 def refuse_withheld(effect: Effect, role: str) -> None:
-    """Return when a handler may run on what the record has.
+    """Refuse to run a handler for which the record lacks data.
 
     Raises:
-        LedgerError: it would be given a marker in place of what was taken out.
+        LedgerError: the handler would get a marker in place of redacted or lost data.
     """
     if role in effect.withheld:
         raise LedgerError(effect.withheld[role], key=effect.key)

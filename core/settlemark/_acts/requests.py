@@ -1,6 +1,6 @@
-"""What a program may ask of its runner: the whole vocabulary between decisions and the world.
+"""What a program may ask of its runner: every request between decisions and the world.
 
-A driver's program yields one of these and is sent the answer, or thrown the exception that met it.
+A program yields one of these requests, and receives the answer or the exception.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Act:
-    """Call a function of the user's and answer with what it returns.
+    """Call a user's function and answer with its result.
 
-    A `final` one is not interrupted: a cancellation that arrives meanwhile is raised when the
-    program ends, so that an undo or release is never left half done.
+    A `final` act is not interrupted: a cancellation that arrives meanwhile is raised when the program ends, so that an
+    undo or release is never left half done.
 
-    `begun` says that the function was called: until then nothing of it can have happened. `carried` is what becomes
-    of it in a thread, whoever waits for that. `around` is entered around it, where it is no call with a `current`.
+    Attributes:
+        begun: the function was called: before that, nothing of it can have happened.
+        carried: the outcome in a worker thread, whoever waits for it.
+        around: a context manager entered around the call, where there is no `current`.
     """
 
     function: Callable[..., Any]
@@ -42,12 +44,12 @@ class Act:
 
 
 class Pending:
-    """An answer that a store still owes: the thread that waits for the answer fetches it.
+    """An answer that the store still owes; the thread that waits for the answer also fetches it.
 
-    A future without a lock of its own: one waits for it, and most often it is that one who answers it.
+    A future without a lock of its own: there is one waiter, which usually produces the answer itself.
 
     Attributes:
-        done: it is there.
+        done: the answer is there.
     """
 
     __slots__ = ("_error", "_told", "_value", "done")
@@ -59,24 +61,24 @@ class Pending:
         self._told: Callable[[], None] | None = None
 
     def lead(self) -> None:
-        """Do in this thread what is queued up to it, unless another thread does so already."""
+        """Take the steps queued up to this one in the calling thread, unless another thread is doing so already."""
 
     def hurry(self) -> None:
-        """Ask another thread to take the step."""
+        """Ask another thread to take this step."""
 
     def within(self, seconds: float) -> None:
-        """Give the step up when its answer is not there in so many seconds."""
+        """Give the step up when there is no answer after so many seconds."""
 
     @property
     def remaining(self) -> float:
-        """The seconds in which it is there, or is given up."""
+        """Seconds until the answer is there or is given up."""
         return inf
 
     def give_up(self) -> None:
-        """Answer it, unless it is there: what is not begun never is, and of what is nobody knows yet what becomes."""
+        """Answer with an error, unless answered: a queued step is dropped, a step under way is left in doubt."""
 
     def answer(self, value: Any, error: BaseException | None = None) -> None:
-        """Let it be there: a value, or the error to raise."""
+        """Set the answer: a value, or the error to raise."""
         self._value, self._error, self.done = value, error, True
         self.wake()
 
@@ -86,22 +88,22 @@ class Pending:
             self._told()
 
     def watch(self, told: Callable[[], None]) -> None:
-        """Call a function, in whatever thread, when the answer is there; perhaps more than once."""
+        """Call a function when the answer is there: in any thread, perhaps more than once."""
         self._told = told
-        if self.done:  # whoever answered before it was armed has not called it
+        if self.done:  # an answer set before `watch` told nobody
             told()
 
     def woken(self) -> SimpleQueue[None]:
-        """Return the queue in which a waiting thread is woken."""
+        """Return a queue that gets an item when the answer is there."""
         woken: SimpleQueue[None] = SimpleQueue()
         self.watch(partial(woken.put, None))
         return woken
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error it is, if any, when it is there.
+        """Wait for the answer and return its error, or None.
 
         Raises:
-            TimeoutError: it is not.
+            TimeoutError: there is no answer yet.
         """
         woken = self.woken()
         while not self.done:
@@ -117,10 +119,10 @@ class Pending:
         return self._error
 
     def result(self, timeout: float | None = None) -> Any:
-        """Return it, or raise the error it is, when it is there.
+        """Wait for the answer and return its value, or raise its error.
 
         Raises:
-            TimeoutError: it is not.
+            TimeoutError: there is no answer yet.
         """
         error = self._error if self.done else self.exception(timeout)
         if error is None:
@@ -128,12 +130,12 @@ class Pending:
         try:
             raise error
         finally:
-            del error, self  # or its traceback would keep itself
+            del error, self  # else the traceback would keep itself alive
 
 
 @dataclass(slots=True)
 class Recorded:
-    """Wait until the ledger has taken this step, and answer with its result."""
+    """Wait until the ledger has taken a step, and answer with the step's result."""
 
     pending: Pending
 
@@ -142,8 +144,8 @@ class Recorded:
 class Wait:
     """Wait until the ticket fires; answer False when `seconds` pass first.
 
-    A `final` wait, for what another program brings to its end and record, is interrupted no sooner than that work would
-    be.
+    A `final` wait, for another program that finishes and records something, is not interrupted before that program
+    would be.
     """
 
     ticket: Ticket
@@ -155,7 +157,7 @@ class Wait:
 
 @dataclass(slots=True)
 class Sleep:
-    """Let `seconds` pass; a `final` pause, between the tries of an undo or release, is not interrupted."""
+    """Let `seconds` pass; a `final` pause, between tries of an undo or release, is not interrupted."""
 
     seconds: float
     final: bool = False
@@ -163,7 +165,7 @@ class Sleep:
 
 @dataclass(slots=True)
 class Together:
-    """Run programs beside each other, inside of nobody's call; answer with how each `Ended`, when all have."""
+    """Run programs concurrently, outside of any call; answer with the `Ended` of each, when all have ended."""
 
     programs: Sequence[Generator[Any, Any, Any]]
 

@@ -1,4 +1,4 @@
-"""The undo of one effect: every try of it, the pauses between, and what is known of the effect after."""
+"""The undo of one effect: its tries, the pauses between them, and the effect's state afterwards."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def undo(
     *,
     came: Callable[[], Program[bool]] | None = None,
 ) -> Program[bool]:
-    """Undo one executed effect as far as possible; return True when nothing of it stays.
+    """Undo one executed effect as far as possible; return True when nothing of the effect stays.
 
-    `came` is called when one in doubt turns out to have happened, before it is undone.
+    Sets `effect.outcome`, `tag` and `disposed`. `came` is called when an effect in doubt turns out to have happened,
+    before the undo. A handler's failure is recorded, not raised.
 
-    `effect.outcome`, `tag` and `disposed` say what became of it. Never raises for the world's faults, but what `ours`
-    raises before a try: then the undo is another worker's.
+    Raises:
+        BaseException: only the exception of `ours`, before a try: another worker has taken the undo over.
     """
     declaration = effect.declaration
     unknown = effect.outcome is Outcome.UNKNOWN
@@ -75,7 +76,7 @@ def undo(
 
 
 def no_undo(effect: Effect) -> str:
-    """Return why an effect cannot be undone here."""
+    """Return why an effect cannot be undone in this process."""
     if "undo" in effect.withheld:
         return effect.withheld["undo"]
     if effect.missing is not None:

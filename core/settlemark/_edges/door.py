@@ -1,9 +1,8 @@
-"""The one door through which functions of the user's are called.
+"""The one place where users' functions are called.
 
-What a function raises travels through generators and futures. Three exceptions mean something of their own there: a
-`StopIteration` ends a generator, or is lost in a future, for which its task then waits for ever; a `GeneratorExit`
-says that a program was thrown away. Raised by a user's function they mean neither: here they become what they are,
-an ordinary failure of that call.
+A function's exception travels through generators and futures, where three exceptions have a meaning of their own:
+`StopIteration` ends a generator, or is lost in a future whose task then waits for ever; `GeneratorExit` says that a
+program was thrown away. When a user's function raises one of these, it is turned into an ordinary failure of that call.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from settlemark._edges.shield import hanging
 from settlemark._edges.wording import in_words
 
 _T = TypeVar("_T")
-# `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
+# Annotated with Any: a type checker finds the type of an `Any` partly unknown.
 _kind: Callable[[Any], type[Any]] = type
 _LAZY = (_GeneratorContextManagerBase,)
 
 STOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""What must not travel as it is."""
+"""Exceptions that must not travel through generators."""
 
 
 class Ended(NamedTuple):
-    """What became of a call, or of a program: what it returned, or what it raised."""
+    """The outcome of a call or a program: the value returned, or the exception raised."""
 
     value: Any
     error: BaseException | None = None
@@ -39,10 +38,11 @@ class Ended(NamedTuple):
 
 @hanging
 def through(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
-    """Call a function of the user's.
+    """Call a user's function.
 
     Raises:
-        RuntimeError: it raised what ends generators; that is the cause. Else what it raised.
+        RuntimeError: the function raised an exception that would end a generator; that exception is the cause.
+        BaseException: the function's own exception.
 
     >>> through(next, iter([]))
     Traceback (most recent call last):
@@ -55,7 +55,7 @@ def through(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
 
 
 def ended(function: Callable[..., Any], /, *args: Any) -> Ended:
-    """Return what came of a call as a value: in a future an exception may be lost, or end the loop."""
+    """Return a call's outcome as a value: a future may lose an exception, and an exception may end the event loop."""
     try:
         return Ended(through(function, *args))
     except BaseException as error:
@@ -63,40 +63,40 @@ def ended(function: Callable[..., Any], /, *args: Any) -> Ended:
 
 
 async def awaited_to_its_end(coroutine: Awaitable[Any]) -> Ended:
-    """Do as `ended`, for what is awaited."""
+    """Await something and return its outcome as a value; see `ended`."""
     try:
         return Ended(await coroutine)
     except GeneratorExit:
-        raise  # it is this coroutine that is thrown away: see `Through`
+        raise  # this coroutine itself is being closed: see `Through`
     except BaseException as error:
         return Ended(None, error)
 
 
 def outcome_of(end: Ended) -> Any:
-    """Return what a call returned, or raise what it raised."""
+    """Return the value of an outcome, or raise its exception."""
     if end.error is None:
         return end.value
     try:
         raise end.error
     finally:
-        del end  # or its traceback would keep itself
+        del end  # else the traceback would keep itself alive
 
 
 def stopped(error: BaseException, function: object) -> RuntimeError:
-    """Return the ordinary failure that stands for what must not travel as it is."""
+    """Return the ordinary failure that stands in for an exception that must not travel."""
     return RuntimeError(f"{_name_of(function)} raised {in_words(error)}")
 
 
 def _name_of(function: object) -> str:
     try:
         name = getattr(function.func if isinstance(function, partial) else function, "__name__", None)
-    except Exception:  # a class of the user's may fail at any attribute
+    except Exception:  # a user's class may fail at any attribute
         name = None
     return name if isinstance(name, str) else "a function"
 
 
 class Unfinished(SettlemarkError):
-    """What a function answered is work that nobody has done yet: it may have acted before that, or not."""
+    """A function returned work that is not done yet: the function may have acted before returning, or not."""
 
     remedy: ClassVar[str] = (
         "Let the function do its work before it returns: await the coroutine, or iterate over the generator."
@@ -107,7 +107,7 @@ _PLAIN = frozenset({type(None), str, int, float, bool, bytes, dict, list, tuple}
 
 
 def is_lazy_function(function: object) -> bool:
-    """Whether calling a function does nothing: it makes a generator, sync or async.
+    """Whether calling a function only makes a generator, sync or async, and does nothing.
 
     >>> def book(): yield "room"
     >>> is_lazy_function(book), is_lazy_function(partial(book)), is_lazy_function(print)
@@ -121,15 +121,15 @@ def is_lazy_function(function: object) -> bool:
 
 
 def is_awaited(answer: object) -> bool:
-    """Whether an answer is there only when somebody has awaited it."""
+    """Whether an answer must be awaited."""
     return _kind(answer) not in _PLAIN and inspect.isawaitable(answer)
 
 
 def done(answer: _T, function: object) -> _T:
-    """Return a function's answer, if that is one, and no work yet to be done.
+    """Return a function's answer, unless that answer is work yet to be done.
 
     Raises:
-        Unfinished: it is a generator, another iterator, or a context manager that nobody has entered.
+        Unfinished: the answer is a generator, another iterator, or a context manager that nobody has entered.
     """
     kind = _kind(answer)
     if kind in _PLAIN or not isinstance(answer, (*_LAZY, Iterator, AsyncIterator)) or isinstance(answer, IOBase):
@@ -138,10 +138,10 @@ def done(answer: _T, function: object) -> _T:
 
 
 def unfinished(what: str, function: object) -> Unfinished:
-    """Return the error that says that a function has not done its work."""
+    """Return the error for a function that returned work instead of doing it."""
     return Unfinished(
-        f"{_name_of(function)} answered with a {what}, which is work that has not been done yet: do it before you"
-        " return, and return what came of it"
+        f"{_name_of(function)} returned a {what}, which is work that has not been done yet: do the work before you"
+        " return, and return its result"
     )
 
 
@@ -151,15 +151,15 @@ def _loop_of(answer: Any) -> asyncio.AbstractEventLoop | None:
 
 
 def is_of_a_thread(answer: object) -> bool:
-    """Whether an answer is a future that a thread, and no event loop, brings to its end."""
+    """Whether an answer is a future that a thread, not an event loop, completes."""
     return isinstance(answer, Future)
 
 
 async def awaited(answer: Any, function: object) -> Any:
-    """Return what an answer comes to, awaited as often as it is something to await.
+    """Await an answer until it is no awaitable any more, and return it.
 
     Raises:
-        Unfinished: it belongs to another event loop, or is none after all.
+        Unfinished: the awaitable belongs to another event loop, or the final answer is unfinished work.
     """
     while is_awaited(answer):
         if _loop_of(answer) not in (None, asyncio.get_running_loop()):
@@ -171,10 +171,10 @@ async def awaited(answer: Any, function: object) -> Any:
 
 
 class Through:
-    """Awaits a coroutine of the user's.
+    """Awaits a user's coroutine, and tells its exceptions from being closed.
 
-    Who throws a coroutine away calls its `close`; a `GeneratorExit` that comes out of a step of it is its own. What it
-    raises while it is closed, or that it awaits something there, hides from nobody behind it that it was thrown away.
+    Closing a coroutine calls its `close`; a `GeneratorExit` out of `send` is the user's own. When the coroutine raises
+    or awaits while it is closed, the callers around it still see that they were closed.
     """
 
     __slots__ = ("_coroutine",)
@@ -192,24 +192,24 @@ class Through:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Go on with it."""
+        """Resume the coroutine."""
         try:
             return self._coroutine.send(value)
         except GeneratorExit as error:
             raise stopped(error, self._coroutine) from error
 
     def throw(self, *error: Any) -> Any:
-        """Go on with it by an exception."""
+        """Resume the coroutine with an exception."""
         try:
             return self._coroutine.throw(*error)
         except GeneratorExit as raised:
             raise stopped(raised, self._coroutine) from raised
 
     def close(self) -> None:
-        """Throw it away.
+        """Close the coroutine.
 
         Raises:
-            GeneratorExit: it did not end quietly; what it raised is the cause.
+            GeneratorExit: the coroutine did not end quietly; its exception is the cause.
         """
         try:
             self._coroutine.close()

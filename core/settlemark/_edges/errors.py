@@ -54,8 +54,8 @@ class SettlemarkError(Exception):
     'room:/Ada'
 
     Attributes:
-        always: those that an error of this class has, whoever raises it: None where there is nothing to say.
-        remedy: what to do about an error of this class; its own message is nearer to the case.
+        always: names of the attributes that every error of this class has; None where there is no value.
+        remedy: what to do about errors of this class; the message itself is more specific.
     """
 
     remedy: ClassVar[str] = "Read the message: it names the effect, the scope, who holds it, and what to do."
@@ -174,7 +174,7 @@ class Refused(SettlemarkError):
     Attributes: `transaction`, `epoch`, and what the subclass adds.
     """
 
-    remedy: ClassVar[str] = "Look at why: enter the name again after a lost race, plan again after anything else."
+    remedy: ClassVar[str] = "See the message: enter the name again after a lost race, plan again after anything else."
 
     always: ClassVar[tuple[str, ...]] = ("transaction", "epoch")
 
@@ -186,7 +186,7 @@ class Stale(Refused):
 
 
 class Cascaded(Stale):
-    """What it had read early was undone (`reads="early"`). Attributes: `scope`, `holder` (whose work that was)."""
+    """Work that was read early was undone (`reads="early"`). Attributes: `scope`, `holder` (the undone transaction)."""
 
     remedy: ClassVar[str] = 'Enter the name again; use `reads="settled"` where this is too frequent.'
 
@@ -194,7 +194,7 @@ class Cascaded(Stale):
 class Wounded(Refused):
     """An older transaction needed a resource this one had claimed. Attributes: `scope`, `holder`."""
 
-    remedy: ClassVar[str] = "Enter the name again; `settlement.run` does so, behind those who were before it."
+    remedy: ClassVar[str] = "Enter the name again; `settlement.run` does so, behind the older transactions."
 
 
 class Vetoed(Refused):
@@ -216,7 +216,7 @@ class Cancelled(Refused):
 
 
 class LeaseLost(Refused):
-    """This process hung for longer than its lease: another worker ends its transaction, and nothing acts here."""
+    """This process was silent for longer than its lease: another worker ends the transaction, and nothing acts here."""
 
     remedy: ClassVar[str] = (
         "Stop acting, and enter the name again: it answers with what became of the work. Raise `lease=` "
@@ -225,7 +225,7 @@ class LeaseLost(Refused):
 
 
 class Rewound(Refused):
-    """Somebody went back before this transaction: it was undone on request, and is not replayed.
+    """An operator rewound to before this transaction: it was undone on request, and is not replayed.
 
     Attribute `by`: who, when and why.
     """
@@ -234,7 +234,7 @@ class Rewound(Refused):
 
 
 class Overdue(Refused):
-    """The transaction was open for longer than `max_age=`: it was undone, though its process lives.
+    """The transaction was open for longer than `max_age=` and was undone, although its process lives.
 
     Attribute `max_age`: seconds.
     """
@@ -249,14 +249,14 @@ class WaitTimeout(Refused):
     """
 
     remedy: ClassVar[str] = (
-        "See `settlemark waiting` for who holds the scope; try again when they have ended, or raise `wait=`."
+        "See `settlemark waiting` for who holds the scope; try again when the holder has ended, or raise `wait=`."
     )
 
     always: ClassVar[tuple[str, ...]] = (*Refused.always, "holder", "scope", "waited")
 
 
 class InDoubt(SettlemarkError):
-    """An outcome nobody can tell: recorded, not guessed, and not repeated.
+    """An outcome that nobody can tell: recorded as unknown, not guessed, and not repeated.
 
     Attributes: `key`, `tool`, `scope`.
     """
@@ -287,7 +287,7 @@ class LedgerError(SettlemarkError):
 
 
 class Forgotten(LedgerError):
-    """A decision is on record and its result is not: pruned, or its key was dropped. It is not run again.
+    """A decision is on record but its result is pruned or its key dropped: the call is not run again.
 
     Attributes: `key`, `tool`, `outcome`.
     """

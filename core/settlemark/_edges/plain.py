@@ -1,8 +1,8 @@
-r"""Text as it may be shown to people: what a name, a note or an error holds cannot steer whatever shows it.
+r"""Text that is safe to show: names, notes and errors cannot steer the terminal or page that shows them.
 
-Whoever names a run, or writes an exception's message, must not move a cursor, forge a line, or turn the order of
-letters around. So every character that is not to be seen is written as Python writes it in a literal (`\x1b`,
-`\u202e`), and a line stays one line. What is stored is another matter: names and notes are shown as they are read.
+A run's name or an exception's message must not move a cursor, forge a line, or reverse the order of letters. So every
+invisible character is written as in a Python literal (`\x1b`, `\u202e`), and a line stays one line. Only output is
+changed: names and notes are stored as given.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import cast
 
 from settlemark._edges.wording import kind_of, message_of
 
-# Control characters (C0, DEL, C1), halves of pairs, line and paragraph separators, and what has no shape of its own
-# or changes the direction of others (Unicode's category Cf). Two joiners are part of words in several scripts, and of
-# pictures: beside a letter that is not ASCII they stay.
+# Control characters (C0, DEL, C1), lone surrogates, line and paragraph separators, and invisible or direction-changing
+# characters (Unicode category Cf). Two joiners belong to words in several scripts, and to emoji: they stay beside a
+# letter that is not ASCII.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
@@ -28,7 +28,7 @@ _BYTE, _PLANE = 0x100, 0x10000
 
 
 def plain(text: object) -> str:
-    r"""Return a text as one line in which everything is to be seen.
+    r"""Return a text as one line in which every character is visible.
 
     >>> plain("trip\x1b[2J\n  1. send_money: confirmed")
     'trip\\x1b[2J\\n  1. send_money: confirmed'
@@ -37,17 +37,17 @@ def plain(text: object) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """Return a text of several lines, each of which is ours to break, in which everything is to be seen."""
+    """Return a text in which every character is visible; its line breaks, which are settlemark's own, stay."""
     return "\n".join(map(plain, text.split("\n")))
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Return lines as one text in which each is one line, whatever names it is made of."""
+    """Join lines, each made plain, so that no name can break a line."""
     return "\n".join(map(plain, lines))
 
 
 def plain_json(text: str) -> str:
-    r"""Return a JSON text with the same value, in which everything is to be seen.
+    r"""Return a JSON text with the same value, in which every character is visible.
 
     >>> print(plain_json('{"name": "a\u202eb"}'))
     {"name": "a\u202eb"}
@@ -56,19 +56,19 @@ def plain_json(text: str) -> str:
 
 
 def told(value: object) -> str:
-    """Return the text of a value, an exception's own message say, also where its `__str__` fails."""
+    """Return a value's text, such as an exception's message; works also where the value's `__str__` fails."""
     if isinstance(value, BaseException):
         return message_of(value)
     try:
         return str(value)
     except Exception as error:
-        return f"{kind_of(value)} (its text cannot be had: {kind_of(error)})"
+        return f"{kind_of(value)} (its text is not available: {kind_of(error)})"
 
 
 def plain_traceback(error: BaseException, *, messages: bool = True) -> str:
     """Return an exception and its causes as Python prints them, with no line that a message has forged.
 
-    Without `messages` only their types are told: what they say may quote what is to stay secret.
+    Without `messages` only the types are printed: the messages may quote secret values.
     """
     return "\n".join(_traceback(error, set(), messages=messages))
 

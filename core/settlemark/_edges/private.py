@@ -1,7 +1,7 @@
-"""Files that nobody but their owner reads: ledgers, histories, exports and pictures tell what tools were asked.
+"""Files that only their owner may read: ledgers, histories, exports and pictures quote tools' arguments.
 
-A file that is made here has the mode 0600, whatever the umask. One that is there already keeps its mode: its owner has
-chosen it, and `settlemark doctor` tells of one that others may read.
+A new file gets mode 0600, whatever the umask. An existing file keeps the mode its owner chose; `settlemark doctor`
+reports one that others may read.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ MODE = 0o600
 
 
 def private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file; one that is made has the mode 0600. For `open(…, opener=private)`."""
+    """Open a file, for `open(…, opener=private)`; a new file gets mode 0600."""
     return os.open(path, flags, MODE)
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Make an empty file unless it is there, for a library that would make one that others may read.
+    """Create an empty file unless it exists, before a library creates one that others may read.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), MODE))
@@ -30,7 +30,7 @@ def make_private(path: str | os.PathLike[str]) -> None:
 
 
 def others_may_read(path: Path) -> bool:
-    """Whether a file is there that somebody beside its owner may read."""
+    """Whether a file exists that somebody beside its owner may read."""
     try:
         return bool(path.stat().st_mode & 0o077)
     except OSError:

@@ -1,14 +1,14 @@
-"""Signals that arrive while the engine is at work are put off until they may strike.
+"""Signals that arrive while the engine is at work are deferred until they can do no harm.
 
-A signal's handler runs between any two instructions of the main thread, and may raise, as Ctrl-C does: in the midst of
-a step, with a lock taken, before a clean-up has begun. While the engine is at work in the main thread, handlers are
-wrapped. Where a signal arrives is told by the frames: inside of functions marked `closed` it is put off, inside of
-those marked `lifted` (a tool, a wait) and outside of both its handler runs at once. It runs as soon as the engine comes
-to a place where it may, for then nothing is half done, and no lock is taken. After `PUT_OFF_SECONDS` it runs in a
-function marked `hanging` as well, an undo say, so that one that hangs can still be stopped; never in the engine's own
-work, which a store that hangs cannot keep from its end, since it has deadlines of its own.
+A signal's handler runs between any two instructions of the main thread and may raise, as Ctrl-C does: in the middle of
+a step, with a lock taken, before a clean-up has begun. So handlers are wrapped while the engine works in the main
+thread. The stack's frames tell where a signal arrived: inside of functions marked `closed` the signal is deferred;
+inside of those marked `lifted` (a tool, a wait), and outside of both, its handler runs at once. A deferred signal is
+delivered as soon as the engine reaches a place where nothing is half done and no lock is taken. After `PUT_OFF_SECONDS`
+it is delivered inside of functions marked `hanging` as well (an undo, for example), so that a hanging handler can still
+be stopped; never in the engine's own work, which ends by its own deadlines even when a store hangs.
 
-Source: Trio's protection of its internals from `KeyboardInterrupt`, which tells by the frames, too.
+Source: Trio's protection of its internals from `KeyboardInterrupt`, which reads the frames too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 PUT_OFF_SECONDS = 10.0
 AGAIN_SECONDS = 0.05
-"""How soon a signal that was put off is sent again."""
+"""How soon a deferred signal is sent again."""
 HEADROOM = 220
-"""Frames that the engine may need: nothing is begun where there are fewer."""
+"""Stack frames that the engine may need: with fewer left, nothing is begun."""
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
 _SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
 
 Striking = Callable[[int, FrameType | None], Any]
 
-# What `signal` wraps these in, to tell of them by names, takes longer than all else here.
+# The originals: the wrappers in `signal`, which turn numbers into names, cost more than everything else here.
 _plain: Any = sys.modules.get("_signal", signal)
 _getsignal: Callable[[int], Any] = _plain.getsignal
 _signal: Callable[[int, Striking], Any] = _plain.signal
@@ -51,29 +51,29 @@ _put_off: dict[int, float] = {}
 _depth = 0
 _locks = 0
 _forgone: list[None] = []
-"""One for each call of `lower_shield` that will never come, until it is taken off the depth."""
+"""One entry for each `lower_shield` that will never be called, until subtracted from the depth."""
 
 
 def closed(function: _F) -> _F:
-    """Mark a function: signals that arrive in it, and in what it calls, are put off."""
+    """Mark a function: signals that arrive in it or its callees are deferred."""
     _closed.add(function.__code__)
     return function
 
 
 def lifted(function: _F) -> _F:
-    """Mark a function: signals that arrive in it, and in what it calls, strike at once."""
+    """Mark a function: signals that arrive in it or its callees are delivered at once."""
     _lifted.add(function.__code__)
     return function
 
 
 def hanging(function: _F) -> _F:
-    """Mark a function: what it calls may hang, so signals that were put off in it strike there after a while."""
+    """Mark a function whose callees may hang: signals deferred there are delivered after a while."""
     _hanging.add(function.__code__)
     return function
 
 
 def shielded(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a function in which signals are put off, and strike when it has returned."""
+    """Return a function that runs with signals deferred, and delivers them when it has returned."""
 
     @wraps(function)
     def within(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -89,10 +89,10 @@ def shielded(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def refuse_too_deep() -> None:
-    """Return when the stack has room for the engine's work.
+    """Check that the stack has room for the engine's work.
 
     Raises:
-        RecursionError: it has not; nothing was begun.
+        RecursionError: the stack is too deep; nothing was begun.
     """
     try:
         sys._getframe(sys.getrecursionlimit() - HEADROOM)  # noqa: SLF001 - nothing else tells how deep the stack is
@@ -103,7 +103,7 @@ def refuse_too_deep() -> None:
 
 @closed
 def raise_shield() -> bool:
-    """Put signals off, in the main thread, until as many calls of `lower_shield`; return whether they are."""
+    """Defer signals, in the main thread, until a matching `lower_shield`; return whether they are deferred."""
     global _depth  # noqa: PLW0603 - there is one main thread
     if threading.get_ident() != _main():
         return False
@@ -114,13 +114,13 @@ def raise_shield() -> bool:
             with suppress(ValueError):  # a subinterpreter has no signals
                 _signal(number, _meet)
     _take_forgone()
-    _depth += 1  # when all are met: one that strikes before has begun nothing
+    _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
     return True
 
 
 @closed
 def lower_shield() -> None:
-    """Take back one call of `raise_shield`, and let strike what was put off, unless the caller is shielded, too."""
+    """Undo one `raise_shield`, and deliver deferred signals unless the caller is shielded too."""
     global _depth  # noqa: PLW0603
     _depth -= 1
     _take_forgone()
@@ -134,7 +134,10 @@ def lower_shield() -> None:
 
 @closed
 def forgo_lowering() -> None:
-    """Say, as the collector may in any thread and between any two instructions, that a `lower_shield` never comes."""
+    """Note that a `lower_shield` will never be called.
+
+    The garbage collector may call this in any thread and between any two instructions.
+    """
     _forgone.append(None)
     if threading.get_ident() == _main() and not _is_closed(sys._getframe(1).f_back):  # noqa: SLF001 - as above
         _take_forgone()
@@ -154,36 +157,36 @@ def _take_forgone() -> None:
 def _unwrap() -> None:
     for number, handler in list(_wrapped.items()):
         if number in _put_off:
-            continue  # whoever sends it again finds it met here
+            continue  # the next delivery unwraps the handler
         if _getsignal(number) is _meet:
             _signal(number, handler)
-            if number in _put_off:  # it came between the two
+            if number in _put_off:  # arrived between the two lines
                 _signal(number, _meet)
                 continue
         _wrapped.pop(number, None)
 
 
 def strike() -> None:
-    """Let strike, here and now, what was put off.
+    """Deliver the deferred signals here and now.
 
     Raises:
-        BaseException: what a signal's handler raises.
+        BaseException: a signal handler's exception.
     """
     if threading.get_ident() != _main():
         return
     while _put_off:
         number, _ = _put_off.popitem()
-        _handle(number, sys._getframe(1))  # noqa: SLF001 - that is what a handler is given
+        _handle(number, sys._getframe(1))  # noqa: SLF001 - a handler is given the frame
 
 
 def _meet(number: int, frame: FrameType | None) -> None:
-    """Run a signal's handler, or put that off."""
+    """Handle a signal: run its real handler, or defer it."""
     since = _put_off.get(number)
     lasts = since is not None and time.monotonic() - since >= PUT_OFF_SECONDS
     if _is_closed(frame, hangs=lasts):
         if since is None:
             _put_off[number] = time.monotonic()
-            # Not `threading.Thread`: this may have come in the midst of one's start.
+            # Not `threading.Thread`: the signal may have arrived in the middle of a thread's start.
             with suppress(RuntimeError):
                 start_bare_thread(_send_again, (number,))
         return
@@ -201,7 +204,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _send_again(number: int) -> None:
-    """Send a signal again until it has struck: where the engine lifts its shield it may be in no code of ours."""
+    """Send a signal again until it is delivered: when the shield is lowered, no code of settlemark may be running."""
     main = _main()
     while number in _put_off and main is not None:
         time.sleep(AGAIN_SECONDS)
@@ -211,14 +214,14 @@ def _send_again(number: int) -> None:
 
 
 def locked() -> None:
-    """Note that this thread holds a lock of the engine's: until `unlocked` no signal strikes here."""
+    """Note that this thread holds an engine lock: no signal is delivered here until `unlocked`."""
     global _locks  # noqa: PLW0603 - there is one main thread
     if threading.get_ident() == _main():
         _locks += 1
 
 
 def unlocked() -> None:
-    """Note that it has let go of it."""
+    """Note that this thread has released the engine lock."""
     global _locks  # noqa: PLW0603
     if threading.get_ident() == _main():
         _locks -= 1
@@ -229,7 +232,7 @@ def _main() -> int | None:
 
 
 def _is_closed(frame: FrameType | None, *, hangs: bool = False) -> bool:
-    """Whether signals are put off in a frame; with `hangs`, not so where what is called may hang."""
+    """Whether signals are deferred in a frame; with `hangs`, not inside of a callee that may hang."""
     if _locks:
         return True
     while frame is not None:

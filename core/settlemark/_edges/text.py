@@ -1,10 +1,10 @@
-r"""The gate for text: what names something is refused when a store cannot hold it, what people read is made to fit.
+r"""Checks for text: a name that no store can hold is refused, and prose for people is made to fit.
 
-Text is an input like any other: a model's message may hold half an emoji, an exception a NUL or a hundred megabytes.
-*Identity* (names, runs, keys, tools, who said something) is never changed, since two names must not become one: what
-cannot be stored is refused before anything runs. *Prose* (notes, reasons, rationales, errors) is never refused, since
-it tells of what has happened: what cannot be stored of it is written as an escape, and of a huge one the middle is left
-out, and that is said.
+Text is an input like any other: a model's message may hold half an emoji, an exception may hold a NUL or a hundred
+megabytes. *Identity* (names, runs, keys, tools, authors) is never changed, since two names must not become one: text
+that cannot be stored is refused before anything runs. *Prose* (notes, reasons, rationales, errors) is never refused,
+since it tells what has happened: characters that cannot be stored are escaped, and the middle of a huge text is left
+out, visibly.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Most(NamedTuple):
-    """How long a text may be: in characters, for its column, and in bytes of UTF-8, for the indexes it is in.
+    """The longest a text may be: in characters, for its column, and in bytes of UTF-8, for its indexes.
 
-    A row of a PostgreSQL index has 2704 bytes at most. What a run has left stands there by its namespace, its run, a
-    time and its effect's key, of which a settlement makes none over 602 bytes.
+    A row of a PostgreSQL index has 2704 bytes at most. The residue's index holds the namespace, the run, a time and the
+    effect's key; a settlement makes no key over 602 bytes.
     """
 
     characters: int
@@ -30,7 +30,7 @@ class Most(NamedTuple):
 
 NAMESPACE = Most(255, 255)
 NAME = Most(480, 1_640)
-"""Of a transaction or a run: what is split off, or tried beside others, is named after it."""
+"""Of a transaction or a run: the names of split-off and sibling transactions are built on it."""
 DERIVED = Most(512, 1_768)
 TOOL = Most(255, 1_020)
 CALL_ID = Most(512, 2_048)
@@ -40,11 +40,11 @@ WHO = Most(255, 1_020)
 PROSE = 1 << 20
 """Characters of a note, an error or a rationale."""
 CAUSE = 1 << 14
-"""Characters of why something was undone: every process that shares the ledger keeps that in mind."""
+"""Characters of an undo's reason: every process that shares the ledger keeps it in memory."""
 
 
 def wrong_with(text: object, most: Most) -> str | None:  # noqa: PLR0911 - a list of what can be wrong
-    r"""Return what keeps a text from being an identity, or None.
+    r"""Return why a text cannot be an identity, or None.
 
     >>> wrong_with("trip-42", NAME), wrong_with("trip\ud83d", NAME)
     (None, "has '\\ud83d', half a character that no store can hold: remove it")
@@ -71,10 +71,10 @@ def wrong_with(text: object, most: Most) -> str | None:  # noqa: PLR0911 - a lis
 def identity(
     text: object, what: str, most: Most = NAME, *, error: type[SettlemarkError] = UsageError, **data: object
 ) -> str:
-    """Return a text that names something, as it is.
+    """Return an identity unchanged, or refuse it.
 
     Raises:
-        UsageError: (or `error`) no store can hold it, or not all of it; nothing was done.
+        UsageError: (or `error`) no store can hold the text, or not all of it; nothing was done.
 
     >>> identity("trip-42", "a transaction's name")
     'trip-42'
@@ -86,7 +86,7 @@ def identity(
 
 
 def prose(text: str, most: int = PROSE) -> str:
-    r"""Return a text for people as every store can hold it; what it says stays legible.
+    r"""Return a text for people in a form that every store can hold; the text stays legible.
 
     Law: `prose(prose(text)) == prose(text)`.
 
@@ -100,7 +100,7 @@ def prose(text: str, most: int = PROSE) -> str:
     if len(text) <= most and text.isascii() and "\0" not in text:
         return text
     whole = len(text)
-    # Cut before, so that a huge one is not written anew, and behind, since an escape is longer.
+    # Shortened before escaping, so that a huge text is not copied, and after, since escapes are longer.
     text = _escaped(text if whole <= most else _shortened(text, most, whole))
     return text if len(text) <= most else _shortened(text, most, whole)
 
@@ -117,7 +117,7 @@ def _shortened(text: str, most: int, whole: int) -> str:
 
 
 def brief(value: object) -> str:
-    """Return how a value looks, in a few characters, for an error.
+    """Return a short `repr` of a value, for an error.
 
     >>> brief("x" * 500)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'"
@@ -127,7 +127,7 @@ def brief(value: object) -> str:
         return repr(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…")
     try:
         return prose(repr(value)[: 2 * _BRIEF])
-    except Exception:  # a class of somebody's own
+    except Exception:  # a user's class
         return f"a {type(value).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""An exception put into words, whatever its own code does: the one place that asks an exception for its text."""
+"""An exception's class and message as bounded text, whatever the exception's own code does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeGuard, TypeVar
 _E = TypeVar("_E", bound=BaseException)
 
 MOST = 4_000
-"""Characters of a message that are kept."""
+"""The most characters kept of a message."""
 _name_of = type.__dict__["__name__"].__get__
 _parts_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 _context_of = BaseException.__dict__["__context__"].__get__
@@ -25,7 +25,7 @@ def in_words(error: BaseException) -> str:
     >>> class ApiError(Exception):
     ...     def __str__(self): return self.message
     >>> in_words(ApiError(500))
-    'ApiError: (its own message cannot be had: AttributeError)'
+    'ApiError: (its own message is not available: AttributeError)'
     """
     kind, message = kind_of(error), message_of(error)
     return f"{kind}: {message}" if message else kind
@@ -45,12 +45,12 @@ def message_of(error: BaseException) -> str:
     """
     try:
         return _bounded(str(error), MOST)
-    except BaseException as failed:  # it is its class's code that fails here, whatever it raises
-        return f"(its own message cannot be had: {kind_of(failed)})"
+    except BaseException as failed:  # the exception class's own code failed
+        return f"(its own message is not available: {kind_of(failed)})"
 
 
 def is_a(error: BaseException | None, kinds: type[_E] | tuple[type[_E], ...]) -> TypeGuard[_E]:
-    """Whether an exception is one of these by its type: what it says of its own `__class__` is not asked.
+    """Whether an exception's type is one of these; a faked `__class__` does not count.
 
     >>> is_a(TimeoutError(), OSError)
     True
@@ -59,7 +59,7 @@ def is_a(error: BaseException | None, kinds: type[_E] | tuple[type[_E], ...]) ->
 
 
 def parts_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield what a group of exceptions holds, and what groups in it hold; of any other exception itself.
+    """Yield the exceptions inside a group, nested groups included; of any other exception, the exception itself.
 
     >>> list(parts_of(ExceptionGroup("two", [OSError(1), ExceptionGroup("one", [OSError(2)])])))
     [OSError(1), OSError(2)]
@@ -74,10 +74,10 @@ def parts_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_cut_off(error: BaseException) -> bool:
-    """Whether an exception tells that work was cut off from outside: by an interrupt, a cancellation, an exit.
+    """Whether an exception says that work was cut off from outside: by an interrupt, a cancellation, an exit.
 
-    So does what a clean-up raises on the way out, which hides that. Whoever writes `raise … from …` has caught it, and
-    says itself what became of the work.
+    An exception raised by a clean-up on the way out, which hides the cut-off, counts too. `raise … from …` does not:
+    its author caught the cut-off, and says what became of the work.
 
     >>> is_cut_off(KeyboardInterrupt()), is_cut_off(OSError())
     (True, False)
@@ -86,21 +86,21 @@ def is_cut_off(error: BaseException) -> bool:
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
         seen.add(id(one))
-        if not is_a(one, (Exception, GeneratorExit)):  # a generator is closed by whoever made it
+        if not is_a(one, (Exception, GeneratorExit)):  # a GeneratorExit comes from the generator's owner
             return True
         one = None if _is_said(one) else _context_of(one)
     return False
 
 
 class _Reader:
-    """Who reads this process's messages."""
+    """The audience of this process's messages."""
 
     at_terminal = False
 
 
 @contextmanager
 def at_terminal() -> Generator[None]:
-    """Word messages for a person who gave a command, not for one who writes a program."""
+    """Word messages for a person at a command line, not for a programmer."""
     before, _Reader.at_terminal = _Reader.at_terminal, True
     try:
         yield
@@ -109,7 +109,7 @@ def at_terminal() -> Generator[None]:
 
 
 def by_reader(program: str, person: str) -> str:
-    """Return what to do, in words for who reads it: an argument such as `wait=` is no help to who gave a command.
+    """Return the advice that fits the reader: a keyword such as `wait=` does not help at a command line.
 
     >>> by_reader("raise wait=", "give the command again")
     'raise wait='
@@ -121,7 +121,7 @@ def by_reader(program: str, person: str) -> str:
 
 
 def _bounded(text: str, most: int) -> str:
-    length = _length(text)  # a text of a class of its own may say what it likes
+    length = _length(text)  # a subclass of str may have its own length
     return _part(text, slice(None)) if length <= most else f"{_part(text, slice(most))}… ({length} characters)"
 
 

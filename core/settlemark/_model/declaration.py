@@ -1,6 +1,6 @@
-"""What a tool does to the world: its class, its scope, and how to undo, probe or release it.
+"""What a tool does to the world: its class, its scope, and its undo, probe and release handlers.
 
-A `Registry` knows which declaration speaks for a recorded effect, by the tool's name, or a former one, and version.
+A `Registry` finds the declaration for a recorded effect, by the tool's name (or a former name) and version.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ EXTRAS = frozenset({"result", "key"})
 
 @dataclass(frozen=True)
 class Handler:
-    """A function that undoes, probes or releases an effect, called with what it asks for by name.
+    """A function that undoes, probes or releases an effect; called with the arguments it asks for, by name.
 
-    It may ask for the call's own arguments, for `result` (what the call returned) and for `key`;
-    an argument of the tool that has one of these two names goes before.
+    A handler may ask for the call's own arguments, for `result` (the call's result) and for `key`. A tool's argument
+    that is called `result` or `key` takes precedence.
     """
 
     function: Callable[..., Any]
@@ -41,15 +41,15 @@ class Handler:
         return named, takes_all, required
 
     def takes(self, name: str) -> bool:
-        """Whether it asks for this name."""
+        """Whether the handler asks for this name."""
         return name in self._parameters[0]
 
     def required(self) -> tuple[str, ...]:
-        """Return the names it cannot be called without, `result` and `key` apart."""
+        """Return the names the handler cannot be called without, `result` and `key` excepted."""
         return tuple(name for name in self._parameters[2] if name not in EXTRAS)
 
     def bind(self, arguments: Mapping[str, Any], *, result: Any, key: str) -> dict[str, Any]:
-        """Return the keyword arguments to call it with."""
+        """Return the keyword arguments for a call of the handler."""
         named, takes_all, _ = self._parameters
         offered = {"result": result, "key": key, **arguments}
         return {name: value for name, value in offered.items() if name in named or (takes_all and name in arguments)}
@@ -59,7 +59,7 @@ class Handler:
 class Declaration:
     """How one tool's effect is classed, named, undone, probed and released.
 
-    Build it with `effect` (as a decorator) or `Settlement.declare` (for tools of others).
+    Build one with `effect` (a decorator) or `Settlement.declare` (for tools you did not write).
     """
 
     tool: str
@@ -86,7 +86,7 @@ class Declaration:
 
     @cached_property
     def signature(self) -> str:
-        """What a plan counts on when it chooses the tool: its class, its scopes and its version.
+        """What a plan relies on when it chooses the tool: class, scopes and version.
 
         >>> from settlemark._model.declare import declare
         >>> declare("send", "irreversible", scope="mail:/{to}").signature
@@ -106,33 +106,34 @@ class Declaration:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether an abort takes back all of it, as long as its undo works."""
+        """Whether an abort takes everything back, provided the undo works."""
         return self.undo is not None and self.cost is None
 
     @property
     def may_leave_again(self) -> bool:
-        """Whether a release that raised is tried again: it goes under its key, or a probe tells whether it happened.
+        """Whether a release that raised is tried again: the key deduplicates it, or a probe tells whether it happened.
 
-        Of another nobody knows whether it acted before it raised, and what cannot be undone must not act twice.
+        Without key and probe, nobody knows whether the release acted before it raised, and an irreversible effect must
+        not act twice.
         """
         return self.keyed or self.probe is not None
 
     @property
     def asks_by_key(self) -> bool:
-        """Whether its probe looks for the key: where that is forgotten, finding nothing proves nothing."""
+        """Whether the probe looks the key up: once the counterparty has forgotten the key, "absent" proves nothing."""
         return self.probe is not None and self.probe.takes("key")
 
     @property
     def templates(self) -> tuple[ScopeTemplate, ...]:
-        """The templates of all its scopes, so far as it has such."""
+        """The templates of all its scopes; a `scope=` function has none."""
         own = (self.scope,) if isinstance(self.scope, ScopeTemplate) else ()
         return (*own, *self.may_touch)
 
     def scopes(self, arguments: Mapping[str, Any]) -> tuple[Scope, ...]:
-        """Return the scopes that a call with these arguments touches; none when it declares none.
+        """Return the scopes that a call with these arguments touches; none when the tool declares none.
 
         Raises:
-            ScopeError: an argument cannot be a scope's segment, or its `scope=` function refuses the arguments.
+            ScopeError: an argument cannot be a scope's segment, or the `scope=` function refuses the arguments.
         """
         broad = tuple(template.fill(arguments) for template in self.may_touch)
         if self.scope is None:
@@ -148,23 +149,23 @@ class Declaration:
             ) from error
         found = (named,) if isinstance(named, str | Scope) else tuple(named)
         if not found:
-            raise ScopeError(f"scope={self.scope.name} of {self.tool} names no scope: return one at least", text="")
+            raise ScopeError(f"scope={self.scope.name} of {self.tool} names no scope: return at least one", text="")
         return (*map(Scope.parse, found), *broad)
 
     def speaks_for(self, version: str) -> bool:
-        """Whether its handlers may act for an effect of this version."""
+        """Whether these handlers may act for an effect of this version."""
         return version == self.version or version in self.versions
 
     def without_key(self) -> Declaration:
-        """Return what it says of a call that was sent when the tool was not `keyed` yet: that is never sent again."""
+        """Return the declaration for a call sent before the tool was `keyed`: such a call is never sent again."""
         return replace(self, keyed=False) if self.keyed else self
 
     @cached_property
     def handlers(self) -> str:
-        """Its handlers' names by role, as the JSON text that the ledger keeps beside each effect.
+        """The handlers' names by role, and whether the tool is keyed, as the JSON text recorded with each effect.
 
-        And whether its counterparty is sent a key: of a call that was sent without one a later declaration cannot say
-        that it may be sent again.
+        `keyed` is recorded because a later declaration cannot make it safe to repeat a call that was sent without a
+        key.
         """
         roles = {"undo": self.undo, "probe": self.probe, "release": self.release}
         named = {role: handler.name for role, handler in roles.items() if handler is not None}
@@ -172,7 +173,7 @@ class Declaration:
 
     @cached_property
     def _signature(self) -> tuple[inspect.Signature | None, frozenset[str], frozenset[str], dict[str, Any]]:
-        """The tool's signature; and when every argument has one name: the names, the required ones, the defaults."""
+        """The tool's signature; and if every argument has one name: all names, the required ones, the defaults."""
         if self.function is None:
             return None, frozenset(), frozenset(), {}
         signature = inspect.signature(self.function)
@@ -210,10 +211,10 @@ class Declaration:
 
 
 class Registry:
-    """What was declared, by name and version; of two that say the same of themselves the last one counts.
+    """The declarations of a process, by name and version; of two equal ones the last counts.
 
-    Laws: a name goes before an alias. With a version given, nothing is found that does not speak for that
-    version: an effect is never undone, asked about or released by the handlers of another one.
+    Laws: a name takes precedence over an alias. With a version given, only a declaration that speaks for that version
+    is found: an effect is never undone, probed or released by another version's handlers.
 
     >>> from settlemark._model.declare import declare
     >>> registry = Registry()
@@ -228,13 +229,13 @@ class Registry:
         self._known: dict[tuple[str, str], Declaration] = {}
 
     def add(self, declaration: Declaration) -> None:
-        """Take a declaration in."""
+        """Add a declaration."""
         about = (declaration.tool, declaration.version)
-        self._known.pop(about, None)  # so that the last one declared stands last
+        self._known.pop(about, None)  # so that the last one declared comes last
         self._known[about] = declaration
 
     def find(self, tool: str, version: str | None = None) -> Declaration | None:
-        """Return what was declared last of a tool, or of one that was called so, for this version; or None."""
+        """Return the newest declaration for a tool's name, or former name, and version; or None."""
         if version is not None and (exact := self._known.get((tool, version))) is not None:
             return exact
         renamed = None

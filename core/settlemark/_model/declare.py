@@ -1,4 +1,4 @@
-"""Declaring what a tool does: `@effect` on its function, `declare` for one that is not ours, `inverse` for its undo."""
+"""Declaring what a tool does: `@effect` on its function, `declare` for a tool of others, `inverse` for its undo."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _declared = Registry()
 def inverse(function: Callable[..., Any], **fields: str) -> Callable[..., Any]:
     """Return a handler that calls `function` with fields of the effect's result as its arguments.
 
-    Each keyword names an argument of `function` and the field of the result (a mapping) it takes:
+    Each keyword names an argument of `function` and the field of the result (a mapping) that fills it:
 
     >>> def cancel(id): return f"cancelled {id}"
     >>> inverse(cancel, id="confirmation")(result={"confirmation": "R7"})
     'cancelled R7'
 
     Raises:
-        DeclarationError: `function` is none.
+        DeclarationError: `function` cannot be called.
     """
     if not callable(function):
         raise DeclarationError(
@@ -55,7 +55,7 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
         return None
     if not callable(function):
         raise DeclarationError(f"{role}= of {tool} is {function!r}: pass a function", tool=tool)
-    if role != "scope":  # which may tell several, one after the other
+    if role != "scope":  # a scope= generator may yield several scopes
         _refuse_lazy(f"{role}= of {tool}", function, tool)
     name = prose(f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}", 1_000)
     handler = Handler(function, name)
@@ -73,7 +73,7 @@ def _handler(role: str, function: Callable[..., Any] | None, tool: str, names: f
 def _refuse_lazy(what: str, function: Callable[..., Any], tool: str) -> None:
     if is_lazy_function(function):
         raise DeclarationError(
-            f"{what} is a generator, and calling it does nothing: let it do its work, and return what came of it",
+            f"{what} is a generator, so calling it does nothing: do the work in the function, and return its result",
             tool=tool,
         )
 
@@ -81,9 +81,9 @@ def _refuse_lazy(what: str, function: Callable[..., Any], tool: str) -> None:
 def _check_callable_by_name(role: str, handler: Handler, tool: str) -> None:
     try:
         parameters = inspect.signature(handler.function).parameters.values()
-    except (ValueError, TypeError):  # some builtins have none
+    except (ValueError, TypeError):  # some builtins have no signature
         raise DeclarationError(
-            f"{role}={handler.name} of {tool} does not tell its arguments: wrap it in a function", tool=tool
+            f"{role}={handler.name} of {tool} has no readable signature: wrap it in a function", tool=tool
         ) from None
     unnamed = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
     if unnamed:
@@ -129,7 +129,7 @@ _DEFAULTS: Mapping[str, Any] = dict.fromkeys(Parts.__annotations__) | {
 
 
 def spells_out_parts(function: _F) -> _F:
-    """Show each part of a declaration in `help()` of a function that takes the parts as `**parts`."""
+    """Make `help()` of a function that takes the parts as `**parts` show each of them."""
     shown = inspect.signature(function)
     own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
     parts = [
@@ -208,7 +208,7 @@ def _texts(parts: Parts, name: Literal["may_touch", "aliases", "versions", "reda
 
 
 def _refuse_strange(parts: Parts, tool: str) -> None:
-    """Refuse a keyword that is no part of a declaration, as Python does where they are written one by one."""
+    """Refuse an unknown keyword, as Python does where the keywords are spelled out."""
     for name in parts.keys() - Parts.__annotations__.keys():
         like = get_close_matches(name, Parts.__annotations__, 1)
         meant = f"; did you mean {like[0]}=?" if like else f": its parts are {', '.join(Parts.__annotations__)}"
@@ -232,8 +232,8 @@ def _addressed(
         return ScopeTemplate.parse(scope)
     if inspect.iscoroutinefunction(scope):
         raise DeclarationError(
-            f"scope= of {tool} is async: it is asked where nothing can be waited for; name the scopes from the"
-            " arguments alone, and look at the world in check=",
+            f"scope= of {tool} is async, but runs where nothing can be awaited: name the scopes from the arguments"
+            " alone, and look at the world in check=",
             tool=tool,
         )
     return _before("scope", scope, tool, names)
@@ -244,8 +244,8 @@ def _before(role: str, function: Callable[..., Any] | None, tool: str, names: fr
     early = [name for name in sorted(EXTRAS) if handler is not None and handler.takes(name)]
     if early and not set(early) <= (names or frozenset()):
         raise DeclarationError(
-            f"{role}= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take: it is asked before"
-            " the call has either; name arguments of the tool",
+            f"{role}= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take, and which do not"
+            " exist before the call: name arguments of the tool",
             tool=tool,
         )
     return handler
@@ -282,8 +282,8 @@ def _check(declaration: Declaration, names: frozenset[str] | None) -> None:
         raise DeclarationError(f"{tool} is {kind}: cost= says what undoing a reversible effect leaves", tool=tool)
     if declaration.window is not None and not _is_duration(declaration.window):
         raise DeclarationError(
-            f"window={declaration.window!r} of {tool}: give the seconds for which its counterparty remembers a key,"
-            " or leave it out when it never forgets one",
+            f"window={declaration.window!r} of {tool}: give the seconds for which the counterparty remembers a key,"
+            " or leave it out if keys are never forgotten",
             tool=tool,
         )
     if declaration.approve is not None and kind in (EffectClass.READ, EffectClass.STAGED):
@@ -333,35 +333,36 @@ def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: 
 
     Args:
         kind: `read`, `idempotent`, `reversible`, `staged`, `irreversible` or `opaque`.
-        scope: the resource it acts on, a template over its arguments: `"room:/{hotel}/{date}"`; or a function that
-            is given the arguments it asks for and returns a scope's text, or several. What it raises refuses the call.
+        scope: the resource the tool acts on, a template over its arguments: `"room:/{hotel}/{date}"`; or a function
+            that gets the arguments it asks for and returns one scope's text or several. An exception refuses the call.
         undo: for `reversible`: called on abort with the arguments, `result` and `key` it asks for.
-        probe: asks the counterparty whether the effect happened: its result, `None` for absent,
-            or `settlemark.UNKNOWN`. `False` is none of these: it leaves the effect in doubt, and the log says so.
+        probe: asks the counterparty whether the effect happened: returns its result, `None` for absent, or
+            `settlemark.UNKNOWN`. `False` is none of these: it leaves the effect in doubt, and is logged.
         release: for held effects: runs at commit in the tool's place.
-        check: called with the arguments it asks for before the call is recorded, not for a call that is replayed,
-            and with those that a person gives in their place. What it raises is the call's failure, and nothing was
-            done: a held effect is refused here and not when it is to leave.
-        cost: what an undo leaves behind (a fee), so that it is named and not called clean.
-        keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the
-            first outcome, so re-issuing is safe. True by default for `idempotent`.
-        may_touch: broader scopes to hold until `refine` says which were meant.
+        check: called with the arguments it asks for before the call is recorded, again with the arguments of an edited
+            approval, and not for a replayed call. An exception fails the call before anything is done: a held effect is
+            refused here rather than at its release.
+        cost: what an undo leaves behind (a fee), so that the effect is named in the residue and not called clean.
+        keyed: the tool sends `current_call().key` to a counterparty that answers a repeat with the first outcome, so
+            re-issuing is safe. True by default for `idempotent`.
+        may_touch: broader scopes to hold until `refine` returns the real ones.
         refine: called with the result, returns the scope (or scopes) really touched.
         name: the tool's name in the ledger; the function's by default.
-        version: the handlers' version, stored beside each effect: after a restart it is undone, asked about
-            and released by handlers of its own version, never by another's.
+        version: the handlers' version, recorded with each effect: after a restart an effect is undone, probed and
+            released only by handlers of its own version.
         unknown: exception types that leave the outcome unknown, beside timeouts and lost connections.
-        window: seconds for which the counterparty remembers a key; for good when left out. Past it a call is
-            never sent again, and a probe that looks for the `key` and finds nothing proves nothing.
-        aliases: names that the tool had before: effects recorded under them are its own.
+        window: seconds for which the counterparty remembers a key; for ever when left out. After that a call is never
+            sent again, and a probe by `key` that finds nothing proves nothing.
+        aliases: former names of the tool: effects recorded under them belong to it.
         versions: earlier versions whose effects these handlers also speak for.
-        live: for `read`: returns an ETag or digest of what it reads, from the arguments it asks for. It is called
-            before the read, and again before anything settles on it: `Stale` when it differs.
-        valid_for: for `read`: seconds after which nothing settles on it any more.
-        approve: True, or a function of arguments of the tool that returns whether: it waits for a person's yes, who
-            may also give it other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
-            plain code `approver=` is asked, and without one an irreversible effect waits for `Settlement.answer`.
-        redact: fields of its arguments or result that are never recorded nor logged, as dotted paths ("card.number").
+        live: for `read`: returns an ETag or digest of what the tool reads, from the arguments it asks for. Called
+            before the read and again before anything settles on the read: `Stale` when the two differ.
+        valid_for: for `read`: seconds after which nothing settles on the read any more.
+        approve: True, or a function over the tool's arguments that returns whether: the call waits for a person's yes,
+            which may come with other arguments. A framework asks in its own way, as LangGraph does with `interrupt`; in
+            plain code `approver=` is asked, and without an approver an irreversible effect waits for
+            `Settlement.answer`.
+        redact: fields of the arguments or result that are never recorded or logged, as dotted paths ("card.number").
 
     Raises:
         DeclarationError: the class is unknown, or the parts contradict each other.
@@ -394,7 +395,7 @@ def effect(kind: EffectName | EffectClass, *, name: str | None = None, **parts: 
 
 
 def named_by(function: object) -> str:
-    """Return what a tool is called by default: its name, or how it looks, which may be long."""
+    """Return a tool's default name: its own name, or its `repr`, which may be long."""
     own: object = getattr(function, "__name__", None)
     return own if isinstance(own, str) else prose(repr(function), TOOL.characters)
 
@@ -409,15 +410,15 @@ def _misplaced(function: object) -> DeclarationError:
 
 
 def declared_as(tool: str, version: str | None = None) -> Declaration | None:
-    """Return what this process declared, with `effect`, of a tool, by its name or a former one; see `Registry`."""
+    """Return this process's `effect` declaration of a tool, by its name or a former one; see `Registry`."""
     return _declared.find(tool, version)
 
 
 def bear(function: object, declaration: Declaration) -> None:
-    """Leave a declaration on a function, where `declaration_of` finds it; no other process will know it by its name.
+    """Attach a declaration to a function for `declaration_of`; no registry knows the declaration by name.
 
     Raises:
-        AttributeError, ValueError: it takes no attributes.
+        AttributeError, ValueError: the function takes no attributes.
     """
     setattr(function, _ATTRIBUTE, declaration)
 

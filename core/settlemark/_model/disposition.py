@@ -1,8 +1,8 @@
-"""How an effect stands, where its outcome alone does not tell: as data, and in the words that people are told.
+"""What was decided about an effect, beyond its outcome: as data, and in words for people.
 
-A note is a payload: it is redacted, encrypted and pruned. So nothing is decided by it. What is decided stands beside
-it: the disposition, the key or the name that it points to, the number of a framework's question, and whether somebody
-has contradicted it. The note is the rest of the sentence: why, or who said so.
+A note is a payload: it is redacted, encrypted and pruned. So no decision reads a note. Decisions are stored as data:
+the disposition, the key or name that it links to, the number of a framework's question, and whether somebody has
+contradicted it. The note only completes the sentence: why, or by whom.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 
 class Disposition(StrEnum):
-    """What is decided about an effect, or was; each takes the place of the one before.
+    """The decision about an effect; a new one replaces the old one.
 
-    At a gate: `asked` waits for a person's answer, which makes it `approved`, `rejected` or `edited` (approved with
-    other arguments, as the effect of the key that it points to). What is `split_off` goes on as the transaction that
-    it points to, and what is `behind` it is called again there. `skipped` has failed, and its transaction goes on
-    without it. `orphaned` is what no plan asks for any more: it is taken back, as far as it can be. `to_undo` has
-    happened after its transaction was undone, and `to_rewind` is one that somebody went back before: both are yet to
-    be undone. Somebody has said that it `happened` or is `absent`, has seen to it `by_hand`, or has `given_up`.
+    * At a gate: `asked` waits for a person's answer, which makes it `approved`, `rejected` or `edited` (approved with
+      other arguments, as the effect whose key is linked).
+    * `split_off` goes on as the linked transaction; `behind` is called again there, after the split-off call.
+    * `skipped` has failed, and its transaction goes on without it.
+    * `orphaned` is no longer asked for by any plan: it is taken back as far as possible.
+    * `to_undo` happened after its transaction was undone; `to_rewind` lies behind the point of a rewind: both are yet
+      to be undone.
+    * Somebody said that it `happened` or is `absent`, has mended it `by_hand`, or has `given_up`.
     """
 
     ASKED = "asked"
@@ -39,11 +41,11 @@ class Disposition(StrEnum):
 
 
 AT_A_GATE = frozenset({Disposition.ASKED, Disposition.APPROVED, Disposition.REJECTED, Disposition.EDITED})
-"""What a person was asked, or has answered."""
+"""A person was asked about the call, or has answered."""
 ANSWERED_NO = frozenset({Disposition.REJECTED, Disposition.EDITED})
-"""A person said no, or gave other arguments: it never runs."""
+"""A person said no, or gave other arguments: the call never runs."""
 ELSEWHERE = frozenset({Disposition.SPLIT_OFF, Disposition.BEHIND})
-"""It goes on in another transaction."""
+"""The call goes on in another transaction."""
 
 _WORDS = {
     Disposition.ASKED: "waits for a person, question {question}",
@@ -70,14 +72,14 @@ _BEFORE_A_NOTE = {
     Disposition.BY_HAND: " ",
     Disposition.GIVEN_UP: " ",
 }
-"""What joins the rest of the sentence to these words; to others a semicolon does."""
+"""What joins these words to the note; other words are joined by a semicolon."""
 
 
 class Disposed(NamedTuple):
-    """How an effect stands: replaced as a whole, so that nothing of what was before stays beside it.
+    """How an effect stands: replaced as a whole, so that nothing of the previous state stays.
 
-    `link` is the key of another effect, or the name of another transaction. `question` is a framework's number: of
-    the question about the call, or of the first that its tool asks itself.
+    `link` is the key of another effect or the name of another transaction. `question` is a framework's number: of the
+    question about the call, or of the first question that the tool itself asks.
     """
 
     disposition: Disposition | None = None
@@ -87,7 +89,7 @@ class Disposed(NamedTuple):
     contradicted: bool = False
 
     def __str__(self) -> str:
-        """Say it to people; nothing where there is nothing to say.
+        """Say it in words; empty where there is nothing to say.
 
         >>> str(Disposed(Disposition.REJECTED, "too expensive"))
         'rejected by a person: too expensive'
@@ -103,12 +105,12 @@ class Disposed(NamedTuple):
 
     @property
     def told(self) -> str | None:
-        """What people are told; None where there is nothing to say."""
+        """The words for people; None where there is nothing to say."""
         return str(self) or None
 
 
 NOTHING = Disposed()
-"""Its outcome tells all."""
+"""No decision: the outcome tells all."""
 
 
 def words(disposition: Disposition, *, link: str | None = None, question: int | None = None) -> str:

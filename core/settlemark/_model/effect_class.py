@@ -1,6 +1,6 @@
-"""How an effect can be undone, and what is known of one: the six classes and the outcomes.
+"""The six effect classes, which say how an effect can be undone, and the outcomes of an effect.
 
-Sources: Atomix §2.3 (taxonomy), Gray 1978; the six classes are those of the design's table.
+Sources: Atomix §2.3 (taxonomy), Gray 1978.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class EffectClass(StrEnum):
 EffectName = Literal["read", "idempotent", "reversible", "staged", "irreversible", "opaque"]
 HELD_CLASSES = frozenset({EffectClass.STAGED, EffectClass.IRREVERSIBLE})
 UNKNOWN = object()
-"""What a probe returns when it cannot tell; `None` means the effect is absent."""
+"""A probe's answer when it cannot tell; `None` means the effect is absent."""
 
 
 class Outcome(StrEnum):
-    """What is known of an effect: it goes from intended or queued to one of the others.
+    """What is known of an effect, which moves from intended or queued to one of the others.
 
-    `suspended`: its framework stopped it (to ask a person, say) before it acted; it runs again.
+    `suspended`: the framework stopped the call before it acted (to ask a person, for example); the call runs again.
     """
 
     INTENDED = "intended"

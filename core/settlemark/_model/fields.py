@@ -1,4 +1,4 @@
-"""Fields of a payload, as they are named: dotted paths."""
+"""Dotted paths that name fields of a payload."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from settlemark._edges.errors import UsageError
 
 
 def field_path(path: Any) -> tuple[str, ...]:
-    """Return the parts of a field's dotted path, as `redact=` names one.
+    """Parse a field's dotted path, as given to `redact=`.
 
     Raises:
-        UsageError: it is malformed.
+        UsageError: the path is malformed.
 
     >>> field_path("card.number")
     ('card', 'number')

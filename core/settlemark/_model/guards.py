@@ -1,4 +1,4 @@
-"""What keeps a transaction from others: one guard for each anomaly, and each may be left off without the others.
+"""Isolation: one guard for each anomaly, each of which can be switched off alone.
 
 Source: the anomaly paper, sections 4 and 5: the four are independent, so a level is a choice of guards.
 """
@@ -14,19 +14,19 @@ from settlemark._model.level import Level, point_named
 Reads = Literal["settled", "early"]
 Tools = Literal["checked", "pinned"]
 Order = Literal["turn", "scopes", "issued", "none"]
-"""What the calls of a turn are kept in; see `Turn`."""
+"""The order kept between the calls of a turn; see `Turn`."""
 
 
 class Guards(NamedTuple):
     """The guards of a transaction; by default all are on.
 
     Attributes:
-        current: it commits only if all it has read still stands, and behind all older ones on its scopes (A1).
-        reads: reads wait for what is settled; or are `early`, and it ends as those end whose work it saw (A3); or, with
-            the guard off, see what is there (`any`).
+        current: commit only if everything read is still current, and after all older holders of its scopes (A1).
+        reads: `settled` reads wait for uncommitted work; `early` reads do not, and the reader is aborted with the work
+            it saw (A3); `any`, the guard off, reads what is there.
         ordered: the calls of a turn act in the order in which they were issued (A6).
-        tools: what it has planned is called as it was then: `checked` for removal and change, or for removal alone when
-            it was `pinned` (A2); or, with the guard off, whatever became of it (`any`).
+        tools: a planned tool is `checked` for removal and change, or `pinned` and checked for removal alone (A2);
+            `any`, the guard off, is not checked.
     """
 
     current: bool = True
@@ -35,7 +35,7 @@ class Guards(NamedTuple):
     tools: Literal["checked", "pinned", "any"] = "checked"
 
     def against(self, prevent: Level | Iterable[str]) -> Guards:
-        """Return these guards, on against a level's anomalies or those named and off against others.
+        """Return these guards, on for the anomalies named (or a level's) and off for all others.
 
         Raises:
             UsageError: there is no such level, or no such anomaly.
@@ -52,7 +52,7 @@ class Guards(NamedTuple):
         )
 
     def order(self, order: Order) -> Order:
-        """Return the order that the calls of a turn are kept in, where this one was asked for."""
+        """Return the order in force when this one was asked for."""
         return order if self.ordered else "none"
 
 
@@ -80,15 +80,15 @@ def guards_for(prevent: Level | Iterable[str], *, reads: Reads = "settled", tool
 
 
 def checked_order(order: object) -> Order:
-    """Return it, if there is such an order.
+    """Return a valid `order=`, or refuse it.
 
     Raises:
-        UsageError: there is not.
+        UsageError: there is no such order.
     """
     if order not in get_args(Order):
         raise UsageError(
-            f'order={order!r}: choose "turn" (all that run at once, what is held last), "scopes" (those on overlapping'
-            ' scopes) or "issued" (all, also behind what is held and cannot be undone); "none" keeps none'
+            f'order={order!r}: choose "turn" (calls that run at once; held ones last), "scopes" (calls on'
+            ' overlapping scopes), "issued" (all calls, also behind an irreversible one) or "none"'
         )
     return cast("Order", order)
 

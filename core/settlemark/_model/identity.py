@@ -1,9 +1,9 @@
-"""The identity of decisions: their numbers in a transaction, and a key that no other decision of any ledger has.
+"""The identity of decisions: numbers within a transaction, and keys that are unique across all ledgers.
 
-A key carries the ledger's own id, so a ledger that was thrown away and made anew, and each one in memory, has
-others. It can be read back in one way only: the id has a fixed length and what follows it says which form the name
-has, a namespace's colons are escaped, and the last `#` stands between the name and the numbers. Providers limit keys,
-many to 255 characters: of what is long a digest takes the place.
+A key begins with the ledger's own id, so a ledger that was deleted and made anew, and each ledger in memory, has other
+keys. A key can be parsed in one way only: the id has a fixed length, the character after it tells the name's form, a
+namespace's colons are escaped, and the last `#` separates the name from the numbers. Providers limit keys, many to 255
+characters: a long part is replaced by its digest.
 
 >>> key_of("1f1f1f1f1f1f1f1f.", "trip", 1, (0, 2), "call-7")
 '1f1f1f1f1f1f1f1f.trip#1/0.2:call-7'
@@ -30,11 +30,11 @@ _NUMBERS = re.compile(r"(\d+)/(\d+(?:\.\d+)*|~[0-9a-f]{32})(?:[:~].*)?", re.DOTA
 
 
 Path = tuple[int, ...]
-"""Names a decision in its transaction; paths sort in issuance order."""
+"""Identifies a decision within its transaction; paths sort in issuance order."""
 
 
 class Numbering:
-    """Names the decisions of one transaction, or of what joined one of its calls, in issuance order.
+    """Numbers the decisions of one transaction, or of a part that joined one of its calls, in issuance order.
 
     >>> top, part = Numbering(), Numbering((0, 1))
     >>> top.next("pay"), part.next("book"), part.next("mail"), top.next("pay")
@@ -50,11 +50,11 @@ class Numbering:
 
     @property
     def base(self) -> Path:
-        """What the names of all these decisions begin with."""
+        """The common prefix of these decisions' paths."""
         return self._base
 
     def under(self, *numbers: int) -> Numbering:
-        """Return the numbering of a part that has these numbers among the decisions.
+        """Return the numbering of a part that stands at this place among the decisions.
 
         >>> Numbering().under(2, 0).next("book")
         (2, 0, 0)
@@ -62,10 +62,10 @@ class Numbering:
         return Numbering((*self._base, *numbers), read=self._read)
 
     def next(self, tool: str) -> Path:
-        """Return the name of the next decision.
+        """Return the path of the next decision.
 
         Raises:
-            DeclarationError: it would be made inside a read, which is neither recorded nor undone.
+            DeclarationError: the decision would be made inside a read, which is neither recorded nor undone.
         """
         if self._read is not None:
             raise DeclarationError(
@@ -79,12 +79,12 @@ class Numbering:
 
 
 def new_ledger_id() -> str:
-    """Return the id of a ledger that begins now."""
+    """Return the id of a new ledger."""
     return secrets.token_hex(ID_DIGITS // 2)
 
 
 def prefix_of(ledger: str, namespace: str) -> str:
-    """Return how the keys begin that are made in one namespace of the ledger with this id.
+    """Return the prefix of all keys made in one namespace of a ledger.
 
     >>> prefix_of("1f" * 8, "a:b"), prefix_of("1f" * 8, "default")
     ('1f1f1f1f1f1f1f1f:a%3Ab:', '1f1f1f1f1f1f1f1f.')
@@ -93,7 +93,7 @@ def prefix_of(ledger: str, namespace: str) -> str:
 
 
 def step_of(prefix: str, name: str, attempt: int) -> str:
-    """Return what the keys of one attempt of a transaction have in common.
+    """Return the common prefix of the keys of one attempt of a transaction.
 
     >>> step_of("1f1f1f1f1f1f1f1f.", "trip", 2)
     '1f1f1f1f1f1f1f1f.trip#2'
@@ -105,7 +105,7 @@ def step_of(prefix: str, name: str, attempt: int) -> str:
 
 
 def key_of(prefix: str, name: str, attempt: int, path: Path, call_id: str | None) -> str:
-    """Return the key of a decision: the same for the same decision in every process, and no other's.
+    """Return the key of a decision: the same in every process, and different from every other decision's.
 
     >>> long = key_of("1f1f1f1f1f1f1f1f.", "trip" * 100, 1, (0,) * 100, "call" * 100)
     >>> len(long), long[:17]
@@ -125,7 +125,7 @@ def _digest(text: str, digits: int) -> str:
 
 
 def fits(path: Path) -> bool:
-    """Whether the key of a decision tells its path."""
+    """Whether a decision's key is short enough to contain its path."""
     return len(text_of(path)) <= _LONGEST_PATH
 
 
@@ -139,24 +139,24 @@ def text_of(path: Path) -> str:
 
 
 def parsed(text: str) -> Path:
-    """Return the path that is spelled so."""
+    """Parse a path as keys spell it."""
     return tuple(int(number) for number in text.split("."))
 
 
 def path_in(key: str, name: str, attempt: int) -> Path:
-    """Return the name of a decision in its transaction, as its key tells it; see `fits`.
+    """Return the path that a key contains; see `fits`.
 
     >>> path_in("1f1f1f1f1f1f1f1f.trip#1/0.2:call-7", "trip", 1), path_in("trip#1/0:call#7", "trip", 1)
     ((0, 2), (0,))
     """
     found = _NUMBERS.fullmatch(key.rpartition("#")[2])
-    if found is None or int(found[1]) != attempt:  # made before keys carried their ledger, with a call's id as it was
+    if found is None or int(found[1]) != attempt:  # an old key: without a ledger's id, and with the call's id unescaped
         return parsed(key.partition(f"{name}#{attempt}/")[2].partition(":")[0])
     return parsed(found[2])
 
 
 def step_in(key: str) -> str | None:
-    """Return what a key has in common with the others of its transaction's attempt, or None: no settlement made it.
+    """Return the prefix that a key shares with its transaction's attempt; None for a key no settlement made.
 
     >>> step_in("1f1f1f1f1f1f1f1f.trip#1/0.2:call-7"), step_in("7")
     ('1f1f1f1f1f1f1f1f.trip#1', None)

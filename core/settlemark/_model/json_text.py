@@ -1,4 +1,4 @@
-"""Payloads are JSON: one canonical text for storing, comparing and fingerprinting them."""
+"""Payloads are JSON: one canonical text to store, compare and fingerprint."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from typing import Any, cast
 from settlemark._edges.errors import PayloadError
 from settlemark._edges.text import brief, prose
 
-# Python itself refuses to write integers much longer than this (4300 digits by default).
+# Python refuses to write much longer integers (4300 digits by default).
 _MOST_BITS = 13_000
 _PLAIN = 1 << 63
 _MOST_PATH = 60
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 _MOST_BYTES = 1 << 28
-"""Of a payload's text: PostgreSQL takes a gigabyte a field, and a message that is too long ends the connection."""
+"""Of a payload's text: PostgreSQL stores a gigabyte a field, and a message over its limit ends the connection."""
 MOST_LEVELS = 100
-"""Of lists and objects within each other, the outermost included: what every JSON library and store carries."""
-# `type` itself, annotated: a checker takes the type of an `Any` for partly unknown.
+"""Nesting of lists and objects, the outermost included: every JSON library and store supports this depth."""
+# Annotated with Any: a type checker finds the type of an `Any` partly unknown.
 _kind: Callable[[Any], type[Any]] = type
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict)
-# `JSONEncoder.encode` builds its C encoder anew for every call, which costs more than the encoding of a
-# small payload; without the C module (other Pythons have none) it serves as it is.
+# `JSONEncoder.encode` builds its C encoder for every call, which costs more than encoding a small payload. Other
+# Pythons have no C encoder, and use the JSONEncoder itself.
 _make: Any = getattr(encoder, "c_make_encoder", None)
 _iterencode: Any = _make(None, dict, encoder.encode_basestring, None, ":", ",", True, False, False) if _make else None
 _write_ascii: Any = (
@@ -41,12 +41,12 @@ _write_ascii: Any = (
 
 
 def _text(value: Any) -> str:
-    """Return the canonical text of a value that is known to be plain."""
+    """Return the canonical text of a plain value."""
     return "".join(_iterencode(value, 0)) if _iterencode else _ENCODER.encode(value)
 
 
 def _all_plain(value: dict[Any, Any]) -> bool:
-    """Whether a dict surely passes the check: the common case, kept cheap."""
+    """Whether a dict surely passes `check`: a cheap test for the common case."""
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
             return False
@@ -60,10 +60,10 @@ def _all_plain(value: dict[Any, Any]) -> bool:
 
 
 def check(value: Any, path: str = "$") -> None:
-    """Return when `value` can be stored as JSON and come back equal (tuples come back as lists).
+    """Check that a value can be stored as JSON and come back equal (tuples come back as lists).
 
     Raises:
-        PayloadError: naming the first place that cannot, before any effect runs.
+        PayloadError: the value cannot be stored; the message names the first offending place.
 
     >>> check({"to": "a@b.example", "rooms": [1, 2]})
     >>> check({"when": {1, 2}})
@@ -76,18 +76,18 @@ def check(value: Any, path: str = "$") -> None:
 def _limited(work: Callable[[], Any]) -> Any:
     try:
         return with_room(work)
-    except RecursionError:  # what a class of somebody's own says of itself, or a copy of it
+    except RecursionError:  # from a user's class, or a copy of it
         raise _too_deep("$") from None
 
 
 def with_room(work: Callable[[], Any]) -> Any:
-    """Return what a function returns that goes down a payload: how deep its caller stands makes no difference.
+    """Call a function that recurses into a payload, with enough stack whatever the caller's depth.
 
-    Where the stack is full it is done again in a thread, which has a stack of its own: an outcome that is to be
-    recorded cannot wait for one.
+    Where the stack is full, the call is repeated in a new thread, which has a stack of its own: recording an outcome
+    must not fail for want of stack.
 
     Raises:
-        RecursionError: that is too small as well.
+        RecursionError: the new stack is too small as well.
     """
     try:
         return work()
@@ -114,7 +114,7 @@ def _too_deep(path: str) -> PayloadError:
     if len(path) > _MOST_PATH:
         path = f"{path[:_MOST_PATH]}…"
     return PayloadError(
-        f"{path} is nested too deeply, or contains itself: {MOST_LEVELS} levels are the most; pass plain data instead",
+        f"{path} is nested too deeply, or contains itself: {MOST_LEVELS} levels are the most; pass flatter data",
         path=path,
     )
 
@@ -154,7 +154,7 @@ def _check(value: Any, path: str, level: int = 1, *, halves: bool = False) -> No
 
 
 def _check_text(text: str, path: str) -> None:
-    if str.isascii(text):  # not what a class of somebody's own says of itself
+    if str.isascii(text):  # str's own method: a subclass may answer anything
         return
     try:
         str.encode(text)
@@ -166,12 +166,12 @@ def _check_text(text: str, path: str) -> None:
 
 
 def encode_ascii(value: Any) -> str:
-    """Return a compact JSON text, for what is no user's: nothing is checked, and no order is made."""
+    """Return compact JSON text in ASCII, unchecked and unsorted, for values that are not a user's."""
     return "".join(_write_ascii(value, 0)) if _write_ascii else json.dumps(value, separators=(",", ":"))
 
 
 def encode_texts(texts: list[str]) -> str:
-    """Return the canonical JSON text of a list of texts that were checked when they were made."""
+    """Return the canonical JSON text of a list of texts that were checked before."""
     return _text(texts)
 
 
@@ -183,20 +183,23 @@ def encode(value: Any) -> str:
     """
     if not (_kind(value) is dict and _all_plain(value)):
         check(value)
-    # `default` is asked only for mappings that are no dict: all else has been checked.
+    # `default` is called only for mappings other than dict: all other values were checked.
     text: str = with_room(partial(_text, value))
-    if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has four bytes at most
-        raise PayloadError(f"$ is over {_MOST_BYTES:,} bytes long as JSON: keep it elsewhere, and pass where", path="$")
+    if len(text) * 4 > _MOST_BYTES and len(text.encode()) > _MOST_BYTES:  # a character has at most four bytes
+        raise PayloadError(
+            f"$ is over {_MOST_BYTES:,} bytes long as JSON: store it elsewhere, and pass a reference", path="$"
+        )
     return text
 
 
 def snapshot(value: Any) -> Any:
-    """Return an equal value that shares nothing with the given one which could change.
+    """Return an equal value that shares no mutable part with the given one.
 
-    What is no plain data keeps its type where that can be copied; an object of which nobody can tell stays as it is.
+    A value of another type is copied with its type where it can be copied; an object that cannot be examined stays as
+    it is.
 
     Raises:
-        PayloadError: it has more than `MOST_LEVELS`, or contains itself.
+        PayloadError: the value has more than `MOST_LEVELS` levels, or contains itself.
 
     >>> guests = ["Ada"]
     >>> kept = snapshot({"guests": guests})
@@ -227,13 +230,13 @@ def _copy(value: Any, level: int = 1) -> Any:
 
 
 def _is_copied(value: Any) -> bool:
-    """Whether a value of no plain type is one that may be changed behind the record's back."""
+    """Whether a value that is no plain JSON may be mutable, and so must be copied."""
     kinds = (str, int, float, list, tuple, Mapping, set, frozenset, bytearray)
     return isinstance(value, kinds) or is_dataclass(value) or _is_a_model(value)
 
 
 def _copy_of_a_class(value: Any, level: int) -> Any:
-    """Return a copy of what is of no plain type: of its own type, or else as the record has it."""
+    """Return a copy of a value that is no plain JSON: of its own type, or else as recorded."""
     if isinstance(value, Enum):
         return value
     if not _is_copied(value):
@@ -244,15 +247,15 @@ def _copy_of_a_class(value: Any, level: int) -> Any:
         made: Any = copy.deepcopy(value)
     except RecursionError:
         raise
-    except BaseException:  # whatever a class of somebody's own raises
+    except BaseException:  # a user's class may raise anything
         made = value
     return made if made is not value and _kind(made) is _kind(value) else _as_recorded(value, level + 1)
 
 
 def _as_recorded(value: Any, below: int) -> Any:
-    """Return what the record has of a value whose class cannot be copied, or says for itself what it holds.
+    """Return a value as the record has it: for a class that cannot be copied, or that computes what it shows.
 
-    Of the latter it is asked once.
+    A class that computes what it shows is read once.
     """
     if isinstance(value, Mapping):
         return {_copy(key, below): _copy(item, below) for key, item in cast("Any", value).items()}
@@ -260,17 +263,17 @@ def _as_recorded(value: Any, below: int) -> Any:
         items = [_copy(item, below) for item in cast("Any", value)]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, str):
-        return str.__str__(value)  # not what its class makes of itself
+        return str.__str__(value)  # not the subclass's own text
     if isinstance(value, float):
         return float.__float__(value)
     return int.__int__(value) if isinstance(value, int) else value
 
 
 def _is_as_it_reads(value: Any) -> bool:
-    """Whether whoever reads a value finds what it holds: its class, or one within, has not its own words for that.
+    """Whether reading a value gives what it holds: neither its class, nor one within, computes what it shows.
 
-    Those may change from one reading to the next: then the record, the scope, an approver and the tool would each find
-    something else. A mapping that is no dict has nothing but its own words.
+    Such a class may answer differently each time: the record, the scope, an approver and the tool would each see
+    another value. A mapping that is no dict always computes what it shows.
     """
     kind = _kind(value)
     if kind in _SCALARS or isinstance(value, Enum):
@@ -285,12 +288,12 @@ def _is_as_it_reads(value: Any) -> bool:
     elif isinstance(value, Mapping):
         return False
     elif not isinstance(value, str | int | float):
-        return True  # no record holds it
+        return True  # no record can hold it
     return not _has_its_own_words(kind) and all(map(_is_as_it_reads, held))
 
 
 def _has_its_own_words(kind: type[Any]) -> bool:
-    """Whether somebody's own Python code says what a reader of this class finds."""
+    """Whether a class's own Python code computes what a reader sees."""
     return any(
         type(vars(each)[name]) not in _OF_C
         for each in kind.__mro__
@@ -299,7 +302,7 @@ def _has_its_own_words(kind: type[Any]) -> bool:
     )
 
 
-# What is held, whatever the class of it says.
+# The dict's real keys, whatever its class answers.
 _KEYS: Callable[[Any], Any] = vars(dict)["keys"]
 _VALUES: Callable[[Any], Any] = vars(dict)["values"]
 _ITEMS: Callable[[Any], Any] = vars(list)["__iter__"]
@@ -313,16 +316,16 @@ _READERS = frozenset({
 
 
 def _is_a_model(value: Any) -> bool:
-    """Whether it is a model of Pydantic, which need not be installed."""
+    """Whether a value is a Pydantic model; Pydantic need not be installed."""
     return hasattr(_kind(value), "__pydantic_fields__")
 
 
 def encode_result(value: Any) -> str:
     r"""Return JSON text for a tool's result, which exists already and can no longer be refused.
 
-    Half a character is escaped, and comes back as it was; two halves that belong together come back as the character
-    that they are, from which JSON cannot tell them. What JSON cannot hold, or has more than `MOST_LEVELS`, is kept as
-    its `repr`, so that an account of it survives:
+    A lone surrogate is escaped, and comes back unchanged; a pair of surrogates comes back as the character they stand
+    for, from which JSON cannot tell them. A value that JSON cannot hold, or that is nested deeper than `MOST_LEVELS`,
+    is kept as its `repr`:
 
     >>> decode(encode_result("\ud83d\udc00")) == "\U0001f400"
     True
@@ -331,12 +334,12 @@ def encode_result(value: Any) -> str:
     """
     try:
         return encode(value)
-    except BaseException:  # whatever a value of somebody's own class raises when it is looked at, a SystemExit too
+    except BaseException:  # a user's class may raise anything when looked at, even SystemExit
         return _encode_halves(value) or json.dumps({"$repr": _picture(value)}, separators=(",", ":"))
 
 
 def recorded_result(value: Any) -> Any:
-    """Return what a replay would have of a result: a copy, or what is told of it where JSON cannot hold it."""
+    """Return a result as a replay returns it: a copy, or its `repr` where JSON cannot hold it."""
     try:
         return snapshot(value)
     except PayloadError:
@@ -344,7 +347,7 @@ def recorded_result(value: Any) -> Any:
 
 
 def _encode_halves(value: Any) -> str | None:
-    """Return canonical JSON text in ASCII for what only half a character keeps from `encode`, or None."""
+    """Return canonical JSON text in ASCII where lone surrogates are all that `encode` refuses; else None."""
     try:
         with_room(partial(_check, value, "$", halves=True))
         text: str = with_room(partial(json.dumps, value, sort_keys=True, separators=(",", ":"), default=dict))
@@ -370,7 +373,7 @@ def decode(text: str | None) -> Any:
 
 
 def fingerprint(text: str) -> str:
-    """Return a short digest under which two argument texts are equal exactly when they are.
+    """Return a short digest of an argument text: equal exactly for equal texts.
 
     >>> fingerprint('{}')
     '44136fa355b3678a1146ad16f7e8649e'

@@ -1,7 +1,7 @@
-"""What may be prevented between agents: four anomalies, and the levels that exclude one more of them each.
+"""Isolation levels: four anomalies, and five levels that exclude one more of them each.
 
-Source: the anomaly paper, section 4. The four are independent, so any set of them may be excluded; the levels name
-five such sets, one above the other.
+Source: the anomaly paper, section 4. The four are independent, so any set of them may be excluded; the levels name five
+such sets, each including the one before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from settlemark._edges.errors import UsageError
 ANOMALIES = ("A1", "A3", "A6", "A2")
 """In the order in which the levels exclude them."""
 Point = frozenset[str]
-"""A set of anomalies that are excluded: one of sixteen."""
+"""A set of excluded anomalies, one of sixteen."""
 
 
 class Level(IntEnum):
@@ -32,7 +32,7 @@ class Level(IntEnum):
 
     @property
     def prevents(self) -> Point:
-        """The anomalies it excludes.
+        """The anomalies that the level excludes.
 
         >>> sorted(Level.L2.prevents)
         ['A1', 'A3']
@@ -41,7 +41,7 @@ class Level(IntEnum):
 
 
 def point_named(prevent: Level | Iterable[str]) -> Point:
-    """Return the set of anomalies that a level, or a set of their names, excludes.
+    """Return the set of anomalies that a level, or a set of names, excludes.
 
     Raises:
         UsageError: there is no such level, or no such anomaly.
@@ -53,7 +53,7 @@ def point_named(prevent: Level | Iterable[str]) -> Point:
         return prevent.prevents
     if isinstance(prevent, str):
         prevent = [prevent]
-    given = cast("object", prevent)  # whatever a caller who checks no types has written
+    given = cast("object", prevent)  # an untyped caller may pass anything
     named = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [given]
     unknown = [name for name in named if name not in ANOMALIES]
     if unknown:

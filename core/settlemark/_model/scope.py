@@ -1,13 +1,13 @@
-r"""The name of a resource, spelled one way, so that two spellings of one resource are seen to conflict.
+r"""The name of a resource in one canonical spelling, so that conflicts are found however a tool spells it.
 
-A scope is `type:/segment/segment`. It stands for that resource and all below it, so a scope overlaps
-its parents and its children; `*` stands for exactly one segment. Too coarse a scope costs concurrency,
-too narrow a one misses conflicts: where the canonical form has a choice, it takes the coarser.
+A scope is `type:/segment/segment`. A scope stands for that resource and everything below it, so it overlaps its parents
+and its children; `*` stands for exactly one segment. Too coarse a scope costs concurrency, too narrow a scope misses
+conflicts: where the canonical form has a choice, it takes the coarser.
 
-- `.`, `..` and empty segments collapse; `\` separates like `/`; a final `**` adds nothing and goes.
+- `.`, `..` and empty segments collapse; `\` separates like `/`; a final `**` adds nothing and is dropped.
 - Text is compared in Unicode NFC, the type in lower case, a drive letter (`c:`) in upper case.
-- `%XX` stands for a byte of UTF-8. Written plainly are all characters except `/ \ % * { }`, controls,
-  white space at the ends of a segment, and whatever would make a name read as `.`, `..` or a drive.
+- `%XX` stands for a byte of UTF-8. All characters are written plainly except `/ \ % * { }`, controls, white space at
+  the ends of a segment, and whatever would make a name read as `.`, `..` or a drive.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SEPARATOR = re.compile(r"[/\\]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPES = re.compile(r"((?:%[0-9A-Fa-f]{2})+)|%.{0,2}")
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@.+-]*")  # most names: they need no work at all
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@.+-]*")  # most names: no escaping needed
 _DRIVE = re.compile(r"[A-Za-z]:")
-_LONGEST = 1 << 14  # characters: every process that shares the ledger keeps it in mind
-_BITS = 2048  # any finite float, and far from Python's own limit on digits
+_LONGEST = 1 << 14  # characters: every process that shares the ledger keeps the scope in memory
+_BITS = 2048  # any finite float fits, and Python's own limit on digits is far off
 _RESERVED = frozenset("/\\%*{}") | {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))}
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
@@ -77,7 +77,7 @@ class Scope:
         r"""Return the scope that `text` spells; a scope passes through.
 
         Raises:
-            ScopeError: when `text` names no resource; the message says how to write it.
+            ScopeError: `text` names no resource; the message says how to write it.
 
         >>> str(Scope.parse(r"FILE:c:\tmp\..\a%62c"))
         'file:/C:/abc'
@@ -88,7 +88,7 @@ class Scope:
             return text
         try:
             return _parse(text)
-        except TypeError as error:  # what the cache says of a list or a dict
+        except TypeError as error:  # the cache cannot hash a list or a dict
             raise _not_text(text) from error
 
     def overlaps(self, other: Scope) -> bool:
@@ -98,7 +98,7 @@ class Scope:
         False
         """
         if not (self.has_wildcard or other.has_wildcard):
-            return all(map(eq, self.parts, other.parts))  # stops at the end of the shorter
+            return all(map(eq, self.parts, other.parts))  # zip-like: stops at the end of the shorter
         for mine, theirs in zip(self.parts, other.parts, strict=False):
             if mine not in (theirs, "*") and theirs != "*":
                 return False
@@ -144,11 +144,11 @@ class Scope:
 def escape(value: object) -> str:
     """Return `value` as the text of exactly one segment, whatever characters it has.
 
-    Law: different texts (after NFC) give different segments, and none is a wildcard. An `int`, a
-    finite `float`, a `bool`, a date, a `UUID` and an `Enum` are written as text; `1.0` is `1`.
+    Law: different texts (after NFC) give different segments, and none is a wildcard. An `int`, a finite `float`, a
+    `bool`, a date, a `UUID` and an `Enum` are written as text; `1.0` is `1`.
 
     Raises:
-        ScopeError: when `value` is `None`, empty, white space only, or of another type.
+        ScopeError: `value` is `None`, empty, white space only, or of another type.
 
     >>> escape("a/b"), escape("*"), escape(".."), escape(7)
     ('a%2Fb', '%2A', '%2E%2E', '7')
@@ -191,10 +191,10 @@ class ScopeTemplate:
 
     @classmethod
     def parse(cls, text: str) -> ScopeTemplate:
-        """Return the template that `text` spells, from a cache when it was seen before.
+        """Return the template that `text` spells, cached.
 
         Raises:
-            ScopeError: when `text` is no template, whatever the arguments will be.
+            ScopeError: `text` is no template, whatever the arguments.
 
         >>> ScopeTemplate.parse("order:/{order.shop}/order-{order.id}").fields
         ('order',)
@@ -208,8 +208,7 @@ class ScopeTemplate:
         """Return the scope of a call with these arguments; arguments not named in the template are ignored.
 
         Raises:
-            ScopeError: when an argument is missing or names no resource. It has `text` (the template)
-                and `argument`.
+            ScopeError: an argument is missing or names no resource. It has `text` (the template) and `argument`.
         """
         if self._constant is not None:
             return self._constant
@@ -286,7 +285,7 @@ def _build(parts: tuple[str, ...]) -> Scope:
     if sum(map(len, parts)) + len(parts) > _LONGEST:
         raise ScopeError(f"a scope may have {_LONGEST:,} characters at most: name it by a digest", text=kind)
     scope = object.__new__(Scope)
-    put = object.__setattr__  # the class refuses its own
+    put = object.__setattr__  # the class refuses to set attributes
     put(scope, "type", kind)
     put(scope, "segments", tuple(segments))
     put(scope, "parts", parts)
@@ -332,7 +331,7 @@ def _stripped(text: object) -> str:
             f"the scope {brief(text)} has {len(text):,} characters, and {_LONGEST:,} are the most", text=text
         )
     if found := _SURROGATE.search(text):
-        raise _bad(text, f"has {found[0]!r}, which is no valid Unicode: remove it")
+        raise _bad(text, f"has {found[0]!r}, which is not valid Unicode: remove it")
     if found := _CONTROL.search(text):
         raise _bad(text, f"has the control character {found[0]!r}: remove it, or write {_percent(found[0])}")
     return text
@@ -365,7 +364,7 @@ def _walk(raws: Iterable[str | _T], text: str) -> list[str | _T]:
         if rest:
             raise _bad(text, "goes on after '**', the rest: end there, or write '*' for one segment")
         if raw == "**":
-            rest = True  # adds nothing: a scope is all below it already
+            rest = True  # redundant: a scope includes everything below it
         elif raw != "..":
             kept.append(_canonical(raw, text) if isinstance(raw, str) else raw)
         elif not kept:
@@ -394,7 +393,7 @@ def _decode(raw: str, text: str) -> str:
         try:
             return bytes.fromhex((found[1] or "bad").replace("%", "")).decode()
         except ValueError:
-            raise _bad(text, f"has {found[0]!r}, no escaped UTF-8: write '%25' for a percent sign") from None
+            raise _bad(text, f"has {found[0]!r}, which is not escaped UTF-8: write '%25' for a percent sign") from None
 
     return _ESCAPES.sub(plain, raw)
 
@@ -452,7 +451,7 @@ def _number(value: float) -> str:
             raise ScopeError(f"{value!r} names no resource: give a finite number", text=repr(value))
         if not value.is_integer():
             return repr(float(value))
-    number = int(value)  # one number, one name: JSON does not tell 1.0 from 1
+    number = int(value)  # one name for one number: JSON does not tell 1.0 from 1
     if number.bit_length() > _BITS:
         raise ScopeError(f"a number of {number.bit_length()} bits is too long a name", text=_called(value))
     return str(number)
@@ -477,7 +476,7 @@ def _tokens(text: str) -> list[str | _Field]:
     if "{{" in text or "}}" in text:
         raise _bad(text, "has a doubled brace: write '%7B' or '%7D' for a brace")
     tokens: list[str | _Field] = []
-    for index, piece in enumerate(_FIELD.split(text)):  # text and field in turns
+    for index, piece in enumerate(_FIELD.split(text)):  # text and fields alternate
         if index % 2:
             tokens.append(_field(piece, text))
         elif "{" in piece or "}" in piece:
@@ -514,7 +513,7 @@ def _part(segment: list[str | _Field], text: str) -> _Part:
         return segment[0] if segment else ""
     for piece in segment:
         if isinstance(piece, str):
-            _decode(piece, text)  # only to refuse it here, rather than at each call
+            _decode(piece, text)  # decoded only to refuse a bad template here rather than at each call
         elif piece.several:
             raise _bad(text, f"has '{{{piece.name}:path}}' within a segment: put it between slashes")
     return tuple(segment)

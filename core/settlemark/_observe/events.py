@@ -1,7 +1,7 @@
-"""What a settlement tells of its work while it does it, for whoever traces or measures it: `Settlement(observe=…)`.
+"""The events that a settlement reports while it works, for tracing and metrics: `Settlement(observe=…)`.
 
-Events carry names, scopes, keys and outcomes, never arguments or results. They are told outside of every
-lock, behind the step that they are about.
+Events carry names, scopes, keys and outcomes, never arguments or results. They are reported outside of every lock,
+after the step they describe.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ log = logging.getLogger("settlemark")
 
 @dataclass(slots=True)
 class Recovered:
-    """What one recovery has done: names of transactions, by what became of them.
+    """What one recovery did: names of transactions, by outcome.
 
     Attributes:
-        committed: it was sealed or releasing, and is committed now.
-        undone: it was open or being undone, and is undone now.
-        kept: open, and kept for its framework to come back to it.
-        waiting: sealed, and its turn has not come; or a worker that fell silent may still be at work on it.
-        stuck: nobody here knows its handlers; by name: what to declare.
-        left: those that left something to look at; see `Settlement.residue`.
+        committed: was sealed or releasing, and is committed now.
+        undone: was open or being undone, and is undone now.
+        kept: open, and kept until its framework resumes it.
+        waiting: sealed, and not yet its turn; or a silent worker may still be at work on it.
+        stuck: its handlers are not declared in this process; by name, the missing declarations.
+        left: left residue; see `Settlement.residue`.
     """
 
     committed: list[str] = field(default_factory=list[str])
@@ -47,7 +47,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Began:
-    """An attempt of a transaction began here, or is taken up here; what follows of it names this event.
+    """An attempt of a transaction began, or was taken up, in this process; its later events refer to this one.
 
     Attributes:
         how: `begun` by a caller, `retried` by the engine on fresh state, or `taken up` from a process that ended.
@@ -62,7 +62,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waited:
-    """A call or a commit had to wait for another transaction; `gave_up` says that it did so in vain."""
+    """A call or a commit had to wait for another transaction; `gave_up` says that the wait ran out."""
 
     of: Began | None
     transaction: str
@@ -74,7 +74,7 @@ class Waited:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Acting:
-    """An effect is about to act: its tool's `call`, its `release` at commit, or its `undo`, with their retries.
+    """An effect is about to act: its tool's `call`, its `release` at commit, or its `undo`, retries included.
 
     Attributes:
         key: its idempotency key; "" for a read.
@@ -92,7 +92,7 @@ class Acting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Acted:
-    """It has acted, and this is what is known of it; `tag` is what an undo left."""
+    """An effect has acted; `tag` is what an undo left."""
 
     acting: Acting
     outcome: Outcome
@@ -102,7 +102,7 @@ class Acted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ended:
-    """An attempt is finished, or is others' to finish; `left` counts the effects that somebody must look at."""
+    """An attempt is finished, or handed to another worker; `left` counts effects in the residue."""
 
     of: Began
     state: State
@@ -112,7 +112,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aging:
-    """A transaction is open for long: it is near its `max_age`, when it is undone, or has none and is old."""
+    """A transaction has been open for long: it is near its `max_age`, or has none and is old."""
 
     of: Began | None
     transaction: str
@@ -122,7 +122,7 @@ class Aging:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LostLease:
-    """This process did not move for the length of its lease: what it had begun is others' now."""
+    """This process was silent for the length of its lease: other workers take over its transactions."""
 
     worker: str
     transactions: int
@@ -130,7 +130,7 @@ class LostLease:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovery:
-    """A look for what ended processes left has found something."""
+    """Recovery found work that ended processes left."""
 
     report: Recovered
 
@@ -139,19 +139,19 @@ Event = Began | Waited | Acting | Acted | Aging | Ended | LostLease | Recovery
 
 
 class Observer(Protocol):
-    """Told of what a settlement does. It should be quick: the work waits for it. What it raises is logged."""
+    """Receives a settlement's events. Be quick: the work waits. An observer's exceptions are logged."""
 
     def tell(self, event: Event, /) -> None:
-        """Take note of an event; in the thread, or task, that does the work."""
+        """Receive an event, in the thread or task that does the work."""
         ...
 
     def around(self, acting: Acting, /) -> AbstractContextManager[object]:
-        """Return what is entered around every try of an act, in the very context in which its function runs."""
+        """Return a context manager entered around every try of an act, in the act's own context."""
         ...
 
 
 class Told:
-    """An observer whose own faults reach nobody: they are logged, and the work goes on."""
+    """Wraps an observer: its exceptions are logged, and the work goes on."""
 
     __slots__ = ("_observer",)
 
@@ -159,7 +159,7 @@ class Told:
         self._observer = observer
 
     def tell(self, event: Event) -> None:
-        """Tell it of an event."""
+        """Report an event."""
         try:
             through(self._observer.tell, event)
         except BaseException as error:
@@ -167,12 +167,12 @@ class Told:
             log_failure(log, f"an observer failed at {kind}", error, event=kind)
 
     def around(self, acting: Acting) -> _Around:
-        """Return what is entered around an act."""
+        """Return a context manager to enter around an act."""
         return _Around(self._observer, acting)
 
 
 class _Around:
-    """Enters what an observer gives, unless that fails; and leaves it, whatever it says to an exception."""
+    """Enters the observer's context manager, unless that fails; the observer cannot swallow an exception."""
 
     __slots__ = ("_acting", "_entered", "_observer")
 

@@ -1,4 +1,4 @@
-"""Logs that a machine can read: every record of the logger `settlemark` carries what it is about as data.
+"""Machine-readable logs: every record of the logger `settlemark` carries its subject as data.
 
 The data has names, scopes, keys and outcomes: never arguments or results.
 """
@@ -25,27 +25,27 @@ LOGGER = "settlemark"
 WITHHELD = "(withheld: its ledger is encrypted)"
 
 
-class Quote(str):  # noqa: SLOT000 - it brings what is told in its place
-    """A text that may quote a payload, as an argument of a log call: not told while a ledger here is encrypted."""
+class Quote(str):  # noqa: SLOT000 - it has a replacement text
+    """A text that may quote a payload, as an argument of a log call: withheld while a ledger here is encrypted."""
 
     instead = WITHHELD
 
 
 def quote_of(error: BaseException) -> Quote:
-    """Return an exception in words, as an argument of a log call; where they are withheld its class is told."""
+    """Return an exception in words, as an argument of a log call; only its class where payloads are withheld."""
     quote = Quote(in_words(error))
     quote.instead = str(quote) if is_a(error, _OURS) else f"{kind_of(error)} {WITHHELD}"
     return quote
 
 
 class _Shown(logging.Filter):
-    """What every record of ours passes: a name steers no terminal, and what is encrypted is not told beside.
+    """A filter for settlemark's records: names cannot steer a terminal, and encrypted payloads are not quoted.
 
-    It is on the logger, not on a handler: whoever handles the records gets them so.
+    The filter is on the logger, not on a handler, so that every handler gets filtered records.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change what the record would be printed as; its data stays as it is."""
+        """Replace the record's message; its data stays."""
         tells = not _encrypted
         if isinstance(record.args, tuple):
             record.args = tuple(_shown(value, tells=tells) for value in record.args)
@@ -56,7 +56,7 @@ class _Shown(logging.Filter):
         if error is not None:
             record.exc_text = plain_traceback(error, messages=tells)
             if not tells:
-                record.exc_info = None  # a handler of somebody else's would print what it says
+                record.exc_info = None  # an application's handler would print the message
         return True
 
 
@@ -71,23 +71,23 @@ def _shown(value: object, *, tells: bool) -> object:
 
 
 _OURS = (LedgerError, InternalError)
-"""They name keys, tools and stores, and quote no payload."""
+"""These name keys, tools and stores, and quote no payload."""
 _encrypted: weakref.WeakSet[object] = weakref.WeakSet()
 logging.getLogger(LOGGER).addFilter(_Shown())
 
 
 def keep_from_logs(whose: object) -> None:
-    """Keep payloads out of this process's logs while an object lives: its ledger is encrypted."""
+    """Keep payloads out of this process's logs while an object that uses an encrypted ledger lives."""
     _encrypted.add(whose)
 
 
 def let_into_logs(whose: object) -> None:
-    """Take that back: it is closed."""
+    """Stop what `keep_from_logs` began: the ledger is closed."""
     _encrypted.discard(whose)
 
 
 def about(**data: Any) -> dict[str, Any]:
-    """Return the `extra=` of a log call: what its record is about; None is left out.
+    """Return the `extra=` of a log call: the record's subject; None is left out.
 
     >>> about(transaction="trip-42", scope=None)
     {'settlemark': {'transaction': 'trip-42'}}
@@ -101,23 +101,23 @@ def about_txn(txn: Txn, **data: Any) -> dict[str, Any]:
 
 
 def log_failure(log: logging.Logger, text: str, error: BaseException, **data: Any) -> None:
-    """Log that a function of the user's failed where that is to harm nobody, with its traceback where there is one.
+    """Log that a user's function failed where the failure must harm nobody, with the traceback if there is one.
 
-    Its exception may be such that its traceback cannot be written.
+    An exception's own code may make its traceback unprintable.
     """
     said = quote_of(error)
     with suppress(Exception):
         try:
             log.error("%s: %s", text, said, exc_info=error, extra=about(**data))
-        except Exception:  # a traceback without end, or an exception that fails when it is looked at
-            log.error("%s: %s", text, said, extra=about(**data))  # noqa: TRY400 - that is what cannot be written
+        except Exception:  # an endless traceback, or an exception that fails when looked at
+            log.error("%s: %s", text, said, extra=about(**data))  # noqa: TRY400 - the traceback cannot be written
 
 
 class JsonLines(logging.Formatter):
-    """Formats a log record as one JSON object on one line, with its data beside its sentence.
+    """Formats a log record as one JSON object on one line, with its data beside its message.
 
-    Fields: `at` (UTC), `level`, `logger`, `message`; what the record is about, such as `transaction`, `run`,
-    `epoch`, `scope`, `tool`, `key`, `worker`; and `exception` with its traceback.
+    Fields: `at` (UTC), `level`, `logger`, `message`; the record's subject, such as `transaction`, `run`, `epoch`,
+    `scope`, `tool`, `key`, `worker`; and `exception` with its traceback.
 
     >>> import json
     >>> record = logging.LogRecord("settlemark", logging.INFO, "", 0, "%s waits", ("trip-42",), None)

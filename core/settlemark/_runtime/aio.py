@@ -1,7 +1,4 @@
-"""Running a program in an event loop's task: it does what a thread does with the same requests.
-
-A synchronous tool runs in a worker thread.
-"""
+"""Runs a program in an event loop's task; a synchronous tool runs in a worker thread."""
 
 from __future__ import annotations
 
@@ -45,26 +42,26 @@ from settlemark._runtime.within import call_with_current, outside, with_current
 T = TypeVar("T")
 
 LEAVING_SECONDS = 0.5
-"""For how long one who was cancelled still waits for the store: a step that is being taken is over by then."""
+"""How long a cancelled task still waits for the store: a step under way ends within this time."""
 
 
 async def run_async(program: Program[T], *, behind: Callable[[], Program[Any]] | None = None) -> T:
     """Run a program in this task and return its result.
 
-    A cancellation reaches a tool where it awaits. One that arrives while something runs that must
-    not be cut short (a ledger write, an undo, a release, a tool in a thread) is raised afterwards.
-    Thrown away (a task that is lost with its loop) it goes on in a thread, as if it had been cancelled;
-    `behind` is run there when it has come to its end all the same, since nobody hears of its result.
+    A cancellation reaches a tool where it awaits. One that arrives while something uninterruptible runs (a ledger
+    write, an undo, a release, a tool in a thread) is raised afterwards. When the task is thrown away with its loop, the
+    program goes on in a thread, as if cancelled; if it completes there, `behind` runs, since nobody receives the
+    result.
     """
     return await _run(program, Patience(), behind)
 
 
 async def end_async(program: Program[T], *, after: Collection[asyncio.Future[Any]] = ()) -> T:
-    """Run a program to its end in this task, also when that is cancelled meanwhile: the cancellation comes behind it.
+    """Run a program to its end in this task; a cancellation meanwhile is raised afterwards.
 
-    For what whoever leaves with an error owes. It has to be this task: who has been cancelled waits for a store that
-    hangs no longer than `LEAVING_SECONDS`, and another task would not know. First these futures, which may be cancelled
-    as well, are waited for: what they do is over before anything is undone.
+    For the clean-up of a task that leaves with an error. The same task must do it: a cancelled task waits for a hanging
+    store no longer than `LEAVING_SECONDS`, and another task would not know of the cancellation. The given futures,
+    which may be cancelled as well, are awaited first: their work is over before anything is undone.
     """
     patience = Patience(cut=False)
     if after:
@@ -82,7 +79,7 @@ async def _run(program: Program[T], patience: Patience, behind: Callable[[], Pro
         while True:
             try:
                 if patience.interrupted and patience.is_cut_at(request):
-                    raise patience.taken()  # put off until now; here nothing is cut short
+                    raise patience.taken()  # deferred until here, where nothing is cut short
                 answer = await _do_async(request, patience)
             except GeneratorExit:
                 go_on_apart(program, request, behind)
@@ -107,15 +104,15 @@ async def _run(program: Program[T], patience: Patience, behind: Callable[[], Pro
 
 
 _at_work: set[Program[Any]] = set()
-"""The programs of tasks. A task that is lost is thrown away with all that only it has: not so its program, which goes
-on apart, and which the collector would else close in the midst of that."""
+"""The programs that tasks run. A lost task is collected with everything only it refers to; its program, which goes on
+in a thread, must not be collected with it."""
 
 
 class Patience:
-    """Whether this task was cancelled while something ran that must not be cut short, and by whom.
+    """Whether this task was cancelled while something uninterruptible ran, and by which cancellation.
 
-    Who cancelled may know its own cancellation by the message alone, as anyio's scopes do. With `cut=False` no wait is
-    cut short either.
+    A scope may recognise its own cancellation by the message alone, as anyio's do. With `cut=False` no wait is cut
+    short either.
     """
 
     __slots__ = ("_cut", "_message", "interrupted")
@@ -126,22 +123,22 @@ class Patience:
         self._message: tuple[Any, ...] = ()
 
     def is_cut_at(self, request: Request) -> bool:
-        """Whether a cancellation is raised where this is waited for."""
+        """Whether a cancellation is raised while this future is awaited."""
         return self._cut and (type(request) is Wait or (type(request) is Sleep and not request.final))
 
     @property
     def is_leaving(self) -> bool:
-        """Whether this task was cancelled, here or before it came here, and nobody has taken that back."""
+        """Whether this task was cancelled, here or earlier, and the cancellation still stands."""
         task = asyncio.current_task()
         return self.interrupted or (task is not None and task.cancelling() > 0)
 
     def put_off(self, cancelled: asyncio.CancelledError) -> None:
-        """Take note of a cancellation; of several the first is raised."""
+        """Defer a cancellation; of several the first is raised."""
         if not self.interrupted:
             self.interrupted, self._message = True, cancelled.args
 
     def taken(self) -> asyncio.CancelledError:
-        """Return the cancellation that was put off, for the one place that raises it."""
+        """Return the deferred cancellation, for the one place that raises it."""
         self.interrupted = False
         return asyncio.CancelledError(*self._message)
 
@@ -159,9 +156,9 @@ async def _do_async(request: Request, patience: Patience) -> Any:
 
 
 async def _recorded_async(pending: Pending, patience: Patience) -> Any:
-    """Wait for a store's answer, not for longer than its time; who is cancelled gives it a moment more, and leaves.
+    """Wait for a store's answer, up to its deadline; a cancelled task waits a moment more, then leaves.
 
-    What was queued is taken by then, or never is, or is in doubt, as its error says: never half.
+    By then a queued step is taken, dropped, or in doubt as its error says: never half done.
     """
     loop = asyncio.get_running_loop()
     mail = _mail.get(loop) or _mail.setdefault(loop, _Mail())
@@ -194,7 +191,7 @@ def _wake(told: asyncio.Future[None]) -> None:
 
 
 class _Mail:
-    """What an event loop is to be told by another thread: all of it at once, because each telling is a system call."""
+    """Results that threads send to an event loop, delivered in batches: each wake-up of the loop is a system call."""
 
     __slots__ = ("_called", "_told")
 
@@ -203,15 +200,15 @@ class _Mail:
         self._called = False
 
     def put(self, loop: asyncio.AbstractEventLoop, told: asyncio.Future[None]) -> None:
-        """Resolve a future of this loop soon, from whatever thread."""
+        """Resolve a future of this loop soon; may be called from any thread."""
         self._told.append(told)
         if not self._called:
             self._called = True
-            with suppress(RuntimeError):  # the loop is gone, and with it whoever waits
+            with suppress(RuntimeError):  # the loop is gone, and every waiter with it
                 loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
-        self._called = False  # before the look: what comes behind that calls again
+        self._called = False  # reset before reading: a later put wakes the loop again
         while self._told:
             told = self._told.popleft()
             if not told.done():
@@ -222,7 +219,7 @@ _mail: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = WeakKeyDictionary()
 
 
 async def _together_async(request: Together) -> list[Ended]:
-    """Run each program in a task of its own; a cancellation reaches all of them, and waits until they have ended."""
+    """Run each program in a task of its own; a cancellation reaches all, and is raised when all have ended."""
     tasks = [
         asyncio.create_task(awaited_to_its_end(run_async(program)), context=outside()) for program in request.programs
     ]
@@ -272,12 +269,12 @@ async def _act_async(act: Act, patience: Patience) -> Any:
 
 @lifted
 async def _awaited_here(act: Act, coroutine: Any) -> Any:
-    """Await a tool where a signal may strike, as one who knows whether it was thrown away in it."""
+    """Await a tool where signals may be delivered, and tell whether the coroutine was closed meanwhile."""
     return await Through(with_current(act, coroutine))
 
 
 async def uninterrupted(future: asyncio.Future[Any], patience: Patience) -> Any:
-    """Wait for a future to the end, and note when this task is cancelled meanwhile."""
+    """Wait for a future to its end, and record a cancellation of this task meanwhile."""
     while True:
         try:
             return await asyncio.shield(future)
@@ -290,15 +287,16 @@ async def uninterrupted(future: asyncio.Future[Any], patience: Patience) -> Any:
 
 
 async def to_its_end(work: Coroutine[Any, Any, Any]) -> Any:
-    """Wait for work to its end, as for a thread that nobody can stop; a cancellation comes behind it.
+    """Wait for work to its end, as for a thread that nobody can stop; a cancellation is raised later.
 
-    The result is returned, and where this task awaits next it is cancelled.
+    The result is returned, and this task is cancelled at its next await.
     """
     patience = Patience()
     found = await uninterrupted(asyncio.ensure_future(work), patience)
     task = asyncio.current_task()
     if patience.interrupted and task is not None:
-        task.uncancel()  # it is the same cancellation: whoever counts them, as `asyncio.timeout` does, finds one
+        # the same cancellation again: a counter of cancellations, such as `asyncio.timeout`, must find one
+        task.uncancel()
         task.cancel(*patience.taken().args)
     return found
 
@@ -310,14 +308,14 @@ async def _wait_async(request: Wait) -> bool:
     if request.seconds <= 0:
         return False
     woken = asyncio.Event()
-    # Both weakly: a ticket outlives a loop that is closed, and must not keep the task that was lost with it. Thrown
-    # away, that goes on in a thread; till then nobody would end what it had begun.
+    # Weak references: a ticket outlives a closed loop, and must not keep the lost task alive. Once the task is
+    # collected its program goes on in a thread; until then nobody would end what it began.
     its_loop, its_event = weakref.ref(asyncio.get_running_loop()), weakref.ref(woken)
 
     def wake() -> None:
         loop, event = its_loop(), its_event()
         if loop is not None and event is not None:
-            with suppress(RuntimeError):  # the loop may be gone when the one who is waited for ends
+            with suppress(RuntimeError):  # the loop may be gone when the holder ends
                 loop.call_soon_threadsafe(event.set)
 
     ticket.wake = wake

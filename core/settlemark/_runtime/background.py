@@ -1,11 +1,10 @@
-"""Who concludes what no caller is there to conclude: aborts made by others, and what ended processes left.
+"""Background threads: they conclude aborts made by others, and take up what ended processes left.
 
-A transaction may be aborted by another process while its own caller is away thinking; a worker may end
-and leave its transactions to be taken up. A thread sees to both. Where the application runs an event
-loop the handlers run in that: an async client belongs to the loop it was made in.
+Another process may abort a transaction while the transaction's caller is away thinking; a worker may end and leave
+transactions to be taken up. A thread handles both. Where the application runs an event loop, handlers run in that loop:
+an async client belongs to the loop it was made in.
 
-What was taken up is ended by a few threads, each transaction by one: a handler that hangs holds up nothing
-but its own.
+A few threads end the transactions that were taken up, one transaction each: a handler that hangs delays only its own.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MOST_THREADS = 8
 
 
 class _Crew:
-    """Runs programs beside each other, in a few threads that are there while there is something to run."""
+    """Runs programs concurrently, in a few threads that exist while there is something to run."""
 
     def __init__(self, run: Callable[[Program[None]], None]) -> None:
         self._run = run
@@ -48,7 +47,7 @@ class _Crew:
         self._stopped = False
 
     def take(self, program: Program[Any], dropped: Callable[[], None]) -> None:
-        """Run a program as soon as a thread is free; once it is stopped none is begun any more, and that is told."""
+        """Run a program as soon as a thread is free; after `stop` the program is not begun, and `dropped` is called."""
         with self._lock:
             taken = not self._stopped
             if taken:
@@ -71,7 +70,7 @@ class _Crew:
             del program
 
     def stop(self) -> None:
-        """Return when what was begun is done."""
+        """Return when the programs under way have ended."""
         with self._lock:
             self._stopped = True
             waiting, self._waiting = list(self._waiting), deque()
@@ -83,10 +82,10 @@ class _Crew:
 
 
 class Tender:
-    """Tends a driver in a thread of its own, until it is stopped or the driver is gone.
+    """Tends a driver in a background thread, until it is stopped or the driver is collected.
 
     Args:
-        driver: whose transactions are tended.
+        driver: the driver whose transactions are tended.
         every: seconds between two looks for workers that are gone.
     """
 
@@ -98,24 +97,24 @@ class Tender:
         self._driver = weakref.ref(driver)
         self._every = every
         self.loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._running: set[Future[None]] = set()  # what runs in that loop
+        self._running: set[Future[None]] = set()  # running in that loop
         self._left_alone = False
         self._crew = _Crew(self._try)
         self._thread = threading.Thread(target=self._tend, name=self.name, daemon=True)
 
     def start(self) -> None:
-        """Begin with what is there to be taken up."""
+        """Start the thread; it first takes up what is there."""
         self._thread.start()
 
     def tell(self) -> None:
-        """Say that there is something to tend."""
+        """Report that there is something to tend."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop when what is being done is done.
+        """Stop when the work under way is done.
 
-        From within the event loop that does it, nobody can wait for that: it is left where it is, as by a process
-        that ends, and taken up by the next.
+        From within the event loop that does this work, waiting for it is impossible: the work is left as by a process
+        that ends, and the next process takes it up.
         """
         self._stopped.set()
         self._wake.set()
@@ -136,7 +135,7 @@ class Tender:
             pause = self._pause(driver)
             del driver
             if self._wake.wait(pause):
-                self._stopped.wait(_GRACE_SECONDS)  # whoever's step it was concludes it, if anybody is there
+                self._stopped.wait(_GRACE_SECONDS)  # the step's own caller concludes it, if there is one
             self._wake.clear()
 
     def _work(self, driver: Driver) -> Program[None]:
@@ -152,7 +151,7 @@ class Tender:
         except BaseException as error:  # a handler may raise anything; the next look tries again
             if not (self._stopped.is_set() or getattr(error, "closed", False)):
                 _log.warning(
-                    "what was left could not be tended: %s",
+                    "unfinished work could not be tended: %s",
                     quote_of(error),
                     extra=about(error=kind_of(error)),
                 )
@@ -174,7 +173,7 @@ class Tender:
                 if running.done():
                     raise
                 if loop.is_closed() or (self._stopped.is_set() and not loop.is_running()):
-                    self._left_alone = True  # nobody runs it any more: the next process takes it up
+                    self._left_alone = True  # nobody runs the program any more: the next process takes it up
                     running.cancel()
                     return None
 
@@ -182,14 +181,14 @@ class Tender:
         try:
             await run_async(program)
         except Exception:
-            if not self._left_alone:  # else nobody is there to hear of it, and the ledger is closed
+            if not self._left_alone:  # else nobody would hear of the error, and the ledger is closed
                 raise
 
 
 class Asker(Tender):
-    """Asks about what is in doubt, in a thread of its own: a counterparty that hangs holds up nobody's undo.
+    """Probes effects in doubt, in a background thread: a counterparty that hangs delays nobody's undo.
 
-    It begins when it is told of the first doubt.
+    Starts at the first doubt.
     """
 
     name = "settlemark-asker"
@@ -199,18 +198,18 @@ class Asker(Tender):
         self._begun = threading.Lock()
 
     def tell(self) -> None:
-        """Say that there is something in doubt."""
+        """Report that an effect is in doubt."""
         if self._begun.acquire(blocking=False):
             self.start()
         self.wake()
 
     def stop(self) -> None:
-        """Stop when what is being asked is answered; it does not begin any more."""
+        """Stop when the probe under way is answered; never start again."""
         self._begun.acquire(blocking=False)
         super().stop()
 
     def wake(self) -> None:
-        """Wake the thread, to look whether there is anything to do."""
+        """Wake the thread to look for work."""
         self._wake.set()
 
     def _work(self, driver: Driver) -> Program[None]:
@@ -222,9 +221,9 @@ class Asker(Tender):
 
 
 class Watch(Asker):
-    """Looks at how long transactions with a `max_age` have been open, in a thread of its own.
+    """Watches how long transactions with a `max_age` have been open, in a background thread.
 
-    It begins when it is told of the first.
+    Starts at the first such transaction.
     """
 
     name = "settlemark-watch"

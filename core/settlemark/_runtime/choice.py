@@ -1,7 +1,7 @@
-"""A choice that is begun now and made later: its candidates are transactions that a framework runs.
+"""A choice that begins now and is made later: its candidates are transactions that a framework runs.
 
-`Speculation` runs its branches itself, and chooses when they have come to their end. Here they stay open until
-somebody chooses, perhaps in another process: whoever comes back to the choice by its name comes back to them.
+`Speculation` runs its branches itself, and chooses when all have ended. Here the candidates stay open until somebody
+chooses, perhaps in another process: entering the choice's name again resumes them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from settlemark._runtime.speculation import LOST
 from settlemark.ledger._contract import Book, RecordedTransaction, StateChange, TransactionRow
 
 MARK = "~"
-"""Stands between the name of a choice and that of its candidate."""
+"""Separates a choice's name from its candidate's."""
 _OVER = (State.ABORTING, State.ABORTED)
 
 
 class Choice:
-    """A choice among candidates: each is a transaction of its own, and all take their places under one hold.
+    """A choice among candidates: each is a transaction of its own, and all begin under one hold.
 
-    Laws: no candidate waits for another. What an abort would leave behind is held until one has won. One step decides,
-    and it is on record before any loser is undone: nobody can choose anew, and who recovers carries it out.
+    Laws: no candidate waits for another. An effect whose undo would leave something is held until a winner is chosen.
+    One step decides, and is recorded before any loser is undone: nobody can choose again, and recovery carries the
+    decision out.
 
     Args:
         driver: runs it.
         options: as for `Driver.begin`; `name` is the choice's.
 
     Attributes:
-        is_made: nothing of it is open any more.
-        name: of the choice; its candidates are `name~label`.
-        candidates: those that this process has come to, by label; also those that were undone meanwhile.
+        is_made: nothing of the choice is open any more.
+        name: the choice's name; its candidates are `name~label`.
+        candidates: this process's candidates by label, including those undone meanwhile.
     """
 
     def __init__(self, driver: Driver, options: Mapping[str, Any]) -> None:
@@ -50,7 +51,7 @@ class Choice:
         self.candidates: dict[str, Attempt] = {}
 
     def begin(self) -> Program[Choice]:
-        """Place the hold under which its candidates begin, or come back to it."""
+        """Place the hold under which the candidates begin, or resume it."""
         self._hold = yield from self._driver.entrance.begin(
             **self._options, role="choice", parent=self._driver.kernel.inside()
         )
@@ -58,19 +59,19 @@ class Choice:
 
     @property
     def run(self) -> str:
-        """The job it belongs to."""
+        """The run the choice belongs to."""
         return str(self._options["run"])
 
     @property
     def hold(self) -> Attempt:
-        """The hold; it has begun."""
+        """The hold; `begin` has placed it."""
         assert self._hold is not None
         return self._hold
 
     def candidate(self, label: str, *, declared: Iterable[Scope] = (), anew: bool = False) -> Program[Attempt]:
-        """Return the attempt of a candidate, begun or come back to; of one that was undone, one that is aborted too.
+        """Return a candidate's attempt, begun or resumed; an undone candidate's attempt is aborted.
 
-        With `anew` it is begun again: nobody needs what was undone.
+        With `anew` an undone candidate is begun again.
         """
         found = self.candidates.get(label)
         if found is not None and not (anew and is_undone(found)):
@@ -87,12 +88,13 @@ class Choice:
         return attempt
 
     def make(self, label: str | None, *, record: str) -> Program[None]:
-        """Commit a candidate, when all others are undone; with None all are. `record` names what is kept of this.
+        """Commit a candidate after undoing all others; with None undo all. `record` names what is kept of the decision.
 
-        A candidate that never began has done nothing: the others are undone.
+        Choosing a candidate that never began undoes all others.
 
         Raises:
-            UsageError: it was undone. Nothing moved. Refused: it was undone before it could commit.
+            UsageError: the candidate was undone; nothing moved.
+            Refused: the candidate was undone before it could commit.
             PartialCommit, InDoubt: see there.
         """
         yield from self._come_back()
@@ -105,7 +107,7 @@ class Choice:
         if undone is not None:
             left = ", ".join(repr(other) for other, attempt in self.candidates.items() if not is_undone(attempt))
             raise UsageError(
-                f"{label!r} cannot be chosen, for it was undone ({undone}): nothing moved; choose one of"
+                f"{label!r} cannot be chosen: it was undone ({undone}); nothing moved; choose one of"
                 f" {left or 'none'}, or None, which undoes all"
             )
         losers = [attempt for attempt in self.candidates.values() if attempt is not winner]
@@ -128,10 +130,11 @@ class Choice:
                 yield from self._drop()
 
     def carry_out(self, label: str | None) -> Program[None]:
-        """Return when what was chosen before, perhaps by another process, has come to its end; nothing is begun.
+        """Return when an earlier choice, perhaps made by another process, is carried out; begins nothing.
 
         Raises:
-            Refused: the chosen one was undone before it could commit. PartialCommit, InDoubt: see there.
+            Refused: the chosen candidate was undone before it could commit.
+            PartialCommit, InDoubt: see there.
         """
         yield from self._driver.recovery.take_up()
         if label is None:
@@ -139,16 +142,16 @@ class Choice:
         name = self._named(label)
         found: RecordedTransaction | None = yield from self._driver.entrance.ended(name, wait=self._options["wait"])
         if found is None:
-            return  # it has done nothing
+            return  # the candidate has done nothing
         if found.state is State.ABORTED:
             raise Refused(
-                f"{label} was chosen, and undone before it could commit: {found.because}; the others are undone,"
-                " too, so begin anew",
+                f"{label} was chosen, and undone before it could commit: {found.because}; the others are undone too:"
+                " begin anew",
                 transaction=name,
                 epoch=found.epoch,
             )
         replay: Attempt = yield from self._driver.entrance.begin(**self._given(name))
-        yield from self._driver.settling.commit(replay)  # says again what it ended with
+        yield from self._driver.settling.commit(replay)  # raises again how it ended
 
     def undo(self, cause: str) -> Program[None]:
         """Undo all candidates: nobody will choose."""
@@ -157,7 +160,7 @@ class Choice:
         yield from self._drop()
 
     def suspend(self) -> Program[None]:
-        """Leave the choice and its candidates open, for a program that comes back to it."""
+        """Leave the choice and its candidates open, for a program that resumes it."""
         for attempt in (*self.candidates.values(), self.hold):
             if _is_open(attempt):
                 yield from self._driver.undoing.suspend(attempt)
@@ -169,7 +172,7 @@ class Choice:
         return f"{self.name}{MARK}{label}"
 
     def _come_back(self) -> Program[None]:
-        """Come back to the candidates that are open, and that another invocation, or process, has begun."""
+        """Resume the candidates that are open, and that another invocation or process began."""
         hold = self.hold.live
 
         def look(_protocol: Protocol, _book: Book) -> list[str]:
@@ -180,7 +183,7 @@ class Choice:
             yield from self.candidate(label)
 
     def _undone(self, label: str) -> Program[str | None]:
-        """Return why a candidate was undone, in this process or another, or None: it was not, or is begun again."""
+        """Return why a candidate was undone, in this process or another; None if it was not, or is begun again."""
 
         def look(protocol: Protocol, book: Book) -> str | None:
             live = protocol.named.get(self._named(label))
@@ -193,7 +196,8 @@ class Choice:
 
     def _drop(self) -> Program[None]:
         if self.hold.live.state is State.OPEN:
-            yield from self._driver.settling.commit(self.hold)  # it never touched anything: it only stops to hold
+            # the hold touched nothing: committing it only releases it
+            yield from self._driver.settling.commit(self.hold)
 
 
 def is_undone(attempt: Attempt) -> bool:
@@ -210,12 +214,12 @@ def _why(attempt: Attempt) -> str:
 
 
 def is_left(txn: Txn) -> bool:
-    """Whether a transaction is a choice that is not made, and that nobody is at."""
+    """Whether a transaction is an unmade choice that no worker is at."""
     return txn.role == "choice" and txn.state is State.OPEN and txn.owner == NOBODY
 
 
 def chosen_in(recorded: RecordedTransaction) -> tuple[str | None, str] | None:
-    """Return what the record of a choice tells: the winner, or None for none, and the choice's name; None: it is none.
+    """Return the winner (None for none) and the choice's name from a choice's record; None if it is no choice.
 
     >>> from settlemark.ledger._contract import TransactionRow
     >>> row = TransactionRow("trip/choose", 1, "trip", State.COMMITTED, 1, "", "", 0.0)

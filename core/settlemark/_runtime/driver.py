@@ -1,12 +1,12 @@
-"""The one program behind every face: what happens, in which order, when a call is made or a step ends.
+"""The engine, put together from its services: what happens, in which order, at a call or at the end of a step.
 
-Each method of a service is a generator that asks the protocol (one short lock a step, never held across I/O)
-and yields requests for the world; `sync` and `aio` carry them out, synchronously, in asyncio, or in
-every possible interleaving.
+Each method of a service is a generator that asks the protocol (one short lock a step, never held across I/O) and yields
+requests for the world; `sync` and `aio` carry the requests out in a thread or a task, the tests' explorer in every
+possible interleaving.
 
-The order that matters: admission, then the durable intent, then the act, then its outcome. A commit
-decision is durable before the first release. An abort's undos run in whoever's program made the
-last step before them, so that nobody waits for a thread that is away thinking.
+The order that matters: admission, then the durable intent, then the act, then its outcome. A commit decision is durable
+before the first release. An abort's undos run in the program that made the step before them, so that nobody waits for a
+caller who is away thinking.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from settlemark.ledger._contract import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The classes of the services that a driver is made of; a test puts one of its own in place of one."""
+    """The classes of a driver's services; a test can replace one."""
 
     kernel: type[Kernel] = Kernel
     probing: type[Probing] = Probing
@@ -80,26 +80,26 @@ PARTS = Parts()
 
 
 class Driver:
-    """Runs transactions over a ledger: the services that do so, put together.
+    """Runs transactions over a ledger: the services, put together.
 
     Args:
         ledger: takes the steps.
         clock: returns seconds since 1970, for the record.
         monotonic: returns seconds, for deadlines.
-        declaration: finds what was declared of a tool by its name and version.
-        namespace: of the ledger whose users share its scopes, names and keys.
-        on_residue: told of every transaction that left something, once.
+        declaration: finds a tool's declaration by name and version.
+        namespace: the part of the ledger whose users share scopes, names and keys.
+        on_residue: told once of every transaction that left residue.
         parts: the classes of the services.
 
     Attributes:
-        kernel: what the services stand on.
-        probing: finds out what became of effects. `residue` tells what stays. `freshness` looks at live reads again.
-        undoing: aborts; `mending` undoes late effects, `orphans` what a new plan does not ask for.
-        admission: lets calls touch their scopes. `gates` asks people before. `acting` has tools called. `calls` is the
-            way of a call through all three.
-        settling: decides, and `releases` lets what was held leave; `splitting` divides a transaction at its gates.
-        recovery: takes up what ended processes left. `resolution` settles doubts. `ages` looks at what stays open.
-        parking: puts aside what waits for a person; `answers` takes what people say. `rewinds` goes back.
+        kernel: the step and the wait, which all services stand on.
+        probing: finds out what became of effects. `residue` names what stays. `freshness` repeats live reads.
+        undoing: aborts; `mending` undoes late effects, `orphans` those that a new plan does not ask for.
+        admission: lets calls touch their scopes. `gates` asks people first. `acting` calls the tools. `calls` takes a
+            call through all three.
+        settling: decides, and `releases` performs what was held; `splitting` divides a transaction at its gates.
+        recovery: takes up what ended processes left. `resolution` settles doubts. `ages` watches what stays open.
+        parking: puts aside what waits for a person; `answers` takes people's answers. `rewinds` goes back.
         entrance: begins transactions. `runs` calls their bodies. `selection` decides choices. `fences` cancels runs.
     """
 
@@ -146,26 +146,26 @@ class Driver:
         self.fences = parts.fences(kernel, self.undoing, self.recovery)
 
     def leap(self) -> Program[int]:
-        """Return an epoch that nobody else is given."""
+        """Return a new epoch, which nobody else gets."""
         return self.kernel.step(lambda protocol, _book: protocol.leap(1))
 
     def advance(self, scope: Scope, epoch: int) -> Program[None]:
         """Raise the floor of a scope, durably.
 
         Raises:
-            ContractViolation: work at or below it may still come; nothing moved.
+            ContractViolation: work at or below the new floor may still come; nothing moved.
         """
         yield from self.kernel.step(lambda protocol, _book: protocol.advance(scope, epoch), durable=True)
 
     def registering(self, change: Callable[[Protocol], None]) -> Program[None]:
-        """Record a change of the tool registry, durably, and end what it aborts."""
+        """Record a change of the tool registry, durably, and conclude the aborts it causes."""
         yield from self.kernel.step(lambda protocol, _book: change(protocol), durable=True)
         yield from self.undoing.tidy()
 
     def tend(self, beside: Beside | None = None) -> Program[None]:
-        """Do what is due: conclude what others aborted, take up what ended processes left, settle what was answered.
+        """Do what is due: conclude others' aborts, take up what ended processes left, settle what was answered.
 
-        `beside` runs a program beside this one: a handler that hangs then holds up nothing but its own transaction.
+        `beside` runs a program in another thread: a handler that hangs delays only its own transaction.
         """
         yield from self.recovery.tend(beside)
         yield from self.resolution.look_now_and_then()
@@ -174,7 +174,7 @@ class Driver:
         yield from self.ages.look_at_ages(beside)
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
-        """Take up what was left, settle what was answered, and return a `Recovered` when that is over."""
+        """Take up what was left, settle what was answered, and return a `Recovered`."""
         return self.answers.recover(keep_open=keep_open)
 
 

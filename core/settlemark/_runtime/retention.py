@@ -1,7 +1,7 @@
-"""Keeping house: what is old leaves a ledger, a little at a time, while others work.
+"""Retention: old records leave a ledger, a few at a time, while others work.
 
-Payloads go first. The key of a decision stays behind them, with what became of it, for as long as the
-counterparty may remember it: so that nothing that was decided before runs again.
+Payloads go first. A decision's key and outcome stay for as long as the counterparty may remember the key, so that no
+decision runs again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("settlemark")
 
 DAY = 86_400.0
 KEYS_DAYS = 365.0
-"""For how long a key stays where nobody declared a window: a counterparty may remember it for good."""
+"""Days that a key stays where no tool declares a window: the counterparty may remember the key for ever."""
 BATCH = 250
 PAUSE_SECONDS = 0.02
 EVERY_SECONDS = 3_600.0
@@ -35,13 +35,13 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
 class Pruned(NamedTuple):
-    """What pruning let go of.
+    """What pruning removed.
 
     Attributes:
-        payloads: transactions whose payloads went and whose keys stay.
-        keys: transactions that went whole.
-        kept: old ones that stay whole: something of them is left to mend, or in doubt.
-        fences: runs whose cancellation is no longer known.
+        payloads: transactions whose payloads are gone and whose keys stay.
+        keys: transactions that are gone entirely.
+        kept: old transactions that stay entirely: something of them is left to mend, or in doubt.
+        fences: runs whose cancellation is forgotten.
     """
 
     payloads: int = 0
@@ -54,24 +54,24 @@ def duration(text: str) -> float:
     """Return the seconds of a duration as people write it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no duration.
 
     >>> duration("30d"), duration("1.5h")
     (2592000.0, 5400.0)
     """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no duration: give a number and a unit, as in 30d, 12h or 90m")
+        raise UsageError(f"{text!r} is not a duration: give a number and a unit, as in 30d, 12h or 90m")
     return float(found[1]) * _UNITS[found[2]]
 
 
 def age_of(now: float, *, older_than: float, keys: float) -> Age:
-    """Return what is old now: payloads older than so many seconds, and keys that no window covers."""
+    """Return what counts as old: payloads past so many seconds, and keys that no window covers."""
     return Age(now, now - older_than, max(keys, older_than))
 
 
 def prune(ledger: Ledger, age: Age, *, batch: int = BATCH) -> Iterator[Pruned]:
-    """Let go of what is old, and yield what each step of it did; others' steps come in between.
+    """Prune what is old, and yield each step's result; others' steps come in between.
 
     Each yield is a good moment for a pause.
     """
@@ -87,7 +87,7 @@ def prune(ledger: Ledger, age: Age, *, batch: int = BATCH) -> Iterator[Pruned]:
 
 
 def total(found: Iterator[Pruned]) -> Pruned:
-    """Return what all steps did together."""
+    """Add up the results of all steps."""
     counts = list(found)
     return Pruned(*map(sum, zip(*counts, strict=True))) if counts else Pruned()
 
@@ -106,10 +106,10 @@ def _drop_fences(before: float, limit: int, protocol: Protocol, book: Book) -> i
 
 
 class Keeper:
-    """Prunes a ledger in a thread of its own, at once and every hour, until it is stopped or the ledger is gone.
+    """Prunes a ledger in a background thread, at once and every hour, until it is stopped or the ledger is collected.
 
     Args:
-        ledger: what is pruned.
+        ledger: the ledger to prune.
         older_than: seconds for which payloads are kept.
         clock: returns seconds since 1970.
     """
@@ -122,15 +122,15 @@ class Keeper:
         self._thread = threading.Thread(target=self._keep, name="settlemark-retention", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def tell(self) -> None:
-        """Ask the thread to end soon; nobody waits for that."""
+        """Ask the thread to end soon, without waiting for it."""
         self._stopped.set()
 
     def stop(self) -> None:
-        """End when the step that is being taken is taken."""
+        """Stop when the step under way is done."""
         self.tell()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -148,7 +148,7 @@ class Keeper:
             except Exception as error:  # the next look tries again
                 if not self._stopped.is_set():
                     _log.warning(
-                        "what is old could not be pruned: %s", quote_of(error), extra=about(error=kind_of(error))
+                        "old records could not be pruned: %s", quote_of(error), extra=about(error=kind_of(error))
                     )
             del ledger
             self._stopped.wait(EVERY_SECONDS)

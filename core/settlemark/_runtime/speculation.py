@@ -1,9 +1,9 @@
-"""Speculation: several branches act at once, one of them is chosen, and the others have left nothing.
+"""Speculation: several branches act at once, one is chosen, and the others leave nothing.
 
-Each branch is a transaction of its own, under one hold. The losers are aborted and finalized before the
-winner commits, so no floor of theirs rises over a write that was undone. No branch waits for another: what
-one has done at once is refused to the others, with the advice to stage it.
-Source: Atomix §3.3 (disjunctive work is one transaction an option, chosen by a controller).
+Each branch is a transaction of its own, under one hold. The losers are aborted and finalized before the winner commits,
+so no loser's floor rises over a write that was undone. No branch waits for another: an eager effect of one branch is
+refused to the others, with the advice to stage it. Source: Atomix §3.3 (disjunctive work is one transaction an option,
+chosen by a controller).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Speculation:
     """One choice among branches.
 
     Args:
-        driver: runs them.
-        name: of the choice; its branches are `name~0`, `name~1`, …
-        bodies: one a branch.
-        choose: called with a list: each branch's value, or what it raised; returns the winner's place, or None.
-        options: as for `Driver.begin`, of every branch.
-        tries: of a branch that loses races.
+        driver: runs the branches.
+        name: the choice's name; its branches are `name~0`, `name~1`, …
+        bodies: one function a branch.
+        choose: called with a list of each branch's value or exception; returns the winner's index, or None.
+        options: as for `Driver.begin`, for every branch.
+        tries: how often a branch that loses races is tried.
     """
 
     def __init__(
@@ -58,8 +58,10 @@ class Speculation:
         """Run the branches, choose, settle; return the winner's value, or None when none was chosen.
 
         Raises:
-            ExceptionGroup: every branch failed. Refused, PartialCommit, InDoubt: the winner did not commit, or not
-            whole. UsageError: what was chosen is no branch that succeeded. Else what `choose` raised.
+            ExceptionGroup: every branch failed.
+            Refused, PartialCommit, InDoubt: the winner did not commit, or not entirely.
+            UsageError: the choice is no branch that succeeded.
+            BaseException: the exception of `choose`.
         """
         driver, parent = self._driver, self._driver.kernel.inside()
         known: dict[str, Any] = {**self._options, "known": False, "hooks": (), "retry": False, "name": self._name}
@@ -76,7 +78,7 @@ class Speculation:
 
     def _drop(self, choice: Attempt) -> Program[None]:
         if choice.live.state is State.OPEN:
-            yield from self._driver.settling.commit(choice)  # it never touched anything: it only stops to hold
+            yield from self._driver.settling.commit(choice)  # the hold touched nothing: committing it only releases it
 
     def _under(self, choice: Attempt, parent: int) -> Program[Any]:
         attempts: list[Attempt] = []
@@ -121,7 +123,7 @@ class Speculation:
         return None if winner is None else ended[winner].value
 
     def _branch(self, attempts: list[Attempt], number: int, body: Body, tries: int) -> Program[Any]:
-        """Run one branch; the attempt it came to its end in takes its place in the list."""
+        """Run one branch, and put the attempt it ended in into the list."""
 
         def entered(part: Part) -> Callable[[], Any]:
             attempts[number] = part.attempt
@@ -134,8 +136,8 @@ class Speculation:
             return None
         if isinstance(winner, bool) or not isinstance(winner, int) or not 0 <= winner < len(ended):
             raise UsageError(
-                f"choose= answered {winner!r} about {self._name}: give the place of one of its {len(ended)} branches,"
-                " from 0, or None for none; all of them were undone"
+                f"choose= answered {winner!r} about {self._name}: give the index of one of its {len(ended)}"
+                " branches, from 0, or None for none; all of them were undone"
             )
         if ended[winner].error is not None:
             raise UsageError(

@@ -1,7 +1,4 @@
-"""Running a program in a thread.
-
-An async handler runs in a loop of its own there.
-"""
+"""Runs a program in a thread; an async handler runs in an event loop of its own there."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ _log = logging.getLogger("settlemark")
 
 @lifted
 def _call_here(act: Act) -> Any:
-    """Call an act's function where a signal may strike; what was put off until now strikes before it."""
+    """Call an act's function where a signal may be delivered; deferred signals are delivered first."""
     strike()
     return call_with_current(act, strikes=True)
 
@@ -54,7 +51,7 @@ def run_sync(program: Program[T]) -> T:
     """Run a program in this thread and return its result.
 
     Raises:
-        WouldBlock: it would have to wait, and this thread runs an event loop; nothing was run.
+        WouldBlock: the program would have to wait, and this thread runs an event loop; nothing was run.
     """
     try:
         request = next(program)
@@ -65,10 +62,11 @@ def run_sync(program: Program[T]) -> T:
 
 
 def _go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]) -> Never:
-    """Carry out what a program asks for, from this request on; the first of it is for `do`.
+    """Carry out a program's requests, from this one on; `do` carries out the first.
 
     Raises:
-        StopIteration: the program has ended. Else what it raised.
+        StopIteration: the program has ended.
+        BaseException: the program's own exception.
     """
     while True:
         try:
@@ -81,33 +79,35 @@ def _go_on(program: Program[Any], request: Request, do: Callable[[Request], Any]
 
 
 def run_apart(program: Program[Any]) -> None:
-    """Run a program to its end in a thread, for a caller who can wait for nothing."""
+    """Run a program to its end in a new thread, for a caller who cannot wait."""
     _start_apart(lambda: run_sync(program))
 
 
 def run_from_anywhere(program: Callable[..., Program[Any]], *args: object) -> None:
-    """Run a program to its end in a thread, for the collector: its caller may be anywhere, with any lock taken."""
+    """Run a program to its end in a new thread, for the garbage collector: its caller may hold any lock."""
 
     def apart() -> None:
         run_apart(program(*args))
 
     with suppress(RuntimeError):
-        start_bare_thread(apart, ())  # not `threading.Thread`: this may have come in the midst of one's start
+        start_bare_thread(apart, ())  # not `threading.Thread`: the caller may be in the middle of a thread's start
 
 
 def _start_apart(run: Callable[[], object]) -> None:
     def to_its_end() -> None:
         try:
             run()
-        except BaseException as error:  # nobody is there to hear of it
-            _log.warning("what was left alone has ended: %s", quote_of(error), extra=about(error=kind_of(error)))
+        except BaseException as error:  # nobody is there to receive the exception
+            _log.warning(
+                "abandoned work has ended with an error: %s", quote_of(error), extra=about(error=kind_of(error))
+            )
 
-    with suppress(RuntimeError):  # the interpreter ends, and with it this process: the next one takes it up
+    with suppress(RuntimeError):  # the interpreter is ending: the next process takes the work up
         threading.Thread(target=outside().run, args=(to_its_end,), name="settlemark-apart", daemon=True).start()
 
 
 def go_on_apart(program: Program[Any], request: Request, behind: Callable[[], Program[Any]] | None) -> None:
-    """Go on in a thread with a program whose task was thrown away; it learns that as a cancellation."""
+    """Continue in a thread with a program whose task was thrown away; the program receives a cancellation."""
 
     def to_its_end() -> None:
         try:
@@ -120,11 +120,11 @@ def go_on_apart(program: Program[Any], request: Request, behind: Callable[[], Pr
 
 
 def _what_came_of(request: Request) -> Any:
-    """Answer what a task asked for before it was thrown away, or raise a cancellation."""
+    """Answer the request of a task that was thrown away, or raise a cancellation."""
     if type(request) is Recorded:
-        return _do_sync(request)  # the step is queued, and taken
+        return _do_sync(request)  # the step is queued, and will be taken
     if type(request) is Act and request.carried is not None:
-        return outcome_of(request.carried.result())  # a thread still is at it
+        return outcome_of(request.carried.result())  # a thread is still at work on it
     raise asyncio.CancelledError
 
 
@@ -158,7 +158,7 @@ def _sleep(seconds: float) -> None:
 
 
 def _together_sync(request: Together) -> list[Ended]:
-    """Run each program in a thread of its own, and a lone one here; an interrupt waits until all have ended."""
+    """Run each program in a thread of its own, a single one here; an interrupt is raised when all have ended."""
     if len(request.programs) == 1:
         return [outside().run(_ended, request.programs[0])]
     found = [Ended(None)] * len(request.programs)
@@ -213,7 +213,7 @@ def _wait_finally(request: Wait) -> bool:
         )
     woken = threading.Event()
     ticket.wake = woken.set
-    # Whoever fired it before it was armed has not called `wake`.
+    # A ticket that fired before it was armed has not called `wake`.
     return ticket.has_fired() or woken.wait(request.seconds) or ticket.has_fired()
 
 

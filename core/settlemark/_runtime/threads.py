@@ -1,8 +1,8 @@
-"""Threads for what a task hands to one: as many as there is to do at a time.
+"""Worker threads for tasks: as many as there is work at a time.
 
-The event loop's own executor has a handful, and belongs to the application. A tool in one of its threads may
-wait for a transaction whose next call waits for a thread: full of callers, it would go on only when they give
-up. So there are threads of our own here, idle ones first, and nobody waits for one that is taken.
+The event loop's own executor has a handful of threads, and belongs to the application. A tool in one of its threads may
+wait for a transaction whose next call waits for a thread: with all threads taken, nothing moves until a wait times out.
+So settlemark has its own threads, reuses idle ones, and never waits for a busy one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import TypeVar
 from settlemark.ledger._forking import Origin
 
 _T = TypeVar("_T")
-_MOST = 1 << 14  # beyond what a machine can have: it is the machine that says no
+_MOST = 1 << 14  # more than any machine can run: the machine's own limit applies
 _lock = threading.Lock()
 _pool: tuple[Origin, ThreadPoolExecutor] | None = None
 
 
 def executor() -> ThreadPoolExecutor:
-    """Return this process's threads; a forked child has none of its parent's."""
+    """Return this process's threads; a forked child does not inherit its parent's."""
     global _pool, _lock  # noqa: PLW0603 - a process has one
     if _pool is not None and _pool[0].is_elsewhere:
         _pool, _lock = None, threading.Lock()
@@ -34,7 +34,7 @@ def executor() -> ThreadPoolExecutor:
 
 
 async def in_thread(function: Callable[..., _T], /, *args: object, **kwargs: object) -> _T:
-    """Call a function in a thread, in this context, and return what it returns; no thread is waited for.
+    """Call a function in a thread, in a copy of this context, and return its result; starts at once.
 
     >>> import asyncio
     >>> asyncio.run(in_thread(sum, [1, 2]))

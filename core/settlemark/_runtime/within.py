@@ -1,4 +1,4 @@
-"""Calling an act's function within its call: `current_call()` is set, and an observer is around it."""
+"""Calls an act's function with `current_call()` set and the observer's context entered."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from settlemark._edges.shield import (
 
 @closed
 def call_with_current(act: Act, *, strikes: bool = False) -> Any:
-    """Call an act's function with `current_call()` set; with `strikes` a signal may strike in it.
+    """Call an act's function with `current_call()` set; with `strikes`, signals may be delivered inside of it.
 
-    Around it none may: struck between two instructions here, the thread would stay inside of a call that is over.
+    Around the function no signal is delivered: one between two instructions here would leave the thread inside of a
+    call that is over.
     """
     act.begun = True
     before = _current.get()
     try:
         if act.current is not None:
-            _current.set(act.current._begun())  # noqa: SLF001 - a runner is what begins a call
+            _current.set(act.current._begun())  # noqa: SLF001 - a runner begins the call
         return _struck(act) if strikes else _called(act)
     finally:
         _current.set(before)
@@ -50,7 +51,7 @@ def _called(act: Act) -> Any:
 
 
 def outside() -> Context:
-    """Return a copy of this context that is inside of no call."""
+    """Return a copy of this context outside of any call."""
     context = copy_context()
     context.run(_current.set, None)
     return context
@@ -62,7 +63,7 @@ def in_event_loop() -> bool:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that this thread is running, or None."""
+    """Return this thread's running event loop, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -76,7 +77,7 @@ async def with_current(act: Act, work: Any) -> Any:
     try:
         return await _surrounded(act.current._around, act, work)  # noqa: SLF001
     finally:
-        with suppress(ValueError):  # it is thrown away by a collector that runs in another context
+        with suppress(ValueError):  # closed by the garbage collector, in another context
             _current.reset(token)
 
 

@@ -204,7 +204,7 @@ def test_a_key_that_is_past_its_day_is_in_doubt_and_named_and_never_sent_again(
 
     payments._client._once = slow
     with pytest.raises(
-        InDoubt, match="not sent again: its counterparty remembers a key for 85500 s, and they are over"
+        InDoubt, match="not sent again: its counterparty remembers a key for 85500 s, which have passed"
     ):
         sweep(settlement, payments)
     assert provider.moved() == [("captured", KEY)]

@@ -214,7 +214,7 @@ async def test_an_answer_that_is_none_is_refused_and_the_question_stands(world, 
         workbench, played = team(world, settlement, Scripted(*ASKS))
         await played.run(task="go")
 
-        with pytest.raises(UsageError, match="is no decision"):
+        with pytest.raises(UsageError, match="is not a decision"):
             workbench.answer(workbench.questions[0].key, "perhaps")
 
     assert [question.tool for question in workbench.questions] == ["pay"]

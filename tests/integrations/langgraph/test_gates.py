@@ -329,10 +329,10 @@ def test_a_tool_that_needs_a_yes_and_then_asks_itself_is_asked_about_once(start,
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (False, "Rejected: rent was rejected by a human; nothing of it happened: decide again from that"),
+        (False, "Rejected: rent was rejected by a human; nothing of it happened: plan again without this call"),
         (
             reject("no car"),
-            "Rejected: rent was rejected by a human: no car; nothing of it happened: decide again from that",
+            "Rejected: rent was rejected by a human: no car; nothing of it happened: plan again without this call",
         ),
     ],
 )
@@ -407,8 +407,8 @@ def test_what_was_approved_with_other_arguments_is_undone_with_them(start, resum
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("maybe", '\'maybe\' is no decision: answer "approve" (or True), "reject" (or False)'),
-        ({"decision": "edit"}, '"edit" comes with all "arguments" the call is to have, not None'),
+        ("maybe", '\'maybe\' is not a decision: answer "approve" (or True), "reject" (or False)'),
+        ({"decision": "edit"}, '"edit" needs all "arguments" of the call, not None'),
         (edit({}), "mail does not take {}: to: Field required; nothing was run"),
         (edit({"to": "b", "cc": "c"}), "mail does not take {'to': 'b', 'cc': 'c'}: it has no 'cc'; nothing was run"),
         (edit({"to": 7}), "mail does not take {'to': 7}: to: Input should be a valid string; nothing was run"),
