@@ -128,7 +128,7 @@ def test_what_is_no_answer_is_refused_and_nothing_acted(settlement, gated, world
         ("staged", True, "x is staged, so it is its step's own until that settles: drop approve=, or declare it irrev"),
         ("irreversible", 5, "approve= of x is 5: pass a function"),
         ("irreversible", lambda price: price > 1, "asks for 'price', which x does not take"),
-        ("irreversible", lambda result: result, "asks for 'result', which x does not take, and which do not exist before the call"),
+        ("irreversible", lambda result: result, "runs before the call, and cannot ask for 'result'"),
     ],
 )
 def test_a_gate_that_cannot_be_is_refused_when_it_is_declared(kind, approve, told):

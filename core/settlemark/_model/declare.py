@@ -244,8 +244,8 @@ def _before(role: str, function: Callable[..., Any] | None, tool: str, names: fr
     early = [name for name in sorted(EXTRAS) if handler is not None and handler.takes(name)]
     if early and not set(early) <= (names or frozenset()):
         raise DeclarationError(
-            f"{role}= of {tool} asks for {', '.join(map(repr, early))}, which {tool} does not take, and which do not"
-            " exist before the call: name arguments of the tool",
+            f"{role}= of {tool} runs before the call, and cannot ask for {', '.join(map(repr, early))}: name"
+            f" arguments of {tool}",
             tool=tool,
         )
     return handler
