@@ -15,6 +15,7 @@ import pytest
 
 import settlemark
 from settlemark import Injected, Retries, SettlemarkError, Settlement, current_call, effect
+from settlemark._lifecycle import entrance
 from settlemark._runtime import sync
 from settlemark.hosting import host_of
 from settlemark.ledger import _workers
