@@ -89,6 +89,18 @@ def named(settlement):
     return {left.key for left in settlement.residue()}
 
 
+def stories(desk, settlement, finding):
+    """Return all that the record and the desk's log have of the transactions that a finding names, a line each.
+
+    A storm does not come twice: what a finding needs to be understood has to be told with it.
+    """
+    for r in settlement.transactions():
+        if any(effect.row.key in finding for effect in r.effects) or r.row.name in finding:
+            yield f"  {r.row.name}#{r.row.attempt} is {r.state} ({r.because}) at {r.epoch}"
+            yield from (f"    {effect}" for effect in r.effects)
+            yield from (f"    {entry}" for entry in desk.log() if entry[3] == r.row.name)
+
+
 def _untrue(effect, done, undone):
     """Return how the record of one effect contradicts the counterparty's log; also what is named is named rightly."""
     told = (
@@ -116,4 +128,4 @@ def serial(log, committed):
     )
 
 
-__all__ = ["audit", "committed_of", "dirty", "named", "serial"]
+__all__ = ["audit", "committed_of", "dirty", "named", "serial", "stories"]

@@ -82,12 +82,17 @@ class Crew:
         return "".join(path.read_text() for path in sorted(self.home.glob(f"worker-{number}")))
 
     def settle_the_rest(self):
-        """Return a settlement that has taken up everything that was left."""
+        """Return a settlement that has taken up everything that was left, and does nothing more by itself.
+
+        Whoever judges looks at the record and then at the desk's log: nothing may be undone in between.
+        """
         settlement = Settlement(self.url, lease=self.lease, keep_open=0.0)
+        host = host_of(settlement)
+        host._tender.stop()
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            settlement.recover(keep_open=0.0)
-            if not host_of(settlement).protocol.live:
+            undone = settlement.recover(keep_open=0.0).undone
+            if not (undone or host.protocol.live):
                 break
         return settlement
 

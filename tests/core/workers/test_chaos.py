@@ -10,7 +10,7 @@ import os
 from contextlib import closing
 
 import pytest
-from audit import audit, committed_of, dirty
+from audit import audit, committed_of, dirty, stories
 from proxy import Proxy
 from storm import Storm, clock_shim
 
@@ -35,12 +35,13 @@ def weather(shared_url, make_crew, tmp_path, record_property):
         assert "Traceback" not in told, crew.faults()
         with closing(crew.settle_the_rest()) as settlement:
             wrong = audit(crew.desk, settlement)
+            told_of = [story for finding in wrong for story in stories(crew.desk, settlement, finding)]
             figures = {
                 "committed": told.count("committed "), "refused": told.count("refused "), **storm.done,
                 "lost leases": told.count("LeaseLost"), "named": len(settlement.residue()), "findings": len(wrong),
                 "dirty": len(dirty(crew.desk.log(), committed_of(settlement))),
             }  # fmt: skip
-        print(figures)  # noqa: T201 - who runs it for minutes wants to know
+        print(figures, *told_of, sep="\n")  # noqa: T201 - who runs it for minutes wants to know
         record_property("chaos", str(figures))
         return wrong, figures
 
