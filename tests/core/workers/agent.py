@@ -16,6 +16,7 @@ from world import Desk, tools  # the path is a line above
 from settlemark import LedgerError, Retries, SettlemarkError, Settlement
 
 PATIENCE = 30
+BREATH = 0.05
 CELLS = ["p/a", "p/b", "p/c", "q/a", "q/b"]
 
 
@@ -63,6 +64,7 @@ def main(url, desk_path, seed, number, seconds, lease):
             done += 1
         except SettlemarkError as error:
             print(f"refused {name} {type(error).__name__}: {error}", flush=True)
+            time.sleep(BREATH)  # a store that is away is not asked as fast as a processor can
     settlement.close()
     print("done", flush=True)
 
