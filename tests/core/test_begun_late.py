@@ -15,15 +15,9 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from settlemark import Cancelled, LedgerError, State, WaitTimeout, effect
-from settlemark._lifecycle import entrance
 from settlemark._observe.events import Began, Ended
 from settlemark.hosting import Reason, host_of
 from settlemark.ledger._replica import store
-
-
-@pytest.fixture(autouse=True)
-def beginnings_ride_with_their_first_step(monkeypatch):
-    monkeypatch.setattr(entrance, "LATE", True)
 
 
 @pytest.fixture

@@ -11,14 +11,7 @@ import itertools
 import pytest
 from tests.way import committing, shortest
 
-from settlemark._lifecycle import entrance
 from settlemark.ledger._replica import store
-
-
-@pytest.fixture(autouse=True)
-def beginnings_ride_with_their_first_step(monkeypatch):
-    monkeypatch.setattr(entrance, "LATE", True)
-
 
 MOST = {"memory": (945, 66), "sqlite": (1_375, 73), "postgres": (1_555, 73)}
 """Entries and files of a plain transaction of two calls, by the kind of its store."""

@@ -32,10 +32,6 @@ from settlemark._protocol.ties import refuse_own_name
 from settlemark._report.verdicts import is_rewound
 from settlemark.ledger._contract import Book, RecordedTransaction, Step
 
-LATE = False
-"""Whether a beginning that claims nothing rides with its first step. Off: in a storm on PostgreSQL one effect on
-record as confirmed was undone."""
-
 
 class Entrance:
     """Begins transactions, and finds what is on record under their names."""
@@ -239,7 +235,7 @@ class Entrance:
     def _claims_nothing(self, options: Mapping[str, Any]) -> bool:
         """Whether nobody else need see a beginning before the first step behind it, nor end it when it is due."""
         due = options["max_age"] is not None
-        return LATE and not (self._kernel.ledger.immediate or options.get("group") or options["declared"] or due)
+        return not (self._kernel.ledger.immediate or options.get("group") or options["declared"] or due)
 
     def _begin_with_a_step(self, options: dict[str, Any]) -> Program[Attempt]:
         """Do as `begin`; where nothing is known of the name, it takes its place with the first step behind it.

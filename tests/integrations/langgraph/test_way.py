@@ -16,15 +16,8 @@ from tests.way import CORE, committing, shortest
 
 import settlemark_langgraph
 from settlemark import Settlement
-from settlemark._lifecycle import entrance
 from settlemark.ledger._replica import store
 from settlemark_langgraph import SequencedToolNode
-
-
-@pytest.fixture(autouse=True)
-def beginnings_ride_with_their_first_step(monkeypatch):
-    monkeypatch.setattr(entrance, "LATE", True)
-
 
 ROOTS = (CORE, Path(settlemark_langgraph.__file__).parent)
 MOST = {"memory": (915, 85), "sqlite": (1_295, 92)}
