@@ -93,9 +93,7 @@ def test_what_was_undone_cannot_be_chosen_and_nothing_moves(settlement, begin, t
     two(settlement, choice, tools)
     run_sync(host_of(settlement).driver.undoing.abort(choice.candidates["a"], Reason.FAILED, cause="no"))
     log, open_ = list(world.log), set(host_of(settlement).protocol.named)
-    with pytest.raises(
-        UsageError, match="'a' cannot be chosen: it was undone .no.; nothing moved; choose one of 'b'"
-    ):
+    with pytest.raises(UsageError, match="'a' cannot be chosen: it was undone .no.; nothing moved; choose one of 'b'"):
         make(choice, "a")
     assert (world.log, set(host_of(settlement).protocol.named)) == (log, open_)
     make(choice, "b")
