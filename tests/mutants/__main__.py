@@ -29,6 +29,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def mutants(
+    *,
     room: Annotated[list[str] | None, typer.Option(help="Of this room; may be repeated.")] = None,
     changed: Annotated[str, typer.Option(metavar="BASE", help="Of the files that differ from this commit.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Of every room.")] = False,
@@ -36,6 +37,7 @@ def mutants(
     seed: Annotated[int, typer.Option(help="Which ones these are.")] = 0,
     again: Annotated[bool, typer.Option(help="Run again what survived, with the tests as they are now.")] = False,
     processes: Annotated[int, typer.Option(min=1, help="How many at a time.")] = os.cpu_count() or 1,
+    deep: Annotated[float, typer.Option(min=0, help="For how many seconds of the processor deeper tests run.")] = 60,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the scores there.")] = None,
 ) -> None:
     """Change the program in one place at a time, and see whether a test notices."""
@@ -47,7 +49,7 @@ def mutants(
     errors = Console(stderr=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped so, it ends what it runs, too
     try:
-        with opened(processes) as checkout:
+        with opened(processes, deep) as checkout:
             checkout.check_listed(ROOMS)
             scores, broken = [], False
             for each, files in _asked(room, changed):
@@ -70,13 +72,14 @@ def mutants(
 
 
 @contextmanager
-def opened(processes: int) -> Generator[Checkout]:
+def opened(processes: int, deep: float = 60) -> Generator[Checkout]:
     """Yield this checkout, with a PostgreSQL for all: each run of the tests would start its own."""
     with ExitStack() as stack:
         environment = {}
         if VARIABLE not in os.environ:
             environment[VARIABLE] = stack.enter_context(PostgresServer()).url("postgres")
-        yield stack.enter_context(Checkout(ROOT, EQUIVALENTS, STATE, processes=processes, environment=environment))
+        options = {"processes": processes, "environment": environment, "deep": deep}
+        yield stack.enter_context(Checkout(ROOT, EQUIVALENTS, STATE, **options))
 
 
 def _asked(names: list[str] | None, base: str) -> list[tuple[Room, list[str] | None]]:
@@ -113,6 +116,8 @@ def _played(checkout: Checkout, room: Room, chosen: list[Mutant], console: Conso
 def _show(scores: list[Score], console: Console) -> None:
     table = Table("room", "noticed", "aim", "run", "killed", "timed out", "survived", "equivalent")
     for score in scores:
+        for test in score.aside:
+            console.print(f"{score.room.name}: fails without a mutant, and was set aside: {test}", highlight=False)
         for survivor in score.survivors:
             console.print(f"\n{score.room.name}:\n{survivor}", markup=False, highlight=False)
         percent = "-" if score.percent is None else f"{score.percent:.0f} %"

@@ -1,4 +1,4 @@
-"""Which tests reach a line, and how long they take: from one run of a room's tests without a mutant, which is kept."""
+"""Which tests reach a line, and what they cost: from one run of a room's tests without a mutant, which is kept."""
 
 from __future__ import annotations
 
@@ -13,26 +13,35 @@ from typing import Any
 from tests.mutants._mutating import Mutant
 from tests.mutants._rooms import ROOTS, Room
 
+_ENOUGH = 25
+"""How many tests that reach a line are enough: only with fewer of them those about it are asked, too."""
+
 
 @dataclass(frozen=True)
 class Aim:
-    """The tests of a room without a mutant: for each its `seconds`, and the `lines` that it reaches in each file."""
+    """The quick tests of a room without a mutant.
+
+    Attributes:
+        tests: of each its `seconds` of the processor, the `lines` that it reaches in each file, and whether it
+            `failed`: then it is set aside, for it notices nothing.
+    """
 
     tests: Mapping[str, Mapping[str, Any]]
 
     @property
-    def seconds(self) -> float:
-        """How long all of them take."""
-        return sum(test["seconds"] for test in self.tests.values())
+    def aside(self) -> list[str]:
+        """The tests that fail without a mutant."""
+        return [test for test, told in self.tests.items() if told["failed"]]
 
     def at(self, mutant: Mutant, source: str, seconds: float) -> list[str]:
-        """Return the tests to run first, no more of them than take so many seconds.
+        """Return the tests that should notice a mutant, no more of them than take so many seconds of the processor.
 
         Those that reach the mutant's own lines come first, then those that reach the statements around it, from the
-        inside out; among equals the quickest. So a line that is run only when its module is imported is tried, too,
-        by the tests of what stands about it.
+        inside out, until there are enough; among equals the quickest. So a line that is run only when its module is
+        imported is tried, too, by the tests of what stands about it.
         """
-        reached = {test: set(told["lines"].get(mutant.file, ())) for test, told in self.tests.items()}
+        passed = {test: told["lines"] for test, told in self.tests.items() if not told["failed"]}
+        reached = {test: set(lines.get(mutant.file, ())) for test, lines in passed.items()}
         chosen: dict[str, None] = {}
         for lines in _around(ast.parse(source), mutant):
             near = [test for test, its in reached.items() if test not in chosen and not its.isdisjoint(lines)]
@@ -41,13 +50,15 @@ class Aim:
                 if seconds < 0:
                     return list(chosen)
                 chosen[test] = None
+            if len(chosen) >= _ENOUGH:
+                break
         return list(chosen)
 
 
-def _around(program: ast.Module, mutant: Mutant) -> Iterator[range]:
+def _around(program: ast.Module, mutant: Mutant) -> Iterator[set[int]]:
     """Yield a mutant's lines, those of all statements that it stands in, from the inside out, and those of the file."""
     first, last = mutant.where[0][0], mutant.where[1][0]
-    yield range(first, last + 1)
+    yield set(range(first, last + 1))
     spans = {(1, max(last, program.body[-1].end_lineno or last))}
     for node in ast.walk(program):
         if isinstance(node, ast.stmt):
@@ -55,7 +66,7 @@ def _around(program: ast.Module, mutant: Mutant) -> Iterator[range]:
             if begin <= first and last <= (node.end_lineno or begin):
                 spans.add((begin, node.end_lineno or begin))
     for begin, end in sorted(spans, key=lambda span: span[1] - span[0]):
-        yield range(begin, end + 1)
+        yield set(range(begin, end + 1))
 
 
 def aimed(root: Path, room: Room, kept: Path, run: Callable[[list[str]], Mapping[str, Any]]) -> Aim:
@@ -64,7 +75,8 @@ def aimed(root: Path, room: Room, kept: Path, run: Callable[[list[str]], Mapping
     Args:
         root: the checkout.
         room: the room.
-        kept: the file that keeps them: a test file is run again when it has changed, all when anything else has.
+        kept: the file that keeps them: a test file is run again when it has changed or failed, all when anything else
+            has changed.
         run: runs test files, and returns what it recorded of each test.
     """
     common = _digest(root, (*room.files(root), *_shared_files(root)))
@@ -72,7 +84,8 @@ def aimed(root: Path, room: Room, kept: Path, run: Callable[[list[str]], Mapping
     known = json.loads(kept.read_text()) if kept.exists() else {}
     if known.get("common") != common:
         known = {"files": {}, "tests": {}}
-    waiting = [file for file, digest in files.items() if known["files"].get(file) != digest]
+    failed = {test.partition("::")[0] for test in Aim(known["tests"]).aside}
+    waiting = [file for file, digest in files.items() if known["files"].get(file) != digest or file in failed]
     tests = {
         test: told
         for test, told in known["tests"].items()

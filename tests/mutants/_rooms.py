@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.extent import DEEP
+
 ROOTS = ("core", "adapters", "integrations")
 PYTEST = (
     sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=line", "-n", "0", "--hypothesis-seed", "0",
@@ -23,7 +25,7 @@ class Room:
         tests: the tests about them, those first that fail first.
         aim: how many of a hundred mutants are to be noticed.
         command: what runs them.
-        extent: how much of them is run: the quick ones, or with `more` what CI runs (`tests/extent.py`).
+        extent: how much of them is run at first: the quick ones, or with `more` what CI runs (`tests/extent.py`).
     """
 
     name: str
@@ -79,7 +81,9 @@ ROOMS = (
         " test_windows.py test_taking_up.py test_async.py test_threads.py test_exceptions.py test_invariant.py"
         " test_interrupts.py test_observing.py test_answers_race.py test_gate.py test_cut_off.py test_services.py"
         " test_retention.py test_once.py test_refine.py test_cleaning_up.py test_probes_false.py test_rejected_again.py"
-        " test_treasury_wire.py test_speculation_residue.py crashes workers/test_silent.py workers/test_fenced.py",
+        " test_treasury_wire.py test_speculation_residue.py test_begun_late.py test_way.py test_claims.py test_line.py"
+        " test_early_reads.py test_plans.py test_guards.py test_deadlines.py test_closing.py test_show.py commands"
+        " agents crashes workers/test_silent.py workers/test_fenced.py",
     ),
     _core(
         "ledger", "ledger/*.py ledger/*/*.py ledger/migrations/versions/*.py",
@@ -88,7 +92,9 @@ ROOMS = (
         " test_redaction.py test_encryption.py test_payloads.py test_secrets.py test_blobs.py test_replica.py"
         " test_windows.py test_long_log.py test_order_times.py test_readonly_ledger.py test_isolation.py"
         " test_deadlines.py test_closing.py test_forking.py test_migrating.py test_shared_stores.py test_forgetting.py"
-        " test_failing.py test_aging.py commands crashes workers",
+        " test_failing.py test_aging.py test_begun_late.py test_order_times.py test_orphans.py test_cut_off.py"
+        " test_taking_up.py test_treasury_wire.py test_rewinding.py test_answers.py test_freshness.py commands crashes"
+        " workers",
     ),
     _core(
         "agents", "agents/*.py", "agents test_coming_back.py", "tests/integrations/contract",
@@ -136,4 +142,10 @@ ROOMS = (
     *map(_shim, ("langgraph", "crewai", "autogen", "pydantic_ai")),
 )  # fmt: skip
 
-__all__ = ["PYTEST", "ROOMS", "ROOTS", "Room"]
+
+def is_deep(test: str) -> bool:
+    """Whether the quick tests have nothing of a file or folder of tests."""
+    return test.startswith(tuple(f"tests/{name}" for name in DEEP))
+
+
+__all__ = ["PYTEST", "ROOMS", "ROOTS", "Room", "is_deep"]

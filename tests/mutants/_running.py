@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import json
+import math
 import os
 import random
 import shutil
@@ -27,15 +28,19 @@ from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 from tests.mutants._aiming import Aim, aimed
 from tests.mutants._mutating import Mutant, changed_lines, difference, mutants_of
-from tests.mutants._reaching import FILES, RECORD
-from tests.mutants._rooms import ROOTS, Room
+from tests.mutants._reaching import FILES, MOST, RECORD
+from tests.mutants._rooms import ROOTS, Room, is_deep
 
 Ending = Literal["killed", "timed out", "survived"]
-_PATIENCE, _TOLD = 4, 4000
-_FIRST = 20
-"""For how many seconds the tests that reach a mutant run before the others; and no test is given less than that."""
-_NOT_RUN = (4, 5)
-"""pytest's statuses where a test that is named is not found: with the mutant it has another name."""
+_TOLD = 4000
+_FIRST = 10
+"""For how many seconds of the processor the quick tests that reach a mutant run."""
+_PATIENCE = 20
+"""How many times its seconds of the processor a run is given by the clock on the wall."""
+_SOME_FAILED, _NOT_FOUND, _NONE = 1, 4, 5
+"""pytest's statuses where tests fail, one that is named is not found (with the mutant it has another name), or none is
+run."""
+_Strike = Callable[[Mutant, str, Path], tuple[int | None, str]]
 
 
 class NothingShown(Exception):
@@ -54,7 +59,10 @@ class Equivalent:
 
 @dataclass
 class Score:
-    """What came of a room's mutants. `survivors` are told as differences, `left` were not run yet."""
+    """What came of a room's mutants.
+
+    `survivors` are told as differences, `left` were not run yet; `aside` are tests that fail without a mutant.
+    """
 
     room: Room
     mutants: int = 0
@@ -62,6 +70,7 @@ class Score:
     survivors: list[str] = field(default_factory=list)
     equivalent: list[Equivalent] = field(default_factory=list)
     left: int = 0
+    aside: list[str] = field(default_factory=list)
 
     def count(self, *endings: Ending) -> int:
         """Return how many ended so."""
@@ -85,6 +94,7 @@ class Score:
             "survived": self.count("survived"),
             "equivalent": [vars(each) for each in self.equivalent],
             "left": self.left,
+            "aside": self.aside,
             "survivors": self.survivors,
         }
 
@@ -98,7 +108,9 @@ class Checkout:
         state: the folder that keeps what came of each mutant, so that a run that was stopped goes on.
         processes: how many mutants are run at a time.
         environment: more variables for the tests.
-        least: seconds that each mutant has; four times what the tests take without one is added.
+        least: seconds that each run of tests has by the clock; twenty times those of the processor are added.
+        deep: seconds of the processor for which the deeper tests run against what the quick ones did not notice: all
+            cases of those that reach a mutant, and then the room's that the quick tests leave out.
 
     Laws: all of a run is of the checkout as it was when it was opened, whatever is edited meanwhile; nothing in the
     checkout is changed.
@@ -113,8 +125,9 @@ class Checkout:
         processes: int = 1,
         environment: Mapping[str, str] | None = None,
         least: float = 30.0,
+        deep: float = 60.0,
     ) -> None:
-        self.root, self._state, self._processes, self._least = root, state, processes, least
+        self.root, self._state, self._processes, self._least, self._deep = root, state, processes, least, deep
         text = equivalents.read_text() if equivalents.exists() else ""
         self._equivalents = [Equivalent(**each) for each in tomllib.loads(text).get("equivalent", [])]
         self._environment = dict(environment or {})
@@ -219,7 +232,7 @@ class Checkout:
             score.left = len(waiting)
             told(score)
             if waiting:
-                self._run(room, waiting, lambda each, result: self._keep(kept, score, each, result, told))
+                self._run(room, score, waiting, lambda each, result: self._keep(kept, score, each, result, told))
         return score
 
     @contextmanager
@@ -239,16 +252,30 @@ class Checkout:
         score.left -= 1
         told(score)
 
-    def _run(self, room: Room, waiting: Sequence[Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
+    def _run(
+        self, room: Room, score: Score, waiting: Sequence[Mutant], keep: Callable[[Mutant, WorkResult], None]
+    ) -> None:
         with ThreadPoolExecutor(self._processes) as pool:
             try:
                 aim = self._aim(room, pool)
+                score.aside = aim.aside
                 while len(self._copies) < min(self._processes, len(waiting)):
                     self._copies.append(Path(shutil.copytree(self.root, self.root.with_name(str(len(self._copies))))))
                 free: SimpleQueue[Path] = SimpleQueue()
                 for copy in self._copies:
                     free.put(copy)
-                self._gather({pool.submit(self._ended, room, aim, each, free): each for each in waiting}, keep)
+                passed: list[Mutant] = []  # the deeper tests are run when all have met the quick ones
+
+                def kept(mutant: Mutant, result: WorkResult) -> None:
+                    if result.test_outcome is TestOutcome.SURVIVED:
+                        passed.append(mutant)
+                    else:
+                        keep(mutant, result)
+
+                quick = partial(self._strike_quickly, room, aim)
+                self._gather({pool.submit(self._ended, quick, each, free): each for each in waiting}, kept)
+                deeply = partial(self._strike_deeply, room, aim)
+                self._gather({pool.submit(self._ended, deeply, each, free): each for each in passed}, keep)
             except BaseException:
                 self._stopped.set()
                 pool.shutdown(cancel_futures=True)
@@ -266,10 +293,11 @@ class Checkout:
         with tempfile.TemporaryDirectory(dir=self.root.parent) as folder:
             record = Path(folder, "recorded.json")
             said = {RECORD: str(record), FILES: os.pathsep.join(room.files(self.root))}
-            status, output = self._tested(room, files, self.root, 3600.0, said)
-            if status != 0:
+            status, output = self._tested(room, files, self.root, 4 * 3600.0, said, all_of_them=True)
+            recorded = json.loads(record.read_text()) if record.exists() else {}
+            if status != 0 and not (status == _SOME_FAILED and any(not told["failed"] for told in recorded.values())):
                 raise NothingShown(f"the tests of {room.name} fail without a mutant: mend that first\n{output}")
-            return json.loads(record.read_text()).items() if record.exists() else ()
+            return recorded.items()
 
     @staticmethod
     def _gather(running: dict[Future[WorkResult | None], Mutant], keep: Callable[[Mutant, WorkResult], None]) -> None:
@@ -281,7 +309,7 @@ class Checkout:
                 if result is not None:
                     keep(running[future], result)
 
-    def _ended(self, room: Room, aim: Aim, mutant: Mutant, free: SimpleQueue[Path]) -> WorkResult | None:
+    def _ended(self, strike: _Strike, mutant: Mutant, free: SimpleQueue[Path]) -> WorkResult | None:
         """Return what came of a mutant, or None: it was stopped."""
         copy = free.get()
         try:
@@ -289,12 +317,11 @@ class Checkout:
             source = path.read_text()
             with self._parsing:
                 changed = mutant.code(source)
-                first = aim.at(mutant, source, _FIRST)
             if changed is None or self._stopped.is_set():
                 return None if self._stopped.is_set() else WorkResult(WorkerOutcome.NO_TEST)
             path.write_text(changed)
             try:
-                status, output = self._struck(room, aim, first, copy)
+                status, output = strike(mutant, source, copy)
             finally:
                 path.write_text(source)
             if self._stopped.is_set():
@@ -308,30 +335,51 @@ class Checkout:
         finally:
             free.put(copy)
 
-    def _struck(self, room: Room, aim: Aim, first: list[str], copy: Path) -> tuple[int | None, str]:
-        """Run the tests that reach a mutant, and only if it passes those the whole room."""
-        limit = self._least + _PATIENCE * aim.seconds
+    def _strike_quickly(self, room: Room, aim: Aim, mutant: Mutant, source: str, copy: Path) -> tuple[int | None, str]:
+        """Run the quick tests that reach a mutant, the quickest first."""
+        with self._parsing:
+            tests = aim.at(mutant, source, _FIRST)
+        return self._struck(room, aim, tests, copy, _FIRST, room.extent) if tests else (0, "")
 
-        def run(tests: Sequence[str], slowest: float) -> tuple[int | None, str]:
-            return self._tested(room, tests, copy, limit, {"PYTEST_TIMEOUT": f"{_FIRST + _PATIENCE * slowest:.0f}"})
-
-        if first:
-            status, output = run(first, max(aim.tests[test]["seconds"] for test in first))
-            if status not in (0, *_NOT_RUN):
+    def _strike_deeply(self, room: Room, aim: Aim, mutant: Mutant, source: str, copy: Path) -> tuple[int | None, str]:
+        """Run all cases of all tests that reach a mutant, and then the deep ones, of which that is not known."""
+        with self._parsing:
+            reaching = list(dict.fromkeys(test.partition("[")[0] for test in aim.at(mutant, source, math.inf)))
+        if reaching:
+            status, output = self._struck(room, aim, reaching, copy, self._deep, "more")
+            if status != 0:
                 return status, output
-        return run(room.tests, max((test["seconds"] for test in aim.tests.values()), default=0))
+        others = [test for test in room.tests if is_deep(test)] if reaching else room.tests
+        return self._struck(room, aim, others, copy, self._deep, "more") if others else (0, "")
+
+    def _struck(
+        self, room: Room, aim: Aim, tests: Sequence[str], copy: Path, seconds: float, extent: str
+    ) -> tuple[int | None, str]:
+        """Run tests of a copy for so many seconds of the processor."""
+        limits = {MOST: str(seconds), "PYTEST_TIMEOUT": f"{60 + 10 * seconds:.0f}", "SETTLEMARK_TESTS": extent}
+        named = [*tests, *(f"--deselect={test}" for test in aim.aside)]
+        status, output = self._tested(room, named, copy, self._least + _PATIENCE * seconds, limits)
+        nothing = status == _NONE or (status == _NOT_FOUND and tests is not room.tests)
+        return 0 if nothing else status, output
 
     def _tested(
-        self, room: Room, tests: Sequence[str], copy: Path, limit: float, more: Mapping[str, str]
+        self,
+        room: Room,
+        tests: Sequence[str],
+        copy: Path,
+        limit: float,
+        more: Mapping[str, str],
+        *,
+        all_of_them: bool = False,
     ) -> tuple[int | None, str]:
-        """Run tests in a copy; return their status, None after so many seconds, and the end of what they said."""
+        """Run tests in a copy, till one fails; return their status, None after so many seconds, and how they ended."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(copy / root) for root in ROOTS)}
         environment.pop("PYTEST_ADDOPTS", None)
         environment["SETTLEMARK_TESTS"] = room.extent
         # A file and no pipe: what the tests have left running would hold that open.
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(
-                [*room.command, *tests],
+                [*(part for part in room.command if not (all_of_them and part == "-x")), *tests],
                 cwd=copy,
                 env=environment | self._environment | more,
                 stdin=subprocess.DEVNULL,

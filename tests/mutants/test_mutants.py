@@ -14,6 +14,7 @@ from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, app, opened
 from tests.mutants._aiming import Aim
 from tests.mutants._mutating import changed_lines, mutants_of
 from tests.mutants._operators import OWN
+from tests.mutants._reaching import MOST
 from tests.mutants._rooms import ROOMS, Room
 from tests.mutants._running import Checkout, NothingShown
 from tests.servers import VARIABLE
@@ -61,6 +62,28 @@ def pytest_runtest_call(item):
         log.write(f"{item.name}\\n")
 """
 FLAG = "from toy import limits\ndef test_flag():\n    assert limits.unread(False)\n"
+QUICK = """
+def pytest_collection_modifyitems(items):
+    if not os.environ["SETTLEMARK_TESTS"]:
+        items[:] = [item for item in items if "[2]" not in item.name]
+"""
+CASES = """
+import pytest
+from toy import limits
+@pytest.mark.parametrize("most", [0, 2])
+def test_limit(most):
+    assert most == 0 or [limits.clamp(number, most) for number in (1, 2, 3)] + [limits.clamp(3)] == [1, 2, 2, 3]
+    limits.clamp(3, most)
+"""
+COSTLY = """
+import time
+def test_costs():
+    end = time.process_time() + 1
+    while time.process_time() < end:
+        pass
+def test_left_out():
+    pass
+"""
 LIMITS = "from toy import limits\ndef test_limit():\n    assert limits.clamp(3, 2) == 2\n"
 COMMAND = """
 import sys
@@ -100,7 +123,7 @@ class Toy:
 
     def open(self, **options):
         equivalents = self.root / "equivalent.toml"
-        usual = {"environment": {"LOG": str(self.log)}, "least": 3.0}
+        usual = {"environment": {"LOG": str(self.log)}, "least": 60.0, "deep": 0.0}
         return Checkout(self.root, equivalents, self.state, **usual | options)
 
     def play(self, **options):
@@ -110,7 +133,7 @@ class Toy:
     def play_tested(self, lines=range(100), **options):
         """Play the mutants of some lines with pytest, as the rooms do."""
         environment = {"PYTHONPATH": f"core{os.pathsep}{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        with self.open(environment={"LOG": str(self.log)} | environment, least=60.0) as checkout:
+        with self.open(environment={"LOG": str(self.log)} | environment, least=60.0, deep=60.0) as checkout:
             chosen = [each for each in checkout.chosen(TESTED) if each.where[0][0] in lines]
             return checkout.play(TESTED, chosen, **options)
 
@@ -149,7 +172,8 @@ def changes(toy):
 def test_a_room_is_told_by_what_was_noticed_hung_survived_and_is_the_same(toy):
     toy.write("core/toy/limits.py", f"import signal\n{TOY}{REST}")
     toy.write("check.py", f"{CHECK}from toy.limits import rest\nassert rest() == 0\n")
-    score = toy.play()
+    with toy.open(least=10.0) as checkout:
+        score = checkout.play(ROOM, checkout.chosen(ROOM))
     told = score.as_json()
     assert {name: told[name] for name in ("timed_out", "survived", "left")} == {
         "timed_out": 2,
@@ -201,7 +225,7 @@ def test_a_command_that_is_ended_ends_what_it_runs_and_keeps_what_was_done(toy, 
     assert began[0] == 1
 
 
-def test_the_tests_that_reach_a_mutant_run_first_and_the_others_only_if_it_survives_these(tested):
+def test_the_tests_that_reach_a_mutant_run_first_and_deeper_ones_only_if_it_survives_these(tested):
     score = tested.play_tested({11})
     assert (score.count("killed"), score.count("survived")) == (2, 0)
     assert tested.ran() == ["test_flag", "test_limit", "test_flag", "test_flag"]
@@ -210,8 +234,35 @@ def test_the_tests_that_reach_a_mutant_run_first_and_the_others_only_if_it_survi
     survived = score.count("survived")
     assert survived > 0
     ran = tested.ran()
-    assert (ran[0], Counter(ran)["test_limit"]) == ("test_limit", 1 + len(score.endings) + survived)
-    assert Counter(ran)["test_flag"] == 2 * survived  # with what stands about the line, and with the room
+    assert ran[0] == "test_limit"
+    assert Counter(ran) == {"test_limit": 1 + len(score.endings) + survived, "test_flag": 2 * survived}
+
+
+def test_what_the_quick_cases_do_not_notice_meets_all_cases_of_the_same_tests(tested):
+    tested.write("conftest.py", CONFTEST + QUICK)
+    tested.write("test_limits.py", CASES)
+    score = tested.play_tested({5})
+    assert score.count("survived") == 0
+    ran = Counter(tested.ran())
+    assert ran["test_limit[0]"] > ran["test_limit[2]"] > 0
+
+
+def test_a_test_that_fails_without_a_mutant_is_told_and_set_aside_until_it_passes(tested):
+    tested.write("test_flag.py", FLAG + "def test_fails():\n    assert limits.unread(True)\n")
+    score = tested.play_tested({5})
+    assert score.aside == ["test_flag.py::test_fails"]
+    assert score.count("killed") > 0
+    assert Counter(tested.ran())["test_fails"] == 1
+    tested.write("test_flag.py", FLAG)
+    assert tested.play_tested({7}).aside == []
+
+
+def test_tests_that_cost_more_than_they_are_given_are_not_begun(tested):
+    tested.write("test_flag.py", COSTLY)
+    environment = {"PYTHONPATH": f"core{os.pathsep}{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", MOST: "0.5"}
+    told = {**os.environ, **environment, "LOG": str(tested.log)}
+    subprocess.run([*_PYTEST, "test_flag.py"], cwd=tested.root, env=told, check=True, capture_output=True)
+    assert tested.ran() == ["test_costs"]
 
 
 def test_what_the_tests_reach_is_kept_until_they_change_and_all_of_it_until_anything_else_does(tested):
@@ -222,7 +273,7 @@ def test_what_the_tests_reach_is_kept_until_they_change_and_all_of_it_until_anyt
     tested.write("test_flag.py", FLAG + "    assert not limits.unread(True)\n")
     tested.play_tested({7})
     ran = tested.ran()
-    assert (ran[:1], ran[1:3], ran[3:]) == (["test_flag"], ["test_limit", "test_flag"], ["test_flag", "test_limit"])
+    assert (ran[:1], ran[1:3], ran[3:]) == (["test_flag"], ["test_limit", "test_flag"], ["test_limit", "test_flag"])
     tested.write("core/toy/limits.py", f"{TOY}\n")
     tested.play_tested({6})
     assert tested.ran() == ["test_flag", "test_limit", "test_limit"]
@@ -231,17 +282,21 @@ def test_what_the_tests_reach_is_kept_until_they_change_and_all_of_it_until_anyt
 def test_first_come_the_quickest_that_reach_the_line_then_those_about_it_and_no_more_than_there_is_time_for(toy):
     file = "core/toy/limits.py"
     reached = {"elsewhere": (1, [11]), "slow": (6, [5, 6]), "beside": (2, [7]), "quick": (1, [5, 7])}
-    aim = Aim({test: {"seconds": seconds, "lines": {file: lines}} for test, (seconds, lines) in reached.items()})
+    tests = {
+        test: {"seconds": seconds, "lines": {file: lines}, "failed": False}
+        for test, (seconds, lines) in reached.items()
+    }
     mutant = next(each for each in mutants_of(toy.root, file) if each.where[0][0] == 5)
     source = (toy.root / file).read_text()
-    assert [aim.at(mutant, source, seconds) for seconds in (20, 9, 8, 6.5, 0.5)] == [
+    assert [Aim(tests).at(mutant, source, seconds) for seconds in (20, 9, 8, 6.5, 0.5)] == [
         ["quick", "slow", "beside", "elsewhere"],
         ["quick", "slow", "beside"],
         ["quick", "slow"],
         ["quick"],
         [],
     ]
-    assert aim.seconds == 10
+    many = {f"another{number}": {"seconds": 2, "lines": {file: [5]}, "failed": False} for number in range(25)}
+    assert sorted(Aim(tests | many).at(mutant, source, 100)) == sorted(["quick", "slow", *many])
 
 
 def test_what_survived_is_run_again_with_other_tests_and_what_changed_is_run_anew(toy):
