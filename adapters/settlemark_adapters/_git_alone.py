@@ -75,11 +75,13 @@ def told(settings: Mapping[str, str]) -> dict[str, str]:
 def filters(names: Iterable[str]) -> set[str]:
     """Return the filters that names of settings (`filter.lfs.clean`) belong to.
 
-    >>> sorted(filters(["filter.lfs.clean", "filter.a.b.process", "filter.lfs.smudge", "core.bare"]))
-    ['a.b', 'lfs']
+    Its own name may be empty: the attribute `filter=` names that one.
+
+    >>> sorted(filters(["filter.lfs.clean", "filter.a.b.process", "filter..smudge", "filter.clean", "core.bare"]))
+    ['', 'a.b', 'lfs']
     """
     split = (name.partition(".")[2].rpartition(".") for name in names if name.startswith("filter."))
-    return {driver for driver, _, kind in split if kind in _FILTERS and driver}
+    return {driver for driver, dot, kind in split if kind in _FILTERS and dot}
 
 
 def without(drivers: Iterable[str]) -> dict[str, str]:

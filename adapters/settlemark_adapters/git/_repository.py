@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,12 +17,13 @@ from pathlib import Path
 from settlemark_adapters import _git_alone as alone
 from settlemark_adapters.git._faults import GitFault, GitTimeout
 
-_USERINFO = re.compile(r"://[^/@\s]+@")
+_USERINFO = re.compile(r"//\S+@")  # to the last @ of a word: a password may hold what a URL may not
 _AUTHOR = re.compile(r"([^<>\x00-\x1f]+) <([^<>\s\x00-\x1f]+)>")
 REGULAR = "100644"
 _FILES = frozenset({REGULAR, "100755"})
 _FOLDER = "040000"
-_KINDS = {"120000": "a symbolic link", "160000": "a submodule", _FOLDER: "a folder"}
+_LINK = "160000"
+_KINDS = {"120000": "a symbolic link", _LINK: "a submodule", _FOLDER: "a folder"}
 SECONDS = 60.0
 _SHA1 = 40
 
@@ -83,7 +84,8 @@ class Repository:
         """
         where = self._where(at)
         if at is not None or files:
-            variables = {**alone.told({**alone.SETTINGS, **alone.without(self._filters(where))}), **(variables or {})}
+            drivers = self._filters(where) if at is None else self._filters_within(at)
+            variables = {**alone.told({**alone.SETTINGS, **alone.without(drivers)}), **(variables or {})}
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
 
     def worktrees(self, *arguments: str, ends: Sequence[int] = (0,), files: bool = False) -> bytes:
@@ -101,6 +103,25 @@ class Repository:
         """Return the filters that are configured there: a work tree may have a configuration of its own."""
         names = self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape")
         return alone.filters(names.split("\0"))
+
+    def _filters_within(self, tree: Path) -> set[str]:
+        """Return the filters of a work tree and of the repositories in it that its index names as submodules.
+
+        To tell whether a submodule has changed, git looks at its files, under its configuration and with our settings.
+        """
+        found, seen, left = set[str](), set[Path](), [tree]
+        while left:
+            top = left.pop().resolve()  # a link may lead back
+            if top not in seen:
+                seen.add(top)
+                found |= self._filters(self._where(top))
+                left += [top / link for link in self._links(top) if os.path.lexists(top / link / ".git")]
+        return found
+
+    def _links(self, tree: Path) -> Iterator[str]:
+        """Return the paths that the index of a work tree names as submodules."""
+        staged = self._run([*self._where(tree), "ls-files", "--stage", "-z"]).decode(errors="surrogateescape")
+        return (line.partition("\t")[2] for line in staged.split("\0") if line.startswith(f"{_LINK} "))
 
     def refuse_filtered(self, paths: Sequence[str], *, at: Path | None = None, index: Mapping[str, str]) -> None:
         """Return when none of these files goes through a filter that the repository configures.
@@ -170,7 +191,7 @@ class Repository:
         """Return a text without what nobody is to see: secrets of the environment, and passwords in addresses."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return _USERINFO.sub("://***@", text)
+        return _USERINFO.sub("//***@", text)
 
     # ---- refs
 

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 _SECRETIVE = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private).?key", re.IGNORECASE)
-# A password may hold whatever a URL may not: what stands before the last @ ahead of the query is the user's.
+# A password may hold whatever a URL may not: what stands before the last @ ahead of the query is the user's, whose name
+# may have an @ of its own. A file of SQLite's may be called so, too; no database of a server is.
 _USER = re.compile(
-    r"^(?P<scheme>[^:/?#]*://|(?![^:/?#]*://))(?P<user>[^:/?#@]*):(?P<password>.*)@(?P<rest>[^@]*)$", re.DOTALL
+    r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*[:;]?//+|(?![^:/?#]*[:;]?//))"
+    r"(?P<user>[^:?#]*):(?P<password>.*)@(?P<rest>[^@]*)$",
+    re.DOTALL,
 )
 # A URL's query, or what libpq takes in its place: words such as password='it is secret'.
 _WORD = re.compile(r"(?P<name>[\w.%+-]+)(?P<is>\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^&;#\s]*)")
@@ -116,7 +119,8 @@ def _parted(url: str) -> tuple[str, str, str]:
     at = url.rfind("@")
     # An @ behind the query's mark belongs to the query, unless the mark belongs to a password.
     query = url.find("?")
-    if 0 <= query < at and _USER.match(url[: at + 1]) and "@" not in url[:query] and "/" not in _after(url[:query]):
+    before = url[: max(query, 0)]
+    if 0 <= query < at and _USER.match(url[: at + 1]) and not (_USER.match(before) or "/" in _after(before)):
         query = url.find("?", at)
     if query < 0:
         return url, "", ""

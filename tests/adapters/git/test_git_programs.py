@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -61,6 +63,25 @@ def arm(place, tmp_path):
         hook.chmod(0o755)
     Path(folder, "info").mkdir(exist_ok=True)
     Path(folder, "info", "attributes").write_text("*.txt merge=evil diff=evil\n*.secret filter=evil\n")
+
+
+def filters(folder, driver, tmp_path):
+    """Have a repository pass its text files through a filter of this name."""
+    with (folder / "config").open("a", encoding="utf-8") as config:
+        for kind in ("clean", "smudge", "process"):
+            config.write(f'[filter "{driver}"]\n\t{kind} = "touch \'{tmp_path}/ran/{kind}\'; cat"\n')
+    (folder / "info").mkdir(exist_ok=True)
+    (folder / "info" / "attributes").write_text(f"*.txt filter={driver}\n", encoding="utf-8")
+
+
+def embedded(folder, tmp_path):
+    """Make a repository with a commit and programs in a folder of another's work tree."""
+    folder.mkdir()
+    git(folder, "init", "-q")
+    commit_files(folder, {"file.txt": "the first time.\n"})
+    arm(folder, tmp_path)
+    filters(folder / ".git", "own", tmp_path)
+    return folder
 
 
 @pytest.fixture(params=["bare", "checked out"])
@@ -148,6 +169,31 @@ class TestNothingRuns:
                 with settlement.transaction("t") as tx:
                     tx.call(repo.commit_worktree, worktree="try", text="x")
         assert [name for name in ran() if name != "core.fsmonitor"] == []
+
+    @pytest.mark.parametrize("driver", ["", ".", "a.b", "=", "é", "UP"])
+    def test_whatever_name_a_filter_has(self, place, settlement, tmp_path, ran, driver):
+        folder = Path(git(place, "rev-parse", "--absolute-git-dir"))
+        filters(folder, driver, tmp_path)
+        repo, before = Git(place, settlement), files_at(place)
+        with repo.worktree("try") as tree:
+            (tree / "a.txt").write_text("changed\n")
+            with pytest.raises(GitFault, match=re.escape(f"a.txt goes through the filter {driver!r}")):
+                with settlement.transaction("t") as tx:
+                    tx.call(repo.commit_worktree, worktree="try", text="x")
+        assert (files_at(place), ran()) == (before, [])
+
+    @pytest.mark.parametrize("depth", [1, 2])
+    def test_when_a_repository_in_a_work_tree_names_them(self, place, settlement, tmp_path, ran, depth):
+        repo = Git(place, settlement)
+        with repo.worktree("try") as tree:
+            inner = embedded(tree / "sub", tmp_path)
+            inner = embedded(inner / "sub", tmp_path) if depth > 1 else inner
+            with settlement.transaction("t") as tx:
+                tx.call(repo.commit_worktree, worktree="try", text="x")  # it is a submodule from here on
+            for each in (tree / "sub", inner):
+                (each / "file.txt").write_text("same size, else\n")
+                os.utime(each / "file.txt", (1, 1))
+        assert (git(place, "ls-tree", "main", "sub").split()[:2], ran()) == (["160000", "commit"], [])
 
     def test_when_an_undo_takes_a_landing_back(self, place, settlement, tmp_path, ran):
         arm(place, tmp_path)

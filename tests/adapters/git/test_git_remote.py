@@ -224,8 +224,9 @@ class TestPush:
         with pytest.raises(RemoteLost, match="the connection to .* broke"):
             repo.push()
 
-    def test_a_remote_that_is_not_there_is_a_plain_no(self, place, settlement):
-        repo = Git(place, settlement, remote="https://ada:s3cret@localhost:1/x.git", environment={"TOKEN": "s3cret"})
+    @pytest.mark.parametrize("who", ["ada:s3cret", "ada:/s3cret", "ada:s3cret@", "s3cret", "ada@corp:s3cret"])
+    def test_a_remote_that_is_not_there_is_a_plain_no(self, place, settlement, who):
+        repo = Git(place, settlement, remote=f"https://{who}@localhost:1/x.git", environment={"TOKEN": "token"})
         with pytest.raises(Exception, match="refused") as failed, settlement.transaction("t") as tx:
             tx.call(repo.push)
         assert settlement.in_doubt() == settlement.residue() == []

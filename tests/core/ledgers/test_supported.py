@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from settlemark import LedgerError, Settlement
 from settlemark._cli.doctor import examine
@@ -21,6 +23,11 @@ OTHERS = (
 DRIVERS = (
     "sqlite+aiosqlite:///{folder}/x.db", "sqlite+pysqlcipher:///{folder}/x.db", "postgresql+psycopg2://ada@localhost/x",
     "postgresql+asyncpg://ada@localhost/x", "postgresql+pg8000://ada@localhost/x",
+)  # fmt: skip
+MALFORMED = (
+    "sqlite:///{folder}/x\0.db", "sqlite:///{folder}/x\ud800.db", "sqlite:///{folder}/x.db?timeout=long",
+    "sqlite:///{folder}/x.db?uri=perhaps", "sqlite:///{folder}/" + "x" * 9_000, "postgresql://ada@localhost:port/x",
+    "postgresql://ada@localhost/x?host=a:1,b:2&host=c", " ", "x.db",
 )  # fmt: skip
 OPENING = {
     "Settlement": Settlement, "open_ledger": open_ledger, "migrate": migrate, "doctor": examine,
@@ -41,6 +48,22 @@ def test_another_store_is_refused_and_nothing_is_made(url, opening, tmp_path):
 def test_another_driver_is_refused_with_the_one_to_write(url, opening, tmp_path):
     with pytest.raises(LedgerError, match=r"write (sqlite\+pysqlite|postgresql\+psycopg):// in its place"):
         OPENING[opening](url.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", OPENING)
+@pytest.mark.parametrize("url", MALFORMED)
+def test_what_is_no_url_is_refused_with_those_that_are(url, opening, tmp_path):
+    with pytest.raises(LedgerError, match=r"ledger.*use memory:, sqlite:///FILE or postgresql\+psycopg://"):
+        OPENING[opening](url.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", [7, b"sqlite:///x.db", Path("x.db"), make_url("sqlite:///x.db")])
+def test_what_is_no_text_is_refused_by_its_type(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError, match=f"the URL of a ledger is an? {type(url).__name__}, not a text; use memory:"):
+        Settlement(url)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,10 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from settlemark._edges.errors import LedgerError
+from settlemark._edges.text import Most, wrong_with
 from settlemark.ledger._urls import shown, withhold
 
 _DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 _ALIKE = re.compile(r"-YB-|CockroachDB|Redshift|Greenplum|Materialize|RisingWave|QuestDB|DuckDB", re.IGNORECASE)
+_LONGEST = Most(8_192, 16_384)
 _FORMS = "memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
 
 
@@ -28,11 +30,12 @@ def supported(url: str) -> sa.URL:
     >>> supported("postgresql://ada@localhost/agents").drivername
     'postgresql+psycopg'
     """
+    if (wrong := wrong_with(url, _LONGEST)) is not None:
+        raise LedgerError(f"the URL of a ledger {wrong}; use {_FORMS}")
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as error:
-        withhold(url, error)
-        raise LedgerError(f"{shown(url)!r} is no ledger: use {_FORMS}", url=shown(url)) from error
+        raise _malformed(url, error) from error
     store, _, driver = parsed.drivername.partition("+")
     known = _DRIVERS.get(store)
     if known is None:
@@ -47,7 +50,17 @@ def supported(url: str) -> sa.URL:
             f" {store}+{known}:// in its place, and nothing else need change",
             url=shown(url),
         )
-    return parsed.set(drivername=f"{store}+{known}")
+    found = parsed.set(drivername=f"{store}+{known}")
+    try:
+        found.get_dialect()().create_connect_args(found)
+    except (ArgumentError, ValueError) as error:  # a part of the query is no number, say, where one has to be
+        raise _malformed(url, error) from error
+    return found
+
+
+def _malformed(url: str, error: Exception) -> LedgerError:
+    withhold(url, error)
+    return LedgerError(f"{shown(url)!r} is no ledger: use {_FORMS}", url=shown(url))
 
 
 def refuse_alike(connection: sa.Connection, url: str) -> None:
