@@ -39,7 +39,7 @@ def book(hotel, date="today"):
         ("staged", {}, "book is staged but names no scope"),
         ("idempotent", {}, "book is idempotent but names no scope"),
         ("reversible", {"undo": nothing}, "book is reversible but names no scope"),
-        ("staged", {"scope": lambda key: key}, "scope= of book asks for 'key', which book does not take: it is asked"),
+        ("staged", {"scope": lambda key: key}, "scope= of book runs before the call, and cannot ask for 'key'"),
         ("staged", {"scope": later}, "scope= of book is async, but runs where nothing can be awaited:"),
         ("staged", {"scope": "room:/x", "check": lambda result: 1}, "check= of book asks for 'result', which book"),
         ("staged", {"scope": "room:/x", "check": 7}, "check= of book is 7: pass a function"),
