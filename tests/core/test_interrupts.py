@@ -192,6 +192,68 @@ def test_an_interrupt_at_any_instruction_of_the_shield_strikes(settlement, on_si
     assert missed == []
 
 
+def test_a_handler_that_uses_the_settlement_may_be_struck_itself_at_any_instruction_of_the_shield(
+    settlement, on_signal, monkeypatch
+):
+    """What the outer one has begun to give back, the inner one has wrapped anew: neither loses the real handler."""
+    monkeypatch.setattr(shield, "_depth", 0)  # another test may have dropped a transaction in its block
+    used = []
+
+    def enter():
+        with settlement.transaction("trip"):
+            pass
+
+    def uses(*_):
+        used.append(sys.gettrace())
+        sys.settrace(None)
+        if len(used) == 1:
+            nested = shield.raise_shield()
+            assert nested
+            signal.raise_signal(signal.SIGUSR1)
+            shield.lower_shield()
+
+    on_signal(signal.SIGUSR1, uses)
+    enter()
+    at, sent = 0, True
+    while sent:
+        at += 1
+        used.clear()
+        tracing = AtEventOfTheShield(signal.SIGUSR1, at)
+        with tracing:
+            enter()
+        until_struck()
+        sent = bool(used)
+        assert len(used) == 2 * sent, at
+        enter()
+        assert (signal.getsignal(signal.SIGUSR1), shield._put_off, shield._depth) == (uses, {}, 0), at
+    assert at > 300
+
+
+@pytest.mark.parametrize("when", ["within the block", "behind it"])
+def test_who_sets_a_handler_in_a_block_and_takes_it_back_has_the_one_from_before(
+    when, url, open_settlement, world, on_signal, monkeypatch
+):
+    """So do timeouts by an alarm, and what else borrows a signal for a while."""
+    monkeypatch.setattr(shield, "_depth", 0)  # other tests keep transactions that they never leave
+    settlement = open_settlement(url)
+    struck = []
+    on_signal(signal.SIGUSR1, lambda *_: struck.append("mine"))
+    mine = signal.getsignal(signal.SIGUSR1)
+    with settlement.transaction("trip") as tx:
+        before = signal.signal(signal.SIGUSR1, lambda *_: struck.append("borrowed"))
+        tx.call(world.book, s="trip")
+        signal.raise_signal(signal.SIGUSR1)
+        if when == "within the block":
+            signal.signal(signal.SIGUSR1, before)
+            signal.raise_signal(signal.SIGUSR1)
+    if when == "behind it":
+        signal.signal(signal.SIGUSR1, before)
+    signal.raise_signal(signal.SIGUSR1)
+    assert struck == ["borrowed", *["mine"] * (2 if when == "within the block" else 1)]
+    act(settlement, world, "tour")
+    assert signal.getsignal(signal.SIGUSR1) is mine
+
+
 @pytest.mark.parametrize("patience", [shield.PUT_OFF_SECONDS, 0.001])
 def test_a_storm_of_interrupts_leaves_nothing_behind(patience, url, open_settlement, world, on_signal, monkeypatch):
     monkeypatch.setattr(shield, "PUT_OFF_SECONDS", patience)
@@ -423,7 +485,7 @@ def test_who_drops_a_transaction_leaves_the_handlers_as_they_were(
     on_signal(signal.SIGINT, strike)
     kept = [kept_open(settlement, how)]
     if how != "its face":  # which nobody can leave, as nobody has its opening
-        assert signal.getsignal(signal.SIGINT) is shield._meet
+        assert signal.getsignal(signal.SIGINT) is not strike
     if where == "in a thread":
         thread = threading.Thread(target=kept.clear)
         thread.start()

@@ -46,7 +46,6 @@ start_bare_thread: Callable[..., int] = threading._start_new_thread  # type: ign
 _closed: set[CodeType] = set()
 _lifted: set[CodeType] = set()
 _hanging: set[CodeType] = set()
-_wrapped: dict[int, Striking] = {}
 _put_off: dict[int, float] = {}
 _depth = 0
 _locks = 0
@@ -109,10 +108,9 @@ def raise_shield() -> bool:
         return False
     for number in _SIGNALS:
         handler = _getsignal(number)
-        if handler is not _meet and callable(handler):
-            _wrapped[number] = handler
+        if type(handler) is not _Deferring and callable(handler):
             with suppress(ValueError):  # a subinterpreter has no signals
-                _signal(number, _meet)
+                _signal(number, _Deferring(handler))
     _take_forgone()
     _depth += 1  # after the handlers are wrapped: a signal before this line has interrupted nothing
     return True
@@ -155,15 +153,13 @@ def _take_forgone() -> None:
 
 @closed
 def _unwrap() -> None:
-    for number, handler in list(_wrapped.items()):
-        if number in _put_off:
-            continue  # the next delivery unwraps the handler
-        if _getsignal(number) is _meet:
-            _signal(number, handler)
+    for number in _SIGNALS:
+        found = _getsignal(number)
+        # A handler whose signal is deferred is unwrapped after the delivery.
+        if type(found) is _Deferring and number not in _put_off:
+            _signal(number, found.handler)
             if number in _put_off:  # arrived between the two lines
-                _signal(number, _meet)
-                continue
-        _wrapped.pop(number, None)
+                _signal(number, found)
 
 
 def strike() -> None:
@@ -179,27 +175,37 @@ def strike() -> None:
         _handle(number, sys._getframe(1))  # noqa: SLF001 - a handler is given the frame
 
 
-def _meet(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: run its real handler, or defer it."""
-    since = _put_off.get(number)
-    lasts = since is not None and time.monotonic() - since >= PUT_OFF_SECONDS
-    if _is_closed(frame, hangs=lasts):
-        if since is None:
-            _put_off[number] = time.monotonic()
-            # Not `threading.Thread`: the signal may have arrived in the middle of a thread's start.
-            with suppress(RuntimeError):
-                start_bare_thread(_send_again, (number,))
-        return
-    _put_off.pop(number, None)
-    _handle(number, frame)
+class _Deferring:
+    """A signal handler that runs the real one, or defers the signal.
+
+    The real handler is kept here and nowhere else: a user who borrows a signal within a block is given this object as
+    the handler from before, and may put it back at any time.
+    """
+
+    __slots__ = ("handler",)
+
+    def __init__(self, handler: Striking) -> None:
+        self.handler = handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        since = _put_off.get(number)
+        lasts = since is not None and time.monotonic() - since >= PUT_OFF_SECONDS
+        if _is_closed(frame, hangs=lasts):
+            if since is None:
+                _put_off[number] = time.monotonic()
+                # Not `threading.Thread`: the signal may have arrived in the middle of a thread's start.
+                with suppress(RuntimeError):
+                    start_bare_thread(_send_again, (number,))
+            return
+        _put_off.pop(number, None)
+        self.handler(number, frame)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    handler = _wrapped.get(number)
-    if handler is None:
-        found = _getsignal(number)
-        handler = found if callable(found) else None
-    if handler is not None:
+    """Run the real handler of a signal."""
+    found = _getsignal(number)
+    handler = found.handler if type(found) is _Deferring else found
+    if callable(handler):
         handler(number, frame)
 
 
@@ -208,7 +214,7 @@ def _send_again(number: int) -> None:
     main = _main()
     while number in _put_off and main is not None:
         time.sleep(AGAIN_SECONDS)
-        if number in _put_off and _getsignal(number) is _meet:
+        if number in _put_off and type(_getsignal(number)) is _Deferring:
             with suppress(OSError, RuntimeError):
                 signal.pthread_kill(main, number)
 
