@@ -7,7 +7,8 @@ from collections import Counter
 
 import hypothesis
 import pytest
-from tests.extent import MORE, divided
+from _pytest.doctest import DoctestModule
+from tests.extent import MORE, NAMED, divided, is_left_out
 from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
@@ -37,6 +38,19 @@ def whole_keys(monkeypatch):
 
 
 _left_out = pytest.StashKey[int]()
+
+
+def pytest_ignore_collect(collection_path):
+    """Import nothing of what has no quick tests: whole frameworks would be loaded for tests that do not run."""
+    return True if is_left_out(collection_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for doctests only where a prompt is: else each module is imported, and each object of it looked through."""
+    found = yield
+    prompts = ">>> " in file_path.read_text() if any(isinstance(each, DoctestModule) for each in found) else False
+    return [each for each in found if prompts or not isinstance(each, DoctestModule)]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -82,7 +96,8 @@ def pytest_unconfigure(config):
     left_out, terminal = config.stash.get(_left_out, 0), config.pluginmanager.get_plugin("terminalreporter")
     if left_out and terminal is not None and not hasattr(config, "workeroutput"):
         asks = "SETTLEMARK_TESTS=all pytest" if MORE else "SETTLEMARK_TESTS=more pytest (as CI does), or =all,"
-        terminal.write_line(f"left out: {left_out:,} tests; {asks} runs them")
+        what = f"{left_out:,} tests" if MORE else f"{left_out:,} further cases of tests, and {NAMED}"
+        terminal.write_line(f"left out: {what}; {asks} runs them")
 
 
 @pytest.fixture(autouse=True)

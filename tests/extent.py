@@ -51,11 +51,18 @@ DEEP = (
     "integrations/pydantic_ai/test_again.py",
     "integrations/pydantic_ai/test_durability.py",
     "integrations/test_upstream_tool_node.py",
-    "mutants",
+    "mutants/test_mutants.py",
 )
 """Folders and files, of which the quick tests have none."""
+NAMED = "what kills processes, starts whole frameworks or explores (DEEP in tests/extent.py)"
+"""What is in them, in the words in which a run says that it left them out."""
 
 _HERE = Path(__file__).parent
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether a folder or file has no quick tests: a run without arguments does not even import it."""
+    return not MORE and any(path == _HERE / deep for deep in DEEP)
 
 
 def divided(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -88,4 +95,4 @@ def _chosen(cases: list[pytest.Item]) -> list[pytest.Item]:
     return [found[n * last // (CASES - 1)] for n in range(CASES)] if len(found) > CASES else found
 
 
-__all__ = ["ALL", "MORE", "divided"]
+__all__ = ["ALL", "MORE", "NAMED", "divided", "is_left_out"]

@@ -4,11 +4,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.mutants._rooms import ROOMS
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "settlemark"
@@ -145,11 +143,3 @@ def test_an_import_that_is_turned_round_breaks_a_contract(tmp_path, file, line, 
     )
     assert said.returncode == 1, said.stderr
     assert re.search(rf"{broken}[^\n]*(?:\n[^\n]*)?BROKEN", said.stdout), said.stdout
-
-
-def test_every_module_of_core_is_in_one_room():
-    rooms = Counter(file for room in ROOMS for file in room.files(ROOT))
-    modules = {path.relative_to(ROOT).as_posix() for path in CORE.rglob("*.py")}
-    named = {file for file in modules if not file.endswith(("__init__.py", "__main__.py"))}
-    assert sorted(named - rooms.keys()) == []
-    assert [file for file, count in rooms.items() if count > 1] == []

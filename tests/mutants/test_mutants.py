@@ -6,11 +6,9 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from tests.extent import DEEP
-from tests.mutants.__main__ import EQUIVALENTS, ROOT, STATE, app, opened
+from tests.mutants.__main__ import ROOT, app, opened
 from tests.mutants._aiming import Aim
 from tests.mutants._mutating import changed_lines, mutants_of
 from tests.mutants._operators import OWN
@@ -363,15 +361,6 @@ def test_each_operator_makes_what_it_says(toy, operator):
     for example in operator.examples():
         toy.write("core/toy/limits.py", example.pre_mutation_code)
         assert example.post_mutation_code.strip() in [became for _, became in changes(toy)]
-
-
-def test_every_room_has_files_and_tests_and_its_list_is_true():
-    for room in ROOMS:
-        assert room.files(ROOT), room.name
-        assert [test for test in room.tests if not Path(ROOT, test).exists()] == []
-        deep = tuple(f"tests/{name}" for name in DEEP)
-        assert room.extent == "more" or not all(test.startswith(deep) for test in room.tests), room.name
-    Checkout(ROOT, EQUIVALENTS, STATE).check_listed(ROOMS)
 
 
 @pytest.mark.long
