@@ -7,16 +7,15 @@ from collections import Counter
 
 import hypothesis
 import pytest
-from _pytest.doctest import DoctestModule
-from tests.extent import MORE, NAMED, divided, is_left_out
-from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # Here, where nothing runs yet: pytest parses these anew when they are first imported, and CPython 3.11.7 raises a
 # SystemError when a traceback that is logged meanwhile is parsed, too.
-import settlemark.ledger._replica.store  # noqa: F401
-from settlemark._acts.current import _current
-from settlemark._model import declare, identity
-from settlemark._model.declaration import Registry
+import tests.rooms.replica  # noqa: F401
+from _pytest.doctest import DoctestModule
+from tests.extent import MORE, NAMED, divided, is_left_out
+from tests.rooms.acts import _current
+from tests.rooms.model import Registry, declare, identity
+from tests.servers import VARIABLE, Postgres, PostgresServer, require_driver, require_own_server
 
 # No test asserts a time: on a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile("settlemark", deadline=None, print_blob=True)

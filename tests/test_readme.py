@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.rooms.cli import build
 from typer.testing import CliRunner
 
 from settlemark import EffectClass
-from settlemark._cli.main import build
 
 ROOT = Path(__file__).parent.parent
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())

@@ -14,11 +14,10 @@ from tests.reference.__main__ import main
 from tests.reference.api import doors
 from tests.reference.fences import fenced
 from tests.reference.making import DIAGRAMS, DOCS, REFERENCE, old
+from tests.rooms.cli import COMMANDS, FOUND, Exit
+from tests.rooms.protocol import FINISHED, TRANSITIONS
 
 from settlemark import Settlement, effect
-from settlemark._cli.exits import FOUND, Exit
-from settlemark._cli.main import COMMANDS
-from settlemark._protocol.states import FINISHED, TRANSITIONS
 from settlemark.hosting import declare
 
 ROOT = Path(__file__).parents[1]

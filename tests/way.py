@@ -12,8 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tests.rooms.sql import wire
+
 import settlemark
-from settlemark.ledger._sql import wire
 
 CORE = Path(settlemark.__file__).parent
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.rooms.protocol import Blocked, Call, Mode, Txn
+
 from settlemark import Scope, State
-from settlemark._protocol.holdings import Blocked, Call, Mode, Txn
 from settlemark.hosting import Protocol, Reason, Ticket
 
 HOT = Scope.parse("room:/Ada/2026-12-01")

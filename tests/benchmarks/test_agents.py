@@ -6,9 +6,9 @@ import threading
 from time import sleep
 
 import pytest
+from tests.rooms.runtime import sync
 
 from settlemark import Settlement, effect
-from settlemark._runtime import sync
 
 TOOL_SECONDS = 0.001
 

@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.rooms.payloads import LIMIT
+from tests.rooms.replica import replica
 
 from settlemark import Injected, Settlement, effect
 from settlemark.hosting import host_of
-from settlemark.ledger._payloads.payloads import LIMIT
-from settlemark.ledger._replica import replica
 
 DAY = 86_400.0
 CHUNKS = 10

@@ -18,9 +18,9 @@ from pathlib import Path
 from time import sleep
 
 import pytest
+from tests.rooms.sql import wire as _wire
 
 from settlemark import Settlement
-from settlemark.ledger._sql import wire as _wire
 
 pytest.importorskip("langgraph.graph")
 pytest.importorskip("langchain.agents")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.benchmarks.crowd import Crowd
+from tests.rooms.protocol import Mode
 
 from settlemark import Scope
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Ticket, Turn, declare
 
 BOOK = declare("book", "opaque", scope="room:/{hotel}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.benchmarks.crowd import Crowd
-
-from settlemark._protocol.holdings import Mode
+from tests.rooms.protocol import Mode
 
 MODES = pytest.mark.parametrize("mode", [Mode.HELD, Mode.EAGER], ids=["to commit", "to act"])
 

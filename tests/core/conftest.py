@@ -8,12 +8,12 @@ from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.acts import Pending
+from tests.rooms.protocol import Mode
+from tests.rooms.record import SqlBook
 
 from settlemark import LedgerError, Retries, Scope, Settlement, effect
-from settlemark._acts.requests import Pending
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Protocol, Reason, host_of
-from settlemark.ledger._record.book import SqlBook
 from settlemark.testing import VirtualClock
 
 MARKERS = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 
+from tests.rooms.model import ALL_ON
+from tests.rooms.protocol import NOBODY, Mode
+
 from settlemark import Scope, SettlemarkError, State
-from settlemark._model.guards import ALL_ON
-from settlemark._protocol.holdings import NOBODY, Mode
 from settlemark.hosting import Protocol, Reason
 
 SCOPES = [

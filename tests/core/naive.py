@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.rooms.protocol import FLOORS, Mode
+
 from settlemark import Scope, State
-from settlemark._protocol.holdings import Mode
-from settlemark._protocol.versions import FLOORS
 from settlemark.hosting import Reason
 
 UNSETTLED = (State.OPEN, State.SEALED)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial
 
-from settlemark._runtime.driver import PARTS, Parts
+from tests.rooms.runtime import PARTS, Parts
+
 from settlemark.hosting import Driver
 
 

@@ -8,6 +8,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from tests.rooms.acts import Pending
 
 from settlemark import (
     Cancelled,
@@ -21,7 +22,6 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._acts.requests import Pending
 from settlemark.hosting import host_of
 from settlemark.ledger import EffectRow
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.record import SqlBook
 
 from settlemark import LedgerError, Outcome, Refused
 from settlemark.agents import open_turn
 from settlemark.hosting import host_of, run_sync
 from settlemark.ledger import OutcomeChange
-from settlemark.ledger._record.book import SqlBook
 
 
 class Boom(Exception):

@@ -5,9 +5,9 @@ import gc
 import threading
 
 import pytest
+from tests.rooms.lifecycle import OLD_SECONDS
 
 from settlemark import Overdue, Settlement, UsageError, WaitTimeout
-from settlemark._lifecycle.ages import OLD_SECONDS
 from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Aging
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
+from tests.rooms.edges import Unfinished
 
 from settlemark import DeclarationError, InDoubt, Retries, Tag, UsageError, effect
-from settlemark._edges.door import Unfinished
 from settlemark.hosting import host_of
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.rooms.engine import Kernel
+from tests.rooms.lifecycle import Answers, Asking
 
 from settlemark import Rejected, UsageError, effect
-from settlemark._engine.kernel import Kernel
-from settlemark._lifecycle.approval import Answers
-from settlemark._lifecycle.asking import Asking
 from settlemark.hosting import host_of, run_sync
 
 ANSWERS = {"approve": True, "reject": False}

@@ -6,9 +6,9 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.lifecycle import TRIES
 
 from settlemark import Cancelled, Rejected, Retries, UsageError, effect
-from settlemark._lifecycle.asking import TRIES
 from settlemark.agents import open_turn
 from settlemark.hosting import edit, host_of, reject, run_sync
 from settlemark.testing import die, in_child

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 from sqlalchemy.exc import OperationalError
+from tests.rooms.replica import store
 
 from settlemark import Cancelled, LedgerError, State, WaitTimeout, effect
-from settlemark._observe.events import Began, Ended
 from settlemark.hosting import Reason, host_of
-from settlemark.ledger._replica import store
+from settlemark.observe import Began, Ended
 
 
 @pytest.fixture

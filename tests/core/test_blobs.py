@@ -6,11 +6,11 @@ import json
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.payloads import LIMIT
 
 from settlemark import Injected, LedgerError, Outcome, effect
 from settlemark.hosting import host_of
 from settlemark.ledger import OutcomeChange, open_ledger
-from settlemark.ledger._payloads.payloads import LIMIT
 
 LONG = "x" * (LIMIT + 1)
 FIELDS = ("arguments", "result", "rationale", "error", "note")

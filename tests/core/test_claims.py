@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.model import ALL_ON
+from tests.rooms.protocol import Mode
 
 from settlemark import Scope, State, Wounded
-from settlemark._model.guards import ALL_ON
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Reason
 
 AT_ONCE = [Mode.EAGER, Mode.FINAL]

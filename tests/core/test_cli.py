@@ -10,10 +10,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import typer
+from tests.rooms.cli import main as cli
 from typer.testing import CliRunner
 
 from settlemark import Settlement, effect
-from settlemark._cli import main as cli
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.model import check, decode, encode, encode_result, fingerprint
 
 from settlemark import PayloadError, State, effect
-from settlemark._model.json_text import check, decode, encode, encode_result, fingerprint
 from settlemark.hosting import host_of, json_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

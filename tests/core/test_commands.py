@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import Hand
+from tests.rooms.protocol import Call, Mode, Txn
+from tests.rooms.replica import image, read, replay, written
 
 from settlemark import InternalError, LedgerError, Scope, SettlemarkError, StateError
 from settlemark._protocol import commands as c
-from settlemark._protocol.holdings import Call, Mode, Txn
 from settlemark.hosting import Protocol, Reason
 from settlemark.ledger import open_ledger
-from settlemark.ledger._replica.image import image
-from settlemark.ledger._replica.journal import read, replay, written
 
 CALL = '[1,1,"cell:/a",2,0,false,0]'
 WORDS = {

@@ -11,6 +11,8 @@ from contextlib import suppress
 
 import pytest
 from tests.core.hanging import LockedFile, SilentNetwork, stopped_server
+from tests.rooms.ledger import _limits
+from tests.rooms.sql import PostgresWire
 
 from settlemark import (
     AsyncTransaction,
@@ -23,8 +25,6 @@ from settlemark import (
     effect,
 )
 from settlemark.hosting import host_of, run_sync
-from settlemark.ledger import _limits
-from settlemark.ledger._sql.wire import PostgresWire
 
 WAIT = 0.3
 GENEROUS = 25  # for what has a third of a second: nobody hangs

@@ -7,9 +7,9 @@ import logging
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.model import decode
 
 from settlemark import KeyConflict, Settlement, UsageError, effect
-from settlemark._model.json_text import decode
 
 SECRET = "4242-4242-4242-4242"
 

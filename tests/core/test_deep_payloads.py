@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+from tests.rooms.edges import HEADROOM
+from tests.rooms.model import MOST_LEVELS
 
 from settlemark import PayloadError, Payloads, effect
-from settlemark._edges.shield import HEADROOM
-from settlemark._model.json_text import MOST_LEVELS
 
 pytestmark = [pytest.mark.own_time, pytest.mark.every_store]
 

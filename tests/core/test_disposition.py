@@ -10,13 +10,12 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.payloads import PRUNED, PRUNED_WHY, Outdated, Sealed
+from tests.rooms.report import because_in
 
 from settlemark import InDoubt, Injected, Outcome, Payloads, Rejected, Settlement, StateError, Tag, effect, new_key
 from settlemark._model.disposition import NOTHING, Disposed, words
-from settlemark._report.verdicts import because_in
 from settlemark.hosting import Disposition, edit, host_of, reject, run_sync
-from settlemark.ledger._payloads.payloads import PRUNED, PRUNED_WHY
-from settlemark.ledger._payloads.unreadable import Outdated, Sealed
 
 DAY = 86_400.0
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 from tests.core.places import OUR_FAULT, PLACES, RAISED, Fails, Scene, Watching, World, public_parameters, run, tools_of
+from tests.rooms.protocol import FINISHED
 
 from settlemark import Payloads
-from settlemark._protocol.states import FINISHED
 from settlemark.history import HistoryFile
 from settlemark.hosting import host_of
 

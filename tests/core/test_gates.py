@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.acts import Approval, would
 
 from settlemark import (
     DeclarationError,
@@ -23,7 +24,6 @@ from settlemark import (
     UsageError,
     effect,
 )
-from settlemark._acts.gate import Approval, would
 from settlemark.hosting import Turn, approval_of, approve, declaration_of, declare, edit, host_of, reject
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.model import Registry
+from tests.rooms.model import declare as declaring
 
 from settlemark import InDoubt, Outcome, Retries, Settlement, effect
-from settlemark._model.declaration import Registry
 from settlemark.hosting import declare, host_of
 from settlemark.testing import die, in_child
 
@@ -29,7 +30,7 @@ def after(url, open_settlement, monkeypatch):
     """Open the settlement of the next process, where nothing is declared but what the test declares."""
 
     def open_(**options):
-        monkeypatch.setattr("settlemark._model.declare._declared", Registry())
+        monkeypatch.setattr(declaring, "_declared", Registry())
         settlement = open_settlement(url, **{"keep_open": 1e9, **options})
         own = host_of(settlement).tools._registry.find
         host_of(settlement).driver.kernel.declaration = lambda tool, version=None: own(tool, version)

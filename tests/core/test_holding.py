@@ -7,6 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.protocol import Mode
 
 from settlemark import (
     ContractViolation,
@@ -20,7 +21,6 @@ from settlemark import (
     Wounded,
     effect,
 )
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Reason, host_of, run_sync
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
+from tests.rooms.protocol import oldest_first
 
 from settlemark import Scope
-from settlemark._protocol.holdings import oldest_first
 from settlemark._protocol.index import ACTIVE, BUSY, HOLDS, NOWHERE, READING, Positions, ScopeIndex
 
 scopes = st.builds(

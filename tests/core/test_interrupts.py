@@ -10,11 +10,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from tests.rooms.edges import shield
+from tests.rooms.protocol import FINISHED
 
 import settlemark
 from settlemark import effect
-from settlemark._edges import shield
-from settlemark._protocol.states import FINISHED
 from settlemark.hosting import host_of, run_sync
 
 GENEROUS = 60

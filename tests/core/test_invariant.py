@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 from tests.core.places import PLACES, Scene, Watching, World, run, tools_of
+from tests.rooms.api import standing
+from tests.rooms.doctor import examine
+from tests.rooms.lifecycle import DROPPED
 
 from settlemark import Refused, Settlement, State, effect
-from settlemark._api.who_waits import standing
-from settlemark._cli.doctor import examine
-from settlemark._lifecycle.ages import DROPPED
 from settlemark.hosting import Reason, host_of
 from settlemark.ledger import open_ledger
 from settlemark.testing import in_child

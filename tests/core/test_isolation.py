@@ -17,13 +17,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from tests.core.explorer.stores import SharedStore, SteppedLedger
+from tests.rooms.protocol import Blocked, Call, Mode
+from tests.rooms.replica import image
+from tests.rooms.sql import PostgresWire, SqliteWire, saying
+from tests.rooms.sql import wire as _wire
 
 from settlemark import LedgerError, Scope
-from settlemark._protocol.holdings import Blocked, Call, Mode
 from settlemark.ledger import open_ledger
-from settlemark.ledger._replica.image import image
-from settlemark.ledger._sql import wire as _wire
-from settlemark.ledger._sql.wire import PostgresWire, SqliteWire, saying
 
 ROOM = Scope.parse("room:/Ada")
 PATIENCE = 30

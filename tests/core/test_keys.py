@@ -10,10 +10,9 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.model import fits, identity, key_of, path_in, step_of
 
 from settlemark import Settlement, current_call, effect
-from settlemark._model import identity
-from settlemark._model.identity import fits, key_of, path_in, step_of
 from settlemark.hosting import host_of, step_in
 
 pytestmark = pytest.mark.usefixtures("whole_keys")

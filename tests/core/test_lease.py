@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from tests.core.ledgers.twins import intent, opened
+from tests.rooms.ledger import _workers
+from tests.rooms.protocol import Mode
 
 import settlemark
 from settlemark import Outcome, Scope, State, Tag
-from settlemark._protocol.holdings import Mode
-from settlemark.ledger import RecordedEffect, RecordedTransaction, _workers
+from settlemark.ledger import RecordedEffect, RecordedTransaction
 from settlemark.ledger._lease import Lease, Row, StoreTime, Watch, at_work_on, bury, haunted
 from settlemark.testing import VirtualClock
 

@@ -10,17 +10,15 @@ from contextlib import suppress
 
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, text
+from tests.rooms.acts import Pending
+from tests.rooms.protocol import NOBODY, Mode
+from tests.rooms.record import migrate
+from tests.rooms.replica import SqlLedger, image, replica, store
+from tests.rooms.sql import watchers
 
 from settlemark import EffectClass, LedgerError, Outcome, Refused, Scope, State, Tag, effect
-from settlemark._acts.requests import Pending
-from settlemark._protocol.holdings import Mode
-from settlemark._protocol.protocol import NOBODY
 from settlemark.hosting import Reason, host_of, shown
 from settlemark.ledger import EffectRow, Fence, OutcomeChange, StateChange, TransactionRow, open_ledger
-from settlemark.ledger._record.migrating import migrate
-from settlemark.ledger._replica.image import image
-from settlemark.ledger._replica.store import SqlLedger
-from settlemark.ledger._sql.wire import watchers
 
 PATIENCE, SHORT_PATIENCE = 20, 5
 ROOM = Scope.parse("room:/a")
@@ -489,7 +487,7 @@ def test_a_step_that_the_store_fails_is_told_and_was_not_taken_and_the_next_one_
 def test_what_is_to_be_done_later_waits_until_the_store_works_again_and_keeps_its_order(
     url, opening, meddle, disk_full, monkeypatch
 ):
-    monkeypatch.setattr("settlemark.ledger._replica.store.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(store, "RETRY_SECONDS", 0.01)
     ledger = opening(url)
     write(ledger, opened(), intent())
     fail, left = failing(3, disk_full(ledger))
@@ -716,7 +714,7 @@ def test_epochs_are_given_once_whoever_opens_the_store_and_how_often(url, openin
 
 @pytest.fixture
 def few_entries(monkeypatch):
-    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 5)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 5)
 
 
 def entries(url):
@@ -779,7 +777,7 @@ def test_the_objects_of_a_replica_outlive_a_failure_before_and_behind_an_image(u
 @pytest.fixture(params=[False, True], ids=["the log tells", "an image tells"])
 def buried(request, url, opening, monkeypatch):
     """A ledger that did not move for longer than its lease, its open transaction, and the one who buried it."""
-    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 5 if request.param else 1_000)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 5 if request.param else 1_000)
     hung = opening(url, lease=0.05, monotonic=lambda: 1.0)
     other = opening(url)
     worker = hung.worker
@@ -857,7 +855,7 @@ def test_what_cannot_be_recorded_does_not_act(url, open_settlement, world, tools
 def test_a_commit_that_a_failing_store_cannot_record_is_undone_when_it_works_again(
     url, open_settlement, world, tools, meddle, disk_full, monkeypatch, times
 ):
-    monkeypatch.setattr("settlemark.ledger._replica.store.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(store, "RETRY_SECONDS", 0.01)
     settlement = open_settlement(url, keep_open=0)
     fail, left = failing(times, disk_full(host_of(settlement).ledger))
     with pytest.raises(LedgerError), settlement.transaction("trip") as tx:

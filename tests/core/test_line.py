@@ -7,14 +7,14 @@ import threading
 
 import pytest
 from tests.core.explorer.explorer import explore
+from tests.rooms.api import in_the_way
+from tests.rooms.model import Guards
+from tests.rooms.protocol import Mode
+from tests.rooms.replica import image, load
+from tests.rooms.runtime import _do_sync
 
 from settlemark import Scope, State, Transaction, UsageError, WaitTimeout, effect
-from settlemark._api.who_waits import in_the_way
-from settlemark._model.guards import Guards
-from settlemark._protocol.holdings import Mode
-from settlemark._runtime.sync import _do_sync
 from settlemark.hosting import Reason, Wait, host_of, run_sync
-from settlemark.ledger._replica.image import image, load
 
 AGENTS, TIMES = 16, 10
 PATIENCE = 60

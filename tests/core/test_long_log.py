@@ -6,14 +6,13 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.model import Guards
+from tests.rooms.protocol import FLOORS, TYPES, Mode
+from tests.rooms.record import tables
+from tests.rooms.replica import image, load, replica
 
 from settlemark import Scope, Stale, State, effect
-from settlemark._model.guards import Guards
-from settlemark._protocol.holdings import Mode
-from settlemark._protocol.versions import FLOORS, TYPES
 from settlemark.hosting import host_of
-from settlemark.ledger._record import tables
-from settlemark.ledger._replica.image import image, load
 
 WHOLE = 10**6
 """So many commits that none is forgotten."""
@@ -88,7 +87,7 @@ def test_what_is_kept_beside_one_who_stays_behind_does_not_grow(make_stage, stay
 
 @pytest.mark.every_store
 def test_the_record_beside_one_who_waits_for_a_person_does_not_grow_with_what_others_commit(settlement, monkeypatch):
-    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 16)  # else the last image may be from before
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 16)  # else the last image may be from before
 
     @effect("irreversible", scope="mail:/{to}", approve=True)
     def send(to): ...

@@ -12,19 +12,18 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from tests.rooms.cli import main as cli
+from tests.rooms.ledger import SCHEMA_VERSION
+from tests.rooms.record import REVISION, blobs, sweeping
+from tests.rooms.record import statements as _statements
+from tests.rooms.record import tables as t
 from typer.testing import CliRunner
 
 from settlemark import LedgerError, Settlement, effect
-from settlemark._cli import main as cli
 from settlemark.hosting import shown
 from settlemark.ledger import open_ledger
-from settlemark.ledger._contract import SCHEMA_VERSION
-from settlemark.ledger._record import blobs, sweeping
 from settlemark.ledger._record import migrating as _migrating
-from settlemark.ledger._record import statements as _statements
-from settlemark.ledger._record import tables as t
 from settlemark.ledger._record.migrating import migrate
-from settlemark.ledger._record.schema import REVISION
 
 log = []
 

@@ -8,12 +8,11 @@ from contextlib import suppress
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.payloads import LIMIT
+from tests.rooms.replica import image, replica
 
 from settlemark import Cancelled, Injected, effect
 from settlemark.hosting import host_of
-from settlemark.ledger._payloads.payloads import LIMIT
-from settlemark.ledger._replica import replica
-from settlemark.ledger._replica.image import image
 
 DAY = 86_400.0
 PATIENCE = 20

@@ -7,6 +7,7 @@ import threading
 from contextvars import copy_context
 
 import pytest
+from tests.rooms.protocol import Mode
 
 from settlemark import (
     DeclarationError,
@@ -20,7 +21,6 @@ from settlemark import (
     Vetoed,
     effect,
 )
-from settlemark._protocol.holdings import Mode
 from settlemark.agents import open_turn
 from settlemark.hosting import Reason, host_of, run_sync
 

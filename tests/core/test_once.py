@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from settlemark._acts.once import Once
-from settlemark._acts.requests import Wait
-from settlemark._protocol.holdings import Ticket
+from settlemark.hosting import Ticket, Wait
 
 
 @pytest.fixture

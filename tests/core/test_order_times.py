@@ -12,14 +12,14 @@ import sys
 import threading
 
 import pytest
+from tests.rooms.attempt import WAITS
+from tests.rooms.cli import main as cli
+from tests.rooms.sql import PostgresWire, SqliteWire
 from typer.testing import CliRunner
 
 from settlemark import Refused, Settlement, State, Vetoed, effect
-from settlemark._attempt.attempt import WAITS
-from settlemark._cli import main as cli
 from settlemark.hosting import host_of
 from settlemark.ledger import Waited
-from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
 PATIENCE = 60
 

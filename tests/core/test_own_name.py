@@ -11,10 +11,10 @@ from contextlib import suppress
 import pytest
 from tests.core.places import PLACES as WHERE
 from tests.core.places import Scene, Watching, World, maybe, run, tools_of
+from tests.rooms.api import transaction as _transaction
+from tests.rooms.runtime import aio, sync
 
 from settlemark import Entangled, PartialCommit, Refused, StateError, UsageError, WaitTimeout, effect
-from settlemark._api import transaction as _transaction
-from settlemark._runtime import aio, sync
 from settlemark.hosting import host_of
 
 pytestmark = pytest.mark.every_store

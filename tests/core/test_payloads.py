@@ -10,15 +10,13 @@ import sys
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.rooms.ledger import gated
+from tests.rooms.model import decode, encode, encode_result, fingerprint
+from tests.rooms.payloads import DISCARDED, Damaged, Outdated, Redaction, Sealed
 
 from settlemark import Encryption, Erased, InternalError, LedgerError, Outcome, new_key
-from settlemark._model.json_text import decode, encode, encode_result, fingerprint
 from settlemark.ledger import OutcomeChange, Packer
-from settlemark.ledger._gate import gated
-from settlemark.ledger._payloads.encryption import DISCARDED
 from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, Blob
-from settlemark.ledger._payloads.redaction import Redaction
-from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed
 
 pytest.importorskip("cryptography")
 

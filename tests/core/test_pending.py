@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.rooms.acts import Pending
 
 from settlemark import LedgerError, Settlement
-from settlemark._acts.requests import Pending
 from settlemark.hosting import host_of
 
 PATIENCE = 30

@@ -7,10 +7,9 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.protocol import FLOORS, Mode
 
 from settlemark import Scope, Stale
-from settlemark._protocol.holdings import Mode
-from settlemark._protocol.versions import FLOORS
 
 
 def turn(stage, name, *, reads=(), writes=(), **options):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.model import ALL_ON
+from tests.rooms.protocol import Mode
 
 from settlemark import Cancelled, InternalError, LateAppend, OutsideDeclared, Scope, Stale, State, StateError
-from settlemark._model.guards import ALL_ON
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Reason
 
 # ---- the commit rule

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.rooms.edges import errors
 
 import settlemark
 from settlemark import Scope
-from settlemark._edges import errors
 
 CORE = Path(settlemark.__file__).parents[1]
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]

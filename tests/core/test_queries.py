@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import SCOPES, Hand
+from tests.rooms.protocol import Blocked, Mode
+from tests.rooms.replica import image
 
 from settlemark import Scope, SettlemarkError, Stale, State
-from settlemark._protocol.holdings import Blocked, Mode
 from settlemark.hosting import Protocol, Reason
-from settlemark.ledger._replica.image import image
 
 MOVES = {
     "abort", "acted", "admit", "advance", "apply", "begin", "bury", "cancel", "decide", "declare", "finish",

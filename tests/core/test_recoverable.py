@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.rooms.model import encode
+from tests.rooms.payloads import Redaction
 
 from settlemark import inverse
-from settlemark._model.json_text import encode
 from settlemark.hosting import declare
 from settlemark.ledger._payloads.recoverable import cannot_run, needed_by_handlers, objections
-from settlemark.ledger._payloads.redaction import Redaction
 
 GONE = {"$redacted": None}
 

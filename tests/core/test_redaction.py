@@ -7,9 +7,9 @@ import logging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.model import decode, encode
 
 from settlemark import UsageError
-from settlemark._model.json_text import decode, encode
 from settlemark.ledger._payloads.redaction import Redaction, scrub, withheld
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

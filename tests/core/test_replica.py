@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.hand import SCOPES, Hand
+from tests.rooms.protocol import Mode, Park, Split
+from tests.rooms.replica import image, load, read, replay, written
 
-from settlemark._protocol.commands import Park, Split
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Protocol
-from settlemark.ledger._replica.image import image, load
-from settlemark.ledger._replica.journal import read, replay, written
 
 
 def test_the_hand_parks_and_splits_and_comes_back_to_both():

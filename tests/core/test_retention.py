@@ -12,6 +12,8 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rooms.cli import main as cli
+from tests.rooms.model import decode
 from typer.testing import CliRunner
 
 from settlemark import (
@@ -28,8 +30,6 @@ from settlemark import (
     UsageError,
     effect,
 )  # fmt: skip
-from settlemark._cli import main as cli
-from settlemark._model.json_text import decode
 from settlemark._runtime.retention import age_of, duration, prune, total
 from settlemark.hosting import host_of
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.model import decode
 
 from settlemark import (
     Encryption,
@@ -23,7 +24,6 @@ from settlemark import (
     effect,
     new_key,
 )  # fmt: skip
-from settlemark._model.json_text import decode
 from settlemark.hosting import host_of
 
 SECRET = "4242-4242-4242-4242"

@@ -11,36 +11,42 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.attempt import LiveRead
+from tests.rooms.engine import (
+    Acting,
+    Admission,
+    Calls,
+    Freshness,
+    Kernel,
+    Mending,
+    Orphans,
+    Probing,
+    Releases,
+    Residue,
+    Settling,
+    Splitting,
+    Undoing,
+    returned,
+)
+from tests.rooms.lifecycle import (
+    Ages,
+    Answers,
+    Entrance,
+    Fences,
+    Gates,
+    Parking,
+    Recovery,
+    Request,
+    Resolution,
+    Rewinds,
+    Runs,
+    Selection,
+)
+from tests.rooms.protocol import Mode
+from tests.rooms.runtime import PARTS, Parts
 
 import settlemark
 from settlemark import UNKNOWN, Effect, Outcome, Retries, Scope, Stale, State, Tag, WaitTimeout, effect
-from settlemark._attempt.live_read import LiveRead
-from settlemark._engine.abort import Undoing
-from settlemark._engine.act import Acting
-from settlemark._engine.admission import Admission, returned
-from settlemark._engine.calls import Calls
-from settlemark._engine.commit import Settling
-from settlemark._engine.doubt import Probing, Residue
-from settlemark._engine.freshness import Freshness
-from settlemark._engine.kernel import Kernel
-from settlemark._engine.mend import Mending
-from settlemark._engine.orphans import Orphans
-from settlemark._engine.release import Releases
-from settlemark._engine.splitting import Splitting
-from settlemark._lifecycle.ages import Ages
-from settlemark._lifecycle.approval import Answers
-from settlemark._lifecycle.entrance import Entrance
-from settlemark._lifecycle.fences import Fences
-from settlemark._lifecycle.gates import Gates
-from settlemark._lifecycle.parking import Parking
-from settlemark._lifecycle.recovery import Recovery
-from settlemark._lifecycle.resolution import Resolution
-from settlemark._lifecycle.rewind.rewinds import Rewinds
-from settlemark._lifecycle.rewind.survey import Request
-from settlemark._lifecycle.runs import Runs
-from settlemark._lifecycle.selection import Selection
-from settlemark._protocol.holdings import Mode
-from settlemark._runtime.driver import PARTS, Parts
 from settlemark.hosting import Attempt, Driver, Part, Reason, declaration_of, run_sync
 from settlemark.ledger import MemoryLedger
 from settlemark.observe import Recovered

@@ -27,15 +27,12 @@ from tests.core.explorer.mutants import with_part
 from tests.core.explorer.stores import SharedStore, SteppedLedger
 from tests.core.naive import Naive
 from tests.extent import ALL
+from tests.rooms.protocol import FLOORS, Blocked, Board, Call, Mode, then
+from tests.rooms.replica import EPOCHS, image
 
 from settlemark import LateAppend, LedgerError, Scope, SettlemarkError, State, StateError
-from settlemark._protocol.board import Board
-from settlemark._protocol.holdings import Blocked, Call, Mode
-from settlemark._protocol.versions import FLOORS, then
 from settlemark.hosting import Protocol, Reason
 from settlemark.ledger import MemoryLedger
-from settlemark.ledger._replica.image import image
-from settlemark.ledger._replica.replica import EPOCHS
 
 SCOPES = [
     Scope.parse(text) for text in ("cell:/p", "cell:/p/x", "cell:/p/y", "cell:/z", "cell:/*/x", "cell:/*", "room:/q")

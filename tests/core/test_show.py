@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.rooms.edges import plain
+from tests.rooms.report import sentences as show
 
 from settlemark import EffectClass, Outcome, PartialCommit, Settlement, State, Tag, effect
-from settlemark._edges.plain import plain
-from settlemark._report import sentences as show
 from settlemark.hosting import Reason
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 

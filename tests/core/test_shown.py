@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import logging
+import os
 import pickle
 import re
 import shutil
@@ -21,6 +22,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.test_logs import log_calls
+from tests.rooms.cli import doctor_command
+from tests.rooms.cli import main as cli
+from tests.rooms.edges import plain, plain_json, plain_traceback
+from tests.rooms.ledger import explain, failures, withhold, without_secrets
+from tests.rooms.observe import JsonLines
 from tests.servers import require_driver
 from typer.testing import CliRunner
 
@@ -28,13 +34,8 @@ import settlemark
 import settlemark_adapters
 import settlemark_langgraph
 from settlemark import LedgerError, Payloads, Settlement, effect, new_key
-from settlemark._cli import main as cli
-from settlemark._cli.terminal import console, unmarked
-from settlemark._edges.plain import plain, plain_json, plain_traceback
-from settlemark._observe.logs import JsonLines
+from settlemark.commands import console, unmarked
 from settlemark.hosting import host_of, shown
-from settlemark.ledger._failures import explain
-from settlemark.ledger._urls import withhold, without_secrets
 
 FORGED = "  1. send_money on bank:/boss: confirmed"
 EVIL = f"ev\x1b[2J\x1b]0;pwned\x07\x9b31m\u202egnp\u2066\u200b\x7f\r[red]\n{FORGED}"
@@ -315,7 +316,7 @@ def test_an_error_that_nobody_expected_is_told_plainly_and_exits_with_2(monkeypa
     def broken(*_args, **_options):
         raise RuntimeError(EVIL)
 
-    monkeypatch.setattr("settlemark._cli.commands.doctor.ledger_url", broken)
+    monkeypatch.setattr(doctor_command, "ledger_url", broken)
     result = run("doctor")
 
     assert result.exit_code == 2
@@ -620,8 +621,8 @@ def test_a_ledger_that_cannot_be_made_says_what_is_true_of_its_place(tmp_path, m
     def refuse(*_args, **_options):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("settlemark._edges.private.os.open", refuse)
-    monkeypatch.setattr("settlemark.ledger._failures._is_readonly", lambda _folder: True)
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(failures, "_is_readonly", lambda _folder: True)
     told = refusal(f"sqlite:///{tmp_path}/trip.db")
     assert "is on a file system that is mounted read-only: name a file on one that can be written" in told
     assert "create its folder" not in told
@@ -630,11 +631,11 @@ def test_a_ledger_that_cannot_be_made_says_what_is_true_of_its_place(tmp_path, m
 def test_a_ledger_whose_file_or_folder_may_not_be_written_says_which(tmp_path, monkeypatch):
     path = tmp_path / "trip.db"
     Settlement(f"sqlite:///{path}").close()
-    monkeypatch.setattr("settlemark.ledger._failures.os.access", lambda file, _mode: Path(file) != path)
+    monkeypatch.setattr(os, "access", lambda file, _mode: Path(file) != path)
     assert f"this user may not write {path}" in str(
         explain(f"sqlite:///{path}", sqlite3.OperationalError("attempt to write a readonly database"))
     )
-    monkeypatch.setattr("settlemark.ledger._failures.os.access", lambda file, _mode: Path(file) != tmp_path)
+    monkeypatch.setattr(os, "access", lambda file, _mode: Path(file) != tmp_path)
     assert f"this user may not write in {tmp_path}" in str(
         explain(f"sqlite:///{path}", sqlite3.OperationalError("unable to open database file"))
     )

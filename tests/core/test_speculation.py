@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from tests.rooms.protocol import Mode
 
 from settlemark import (
     Cancelled,
@@ -21,7 +22,6 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Reason, host_of
 from settlemark.testing import InjectedFault
 

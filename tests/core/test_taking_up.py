@@ -17,9 +17,9 @@ from queue import Queue
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.lifecycle import recovery
 
 from settlemark import DeclarationError, InDoubt, LedgerError, Retries, Settlement, State, Tag, WaitTimeout, effect
-from settlemark._lifecycle import recovery
 from settlemark.agents import open_turn
 from settlemark.hosting import host_of, run_sync
 from settlemark.observe import Recovered

@@ -6,8 +6,9 @@ import asyncio
 import threading
 import weakref
 
+from tests.rooms.runtime import Tender
+
 from settlemark import State, effect
-from settlemark._runtime.background import Tender
 from settlemark.hosting import Act, Reason, host_of, run_sync
 
 

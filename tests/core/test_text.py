@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.core.places import public_parameters
+from tests.rooms.model import decode
 
 from settlemark import Injected, PayloadError, SettlemarkError, Settlement, UsageError, effect
 from settlemark._edges.text import CALL_ID, DERIVED, KEY, NAME, NAMESPACE, TOOL, VERSION, WHO, prose, wrong_with
-from settlemark._model.json_text import decode
 from settlemark.agents import Call, Shared, open_turn, run_sync, since_answered
 from settlemark.hosting import host_of, reject
 

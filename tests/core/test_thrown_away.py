@@ -11,9 +11,9 @@ import threading
 from contextlib import suppress
 
 import pytest
+from tests.rooms.runtime import sync
 
 from settlemark import Retries, SettlemarkError, Settlement, effect
-from settlemark._runtime import sync
 from settlemark.agents import open_turn
 from settlemark.hosting import edit, host_of
 

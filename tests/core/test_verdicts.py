@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.rooms.protocol import FINISHED
 
 from settlemark import EffectClass, Outcome, State, Tag, UsageError
-from settlemark._protocol.states import FINISHED
 from settlemark._report.verdicts import Word, is_in_doubt, is_to_undo, judge, resolve
 from settlemark.ledger import EffectRow, RecordedEffect, RecordedTransaction, TransactionRow
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import time
 
 import pytest
 
@@ -223,7 +224,7 @@ def test_an_undone_transaction_says_so_at_its_next_use(settlement, tools):
 
 def test_the_pauses_of_retries_are_those_injected(open_settlement, world, tools, monkeypatch):
     pauses = []
-    monkeypatch.setattr("settlemark._runtime.sync.time.sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     settlement = open_settlement(retries=Retries(tries=4, first=0.5, factor=2, most=1.5))
     world.fail("book", *[OSError()] * 3)
     settlement.run("trip", lambda tx: tx.call(tools.book, room="a"))

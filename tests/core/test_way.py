@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.rooms.replica import store
 from tests.way import committing, shortest
-
-from settlemark.ledger._replica import store
 
 MOST = {"memory": (945, 66), "sqlite": (1_375, 73), "postgres": (1_555, 73)}
 """Entries and files of a plain transaction of two calls, by the kind of its store."""

@@ -6,12 +6,12 @@ from contextlib import suppress
 from copy import deepcopy
 
 import pytest
+from tests.rooms.memory import ledger as _memory
+from tests.rooms.protocol import FINISHED
+from tests.rooms.replica import image
 
 from settlemark import LedgerError, SettlemarkError, Stale
-from settlemark._protocol.states import FINISHED
 from settlemark.hosting import host_of
-from settlemark.ledger._memory import ledger as _memory
-from settlemark.ledger._replica.image import image
 
 FAULTS = {
     "no room": LedgerError("no room"),

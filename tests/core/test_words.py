@@ -4,10 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
+from tests.rooms.edges import MOST, Through, is_a, through
 
 import settlemark
-from settlemark._edges.door import Through, through
-from settlemark._edges.wording import MOST, is_a
 from settlemark.hosting import in_words, kind_of, message_of
 
 CORE = Path(settlemark.__file__).parent

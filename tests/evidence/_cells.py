@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from settlemark.testing._process import ChildServer, Journal, attend
+from tests.rooms.testing import ChildServer, Journal, attend
 
 
 class Cells:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.rooms.protocol import RETRIED
+
 from settlemark import State
-from settlemark._protocol.states import RETRIED
 from settlemark.history import Access, Analysis, OpRecord, analyze, serializability
 
 if TYPE_CHECKING:

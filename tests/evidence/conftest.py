@@ -6,9 +6,7 @@ import importlib
 
 import pytest
 from tests.evidence._cells import close_cells
-
-from settlemark._model import declare
-from settlemark._model.declaration import Registry
+from tests.rooms.model import Registry, declare
 
 
 @pytest.fixture(scope="session", autouse=True)

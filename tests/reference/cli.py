@@ -7,9 +7,7 @@ from enum import Enum
 from typing import Any
 
 import typer
-
-from settlemark._cli.exits import FOUND, STATUS, Exit
-from settlemark._cli.main import GROUP, build, command_of
+from tests.rooms.cli import FOUND, GROUP, STATUS, Exit, build, command_of
 
 
 def commands() -> dict[str, Any]:

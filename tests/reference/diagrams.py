@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.reference.drawing import Box, draw
+from tests.rooms.protocol import FINISHED, TRANSITIONS, Event
 
-from settlemark._protocol.states import FINISHED, TRANSITIONS, Event, State
+from settlemark import State
 
 
 def states() -> str:

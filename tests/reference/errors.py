@@ -7,9 +7,9 @@ import inspect
 
 from tests.reference.api import GROUPS, doors
 from tests.reference.fences import fenced
+from tests.rooms.payloads import unreadable
 
 from settlemark import SettlemarkError
-from settlemark.ledger._payloads import unreadable
 
 OURS = tuple(GROUPS)
 HEAD = (

@@ -6,7 +6,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from settlemark.testing._process import ChildServer, Journal, attend, read_journal
+from tests.rooms.testing import ChildServer, Journal, attend, read_journal
 
 PAGE = """<!doctype html><title>Shop</title><body style="font: 20px sans-serif">
 <h1>Shop</h1><p id=offer>{offer}</p>

@@ -10,13 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.filesystem.desk import Desk
 from tests.adapters.filesystem.subject import put
+from tests.rooms.adapters import Desk as Kept
+from tests.rooms.adapters import Order, Plans, digest_of, mark_of
 
 from settlemark import DeclarationError, KeyConflict, PayloadError, Settlement, StateError, Tag, effect
 from settlemark.testing import in_child
-from settlemark_adapters._keyed import Order, digest_of, mark_of
 from settlemark_adapters.filesystem import Filesystem
-from settlemark_adapters.filesystem._plans import Plans
-from settlemark_adapters.filesystem._records import Desk as Kept
 
 
 class Failed(Exception):

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 from tests.adapters.git.repositories import BEGINNING, files_at, git, head, refs, repository, world
+from tests.rooms.adapters import Repository
 
 from settlemark import Settlement
 from settlemark.testing import die, in_child
 from settlemark_adapters.git import Git
-from settlemark_adapters.git._repository import Repository
 
 FIRST = {name: content.strip() for name, content in BEGINNING.items()}
 DONE = {"a.txt": "1", "src/new.py": "n"}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.git.repositories import BEGINNING, commit_files, files_at, git, head, refs, repository
+from tests.rooms.adapters import Repository
 
 from settlemark import Settlement
 from settlemark.testing import die, in_child
 from settlemark_adapters.git import Git, GitFault
-from settlemark_adapters.git._repository import Repository
 
 PATIENCE = 60
 FIRST = {name: content.strip() for name, content in BEGINNING.items()}

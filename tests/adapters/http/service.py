@@ -16,8 +16,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from settlemark.testing._process import ChildServer, Journal, attend, read_journal
-from settlemark.testing._provider_server import Server
+from tests.rooms.testing import ChildServer, Journal, Server, attend, read_journal
 
 ROOT = Path(__file__).parents[3]
 DAY = 86_400.0

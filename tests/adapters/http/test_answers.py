@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
@@ -254,7 +255,7 @@ def test_a_reads_answer_that_is_too_long_is_an_error(sender, api):
 
 def test_an_answer_without_an_end_is_a_timeout(sender, api, monkeypatch):
     ticks = iter(range(0, 1000, 20))
-    monkeypatch.setattr("settlemark_adapters.http._client.time.monotonic", lambda: next(ticks))
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
     with pytest.raises(HttpTimedOut):
         sender(PLAIN)("ada")
 

@@ -11,8 +11,7 @@ import threading
 from pathlib import Path
 
 from aiosmtpd.smtp import SMTP, AuthResult
-
-from settlemark.testing._process import ChildServer, Journal, attend, read_journal
+from tests.rooms.testing import ChildServer, Journal, attend, read_journal
 
 USER, PASSWORD = "desk", "hunter2-hunter2"
 

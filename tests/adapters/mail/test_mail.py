@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.adapters.mail.server import PASSWORD, USER, PostOffice
 from tests.adapters.mail.subject import make
+from tests.rooms.adapters import one_address, one_line, suppressed_among
 
 from settlemark import UNKNOWN, InDoubt, PartialCommit, Refused, ScopeError, Settlement, current_call
 from settlemark.testing import Mailbox, die, in_child
-from settlemark_adapters._addresses import one_address, one_line, suppressed_among
 from settlemark_adapters.mail import Mail, MailLost, MailRefused, MailUnreachable, SuppressedRecipient
 
 ADA, BOB, EVE = "ada@b.example", "bob@b.example", "eve@b.example"

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import StdioServerParameters, types
 from tests.adapters.mcp.subject import asked, look, make, make_quick
+from tests.rooms.adapters import Arguments
+from tests.rooms.mcp import _mcp_server
 
 from settlemark import DeclarationError, InDoubt, Refused, Settlement, Stale, UsageError, current_call
 from settlemark.hosting import declaration_of, host_of
 from settlemark.testing import die, in_child
-from settlemark_adapters._schemas import Arguments
 from settlemark_adapters.mcp import (
     Mcp,
     McpLost,
@@ -82,7 +83,7 @@ def made(settlement, tmp_path):
 @pytest.fixture
 def impatient(monkeypatch):
     """What waits for a server that has stopped does so for a moment."""
-    monkeypatch.setattr("settlemark_adapters._mcp_server._GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(_mcp_server, "_GRACE_SECONDS", 0.1)
     monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
 
 

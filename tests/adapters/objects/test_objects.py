@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.adapters.objects.store import in_memory
+from tests.rooms.adapters import Order, mark_of
 
 from settlemark import KeyConflict, PartialCommit, PayloadError, ScopeError, Settlement, StateError, Tag
 from settlemark.testing import die, in_child
-from settlemark_adapters._keyed import Order, mark_of
 from settlemark_adapters.objects import Objects
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.adapters.http.service import Api, Refusal, Service, serve
-
-from settlemark.testing._process import Journal
+from tests.rooms.testing import Journal
 
 
 class Provider(Api):

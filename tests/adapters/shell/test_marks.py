@@ -10,10 +10,10 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.adapters import run
 
 from settlemark.testing import die, in_child
 from settlemark_adapters._marks import Marks, StillRunning, Told, _told
-from settlemark_adapters._running import run
 
 KEY = "t#1/0"
 

@@ -7,16 +7,15 @@ import json
 import pytest
 from tests.adapters.testing.book import SUBJECT, Book, look, subject_of, world
 from tests.adapters.testing.broken import BROKEN
+from tests.rooms.conformance import _crashing, _undoing
+from tests.rooms.testing import _child
 
 from settlemark import UsageError
-from settlemark.testing import _child
 from settlemark_adapters import Adapter, operation
 from settlemark_adapters.testing import (
     Example,
     Subject,
     Word,
-    _crashing,
-    _undoing,
     assert_conforms,
     conformance,
     properties,

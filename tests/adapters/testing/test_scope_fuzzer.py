@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from tests.adapters.testing.book import SUBJECT, Book, book_in, look, subject_of, world
 from tests.adapters.testing.broken import BROKEN
+from tests.rooms.cli import command_of
+from tests.rooms.conformance import fuzz as command
+from tests.rooms.conformance import subjects
 from typer.testing import CliRunner
 
 from settlemark import UsageError
-from settlemark._cli.main import command_of
 from settlemark_adapters import operation
 from settlemark_adapters.testing import Example, Subject, fuzz, scope_of
-from settlemark_adapters.testing._command import fuzz as command
-from settlemark_adapters.testing._command import subjects
 
 _CALLS = 25
 

@@ -6,8 +6,8 @@ import base64
 import time
 
 from tests.adapters.http.service import Api, Refusal, Service, serve
+from tests.rooms.testing import Journal
 
-from settlemark.testing._process import Journal
 from settlemark_adapters.webhook import Seen, WebhookRejected, verify
 
 SECRET = "whsec_" + base64.b64encode(b"a secret that both ends know").decode()

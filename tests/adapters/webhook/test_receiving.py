@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, func, select
 from tests.adapters.webhook.service import SECRET
+from tests.rooms.webhook import secret_bytes
 
 from settlemark.testing import VirtualClock
 from settlemark_adapters.webhook import Event, Seen, StillHandled, WebhookRejected, signature, verify
-from settlemark_adapters.webhook._signature import secret_bytes
 
 ROOT = Path(__file__).parents[3]
 CONSUMER = """

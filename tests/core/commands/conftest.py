@@ -9,10 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.rooms.cli import main as cli
+from tests.rooms.model import Registry, declare
 from typer.testing import CliRunner
-
-from settlemark._cli import main as cli
-from settlemark._model.declaration import Registry
 
 TOOLS = """
 import json, os, pathlib
@@ -55,9 +54,7 @@ def send(to):
 def no_surroundings(monkeypatch, tmp_path):
     monkeypatch.delenv("SETTLEMARK_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "settlemark._model.declare._declared", Registry()
-    )  # each test is a process that has declared nothing yet
+    monkeypatch.setattr(declare, "_declared", Registry())  # each test is a process that has declared nothing yet
     found = importlib.metadata.entry_points
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda **chosen: [] if chosen == {"group": cli.GROUP} else found(**chosen)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.doctor import files, judge, mounted, surroundings, work
 
 from settlemark import Settlement, effect
 from settlemark._cli.doctor import Severity, examine
-from settlemark._cli.doctor.files import mounted, surroundings
-from settlemark._cli.doctor.server import judge
 
 GOOD = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "synchronous_standby_names": "s1",
@@ -71,7 +70,7 @@ def test_looking_writes_nothing(ledger, run):
 def test_what_weakens_durability_exits_with_1_and_says_what_to_do(ledger, run, monkeypatch):
     mounts = ledger.with_name("mounts")
     mounts.write_text("srv:/x / nfs4 rw,hard 0 0\n")
-    monkeypatch.setattr("settlemark._cli.doctor.files.MOUNTS", mounts)
+    monkeypatch.setattr(files, "MOUNTS", mounts)
 
     said = run("doctor", ledger)
 
@@ -149,8 +148,6 @@ def test_a_file_that_everybody_may_read_or_change_is_told(ledger, mode, severity
 
 
 def test_little_room_and_a_long_log_are_told(ledger, monkeypatch):
-    from settlemark._cli.doctor import files
-
     monkeypatch.setattr(files, "LEAST_FREE", 1 << 62)
     monkeypatch.setattr(files, "LARGEST_WAL", 3)
     ledger.with_name("trip.db-wal").write_bytes(b"long")
@@ -186,7 +183,7 @@ def test_a_clock_that_differs_is_told(ledger, here, told):
 def test_a_log_that_is_not_cut_is_told_with_whom_to_look_for(ledger, monkeypatch):
     ((severity, said),) = found(examine(f"sqlite:///{ledger}"), "log")
     assert severity is Severity.OK
-    monkeypatch.setattr("settlemark._cli.doctor.work.IMAGE_EVERY", 0)
+    monkeypatch.setattr(work, "IMAGE_EVERY", 0)
 
     (finding,) = [finding for finding in examine(f"sqlite:///{ledger}") if finding.check == "log"]
     assert (finding.severity, finding.found) == (Severity.ATTENTION, said)

@@ -8,11 +8,11 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.rooms.ledger import Page
 
 from settlemark import Settlement, effect
 from settlemark._cli.commands.export import lines
 from settlemark.ledger import open_ledger
-from settlemark.ledger._contract import Page
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)

@@ -6,12 +6,12 @@ import time
 
 import pytest
 from tests.core.hanging import LockedFile, stopped_server
+from tests.rooms.cli import main as cli
+from tests.rooms.cli import options
+from tests.rooms.ledger import _limits
+from tests.rooms.record import migrating
 
 from settlemark import Settlement, effect
-from settlemark._cli import main as cli
-from settlemark._cli.commands import options
-from settlemark.ledger import _limits
-from settlemark.ledger._record import migrating
 
 GENEROUS = 15  # for what waits a third of a second, perhaps twice
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.rooms.lint import marked
 
 import settlemark
 from settlemark.lint import RULES
-from settlemark.lint._undecided import marked
 
 BAD = """
 from settlemark import effect

@@ -6,10 +6,12 @@ import json
 import threading
 
 import pytest
+from tests.rooms.cli import show_command
+from tests.rooms.model import Registry
+from tests.rooms.model import declare as declared
+from tests.rooms.runtime import Tender
 
-import settlemark._model.declare as declared
 from settlemark import Injected, Outcome, Rejected, Retries, UsageError, Vetoed, effect
-from settlemark._model.declaration import Registry
 from settlemark.hosting import host_of, run_sync
 
 
@@ -242,7 +244,7 @@ def test_what_a_process_without_its_tools_approves_settles_in_one_that_has_them(
 @pytest.fixture
 def answered(shared, open_settlement, desk, run, monkeypatch):
     """Have a mail put aside and answered by a process without its tools; nobody takes it up by itself."""
-    monkeypatch.setattr("settlemark._runtime.background.Tender.start", lambda _self: None)
+    monkeypatch.setattr(Tender, "start", lambda _self: None)
 
     def answer(command, *options):
         first = open_settlement(shared)
@@ -475,7 +477,7 @@ def test_a_terminal_is_shown_the_last_20_and_told_how_to_see_others(shared, open
         settlement.run(f"trip-{number:02}", lambda tx, n=number: tx.call(desk.reserve, hotel=str(n)))
 
     assert run("show", shared).stdout.count("committed.") == 23
-    monkeypatch.setattr("settlemark._cli.commands.show.on_terminal", lambda: True)
+    monkeypatch.setattr(show_command, "on_terminal", lambda: True)
     told = run("show", shared).stdout
     assert told.count("committed.") == 20
     assert "trip-02 " not in told

@@ -12,13 +12,12 @@ import re
 
 import pytest
 from tests.extent import ALL
+from tests.rooms.cli import export, lines, residue, show
+from tests.rooms.ledger import Page, Said
+from tests.rooms.sql import PostgresWire, SqliteWire
 
 from settlemark import EffectClass, Outcome, State, Tag
-from settlemark._cli.commands.export import export, lines
-from settlemark._cli.commands.show import residue, show
 from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, open_ledger
-from settlemark.ledger._contract import Page, Said
-from settlemark.ledger._sql.wire import PostgresWire, SqliteWire
 
 NO_PAGE = {"ledger", "as_json", "_as_json", "as_table", "namespace", "output"}
 LAST, LATE = 5, 10

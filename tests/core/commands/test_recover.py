@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from tests.rooms.ledger import _workers
+
 from settlemark import Injected, Settlement, effect
 from settlemark.hosting import host_of
-from settlemark.ledger import _workers
 
 
 @effect("reversible", scope="room:/{hotel}", undo=lambda: None)

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 from tests.core.commands.test_waiting import until
+from tests.rooms.ledger import _workers
 
 from settlemark import Injected, Settlement, effect
 from settlemark.hosting import host_of, run_sync
-from settlemark.ledger import _workers
 
 DIES = "import os\ntx.call(effect('idempotent', scope='account:/{to}')(lambda to: os._exit(0)), to='Ada')"
 TOLD = (

@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
+from tests.rooms.api import in_the_way, told
+from tests.rooms.protocol import Mode
 
 from settlemark import Scope, Settlement, State, WaitTimeout, effect
-from settlemark._api.who_waits import in_the_way, told
-from settlemark._protocol.holdings import Mode
 from settlemark.hosting import Protocol, Reason, host_of
 
 
@@ -73,8 +73,9 @@ def test_who_holds_whom_is_seen_from_outside_with_since_when_and_by_which_proces
 
 def test_looking_at_who_waits_changes_nothing_in_the_store(waiting_pair, run):
     def everything():
+        from tests.rooms.replica import looking
+
         from settlemark.ledger import open_ledger
-        from settlemark.ledger._replica.looking import looking
 
         ledger = open_ledger(waiting_pair, readonly=True)
         try:
@@ -112,7 +113,7 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
         part = settlement.transaction("trip-1")
         tx = part.__enter__()
         tx.call(reserve, hotel="Ada")
-        from settlemark._runtime.sync import run_sync
+        from settlemark.hosting import run_sync
 
         run_sync(host_of(settlement).driver.undoing.suspend(tx._attempt))
         (one,) = run_json("waiting", store)
@@ -124,7 +125,7 @@ def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):
 
 
 def test_the_image_that_a_log_is_cut_at_keeps_since_when(store, run_json, monkeypatch):
-    from settlemark.ledger._replica import replica
+    from tests.rooms.replica import replica
 
     monkeypatch.setattr(replica, "IMAGE_EVERY", 1)
     with Settlement(store) as settlement, settlement.transaction("trip-1") as tx:

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.core.crashes.sweep import Files, Namespaces
+from tests.rooms.api import host
+from tests.rooms.record import tables
+from tests.rooms.replica import Shared, SqlLedger
+from tests.rooms.runtime import Asker, Tender
 from tests.servers import _roomy_memory
-
-import settlemark._api.host
-from settlemark._runtime.background import Asker, Tender
-from settlemark.ledger._record import tables
-from settlemark.ledger._replica.replica import Shared
-from settlemark.ledger._replica.store import SqlLedger
 
 FULL = os.environ.get("SETTLEMARK_CRASHES") == "full"
 
@@ -42,8 +40,8 @@ def still(monkeypatch, caplog):
 
     What nobody waits for goes with the next step; a kill finds it lost, if it may be lost.
     """
-    monkeypatch.setattr(settlemark._api.host, "Tender", Still)
-    monkeypatch.setattr(settlemark._api.host, "Asker", StillAsker)
+    monkeypatch.setattr(host, "Tender", Still)
+    monkeypatch.setattr(host, "Asker", StillAsker)
     caplog.set_level(logging.CRITICAL, logger="settlemark")  # every doubt is logged, and there are thousands
 
     def later(shared, step):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from settlemark._engine.act import Acting
-from settlemark._engine.commit import Settling
-from settlemark._engine.kernel import Kernel
-from settlemark._engine.release import Releases
-from settlemark._lifecycle.recovery import Recovery
-from settlemark._protocol.holdings import Mode
+from tests.rooms.engine import Acting, Kernel, Releases, Settling
+from tests.rooms.lifecycle import Recovery
+from tests.rooms.protocol import Mode
+from tests.rooms.record import IN_ORDER, SqlBook
+from tests.rooms.replica import written
+
 from settlemark.hosting import Act
-from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._record.statements import IN_ORDER
-from settlemark.ledger._replica.journal import written
 
 
 class EffectBeforeIntent(Acting):

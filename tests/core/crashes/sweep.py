@@ -19,9 +19,9 @@ from tests.core.crashes.programs import PATIENCE, Play
 from tests.core.crashes.tools import leaves_a_trace, may_be_in_doubt, tools
 from tests.core.workers.audit import audit, named
 from tests.core.workers.world import Desk
+from tests.rooms.runtime import Tender
 
 from settlemark import InDoubt, PartialCommit, Retries, Settlement, State, Tag
-from settlemark._runtime.background import Tender
 from settlemark.hosting import host_of
 from settlemark.testing import KillPoints, in_child
 

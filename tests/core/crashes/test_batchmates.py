@@ -12,14 +12,13 @@ import math
 import pytest
 import tests.core.test_text as texts
 from tests.core.crashes import mutants
+from tests.rooms.memory import book as _memory_book
+from tests.rooms.record import book as _book
+from tests.rooms.replica import image, replica
 
 from settlemark import EffectClass, LedgerError, Outcome, State
 from settlemark.hosting import Reason
 from settlemark.ledger import EffectRow, OutcomeChange, StateChange, TransactionRow, open_ledger
-from settlemark.ledger._memory import book as _memory_book
-from settlemark.ledger._record import book as _book
-from settlemark.ledger._replica import replica
-from settlemark.ledger._replica.image import image
 
 MATES = 12  # on either side
 GOOD = [(Outcome.CONFIRMED, '{"id":7}', None, None)]

@@ -21,8 +21,7 @@ from tests.core.crashes.mutants import (
 from tests.core.crashes.programs import ALONE, MIXES
 from tests.core.crashes.sweep import Sweep
 from tests.core.parts import driver_with
-
-import settlemark._api.host
+from tests.rooms.api import host
 
 PROGRAMS = {program.title: program for program in (*ALONE, *MIXES)}
 EVERYTHING = "eager, staged and irreversible"
@@ -97,7 +96,7 @@ def test_a_recovery_that_dies_is_recovered_from_alike(in_memory, title, at, reco
     ],
 )
 def test_a_driver_that_is_wrong_about_the_order_is_caught(in_memory, monkeypatch, mutant, title, sign):
-    monkeypatch.setattr(settlemark._api.host, "Driver", driver_with(mutant))
+    monkeypatch.setattr(host, "Driver", driver_with(mutant))
     sweep = Sweep(in_memory, PROGRAMS[title])
     assert sweep.tally.wrong == []  # where nobody is killed nobody can tell
     wrong = sweep.run(sweep.some).wrong

@@ -16,8 +16,8 @@ from tests.core.crashes.tools import tools
 from tests.core.explorer.mutants import TakesBackUnsaid, TakesNothingBack
 from tests.core.parts import driver_with
 from tests.core.workers.audit import audit, named
+from tests.rooms.api import host
 
-import settlemark._api.host
 from settlemark import InDoubt, KeyConflict, Refused, State
 from settlemark.testing import KillPoints, die, in_child
 
@@ -209,13 +209,13 @@ def has_decided(case):
 
 @pytest.mark.parametrize(("mutant", "plan", "last"), [(TakesNothingBack, "a prefix", "a prefix")])
 def test_a_driver_that_takes_nothing_back_is_caught(in_memory, monkeypatch, mutant, plan, last):
-    monkeypatch.setattr(settlemark._api.host, "Driver", driver_with(mutant))
+    monkeypatch.setattr(host, "Driver", driver_with(mutant))
     found, _ = deaths(in_memory, PLANS[plan], PLANS[last], [10_000])
     assert found != {}
 
 
 def test_a_driver_that_undoes_before_it_says_so_is_caught(in_memory, monkeypatch):
-    monkeypatch.setattr(settlemark._api.host, "Driver", driver_with(TakesBackUnsaid))
+    monkeypatch.setattr(host, "Driver", driver_with(TakesBackUnsaid))
     first = (("add", "a"), ("add", "f"))
     numbers = range(1, points(in_memory, first[:1], first=first) + 1, 2)
     found, _ = deaths(in_memory, first[:1], first, numbers, first=first)

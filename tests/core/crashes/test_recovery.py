@@ -15,11 +15,11 @@ from tests.core.crashes.programs import PATIENCE, Beside, Boom, Play, Program
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.tools import tools
 from tests.core.workers.world import Desk
+from tests.rooms.sql import SqliteWire
 
 from settlemark import Injected, State, Tag, WaitTimeout, effect
 from settlemark._lifecycle.recovery import HANDLER_GRACE
 from settlemark.hosting import host_of, run_sync
-from settlemark.ledger._sql.wire import SqliteWire
 from settlemark.testing import die, in_child
 
 LETTERS = ("a", "b", "c", "d")

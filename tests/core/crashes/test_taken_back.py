@@ -10,14 +10,13 @@ from tests.core.crashes.programs import PATIENCE, Beside
 from tests.core.crashes.sweep import Case, judged
 from tests.core.crashes.test_recovery import ends, until, waits_behind
 from tests.core.crashes.tools import tools
+from tests.rooms.protocol import Acted, Mode
+from tests.rooms.replica import Own, image, load
+from tests.rooms.runtime import _do_sync
+from tests.rooms.sql import wire
 
 from settlemark import LedgerError, Outcome, Refused, Scope, State
-from settlemark._protocol.commands import Acted
-from settlemark._protocol.holdings import Mode
-from settlemark._runtime.sync import _do_sync
 from settlemark.hosting import Protocol, Reason, host_of, run_sync
-from settlemark.ledger._replica.image import Own, image, load
-from settlemark.ledger._sql import wire
 from settlemark.observe import Recovered
 from settlemark.testing import die, in_child
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from settlemark._model.scope import Scope
+from settlemark import Scope
 
 Value = tuple[int, int, int]
 """Who wrote it: (transaction, attempt, operation)."""

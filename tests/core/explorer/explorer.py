@@ -25,12 +25,12 @@ from typing import Any
 from tests.core.explorer.interleaving import Run
 from tests.core.explorer.judgement import judge
 from tests.core.explorer.plan import POINT, Plan, Programs, Store, ViolatedError, parse
+from tests.rooms.acts import Verdict
+from tests.rooms.attempt import OnFailure
+from tests.rooms.model import ALL_ON, Guards
+from tests.rooms.runtime import PARTS, Parts
 
-from settlemark._acts.failure import Verdict
-from settlemark._attempt.attempt import OnFailure
-from settlemark._model.guards import ALL_ON, Guards
-from settlemark._protocol.protocol import Protocol
-from settlemark._runtime.driver import PARTS, Parts
+from settlemark.hosting import Protocol
 
 
 @dataclass(slots=True)

@@ -10,21 +10,15 @@ from typing import Any, cast
 from tests.core.explorer.cells import READS, SCOPES, World, touches
 from tests.core.explorer.plan import POINT, Doing, Plan, Task, ViolatedError
 from tests.core.explorer.tasks import Tasks
+from tests.rooms.acts import Recorded, Sleep, Together
+from tests.rooms.edges import Ended
+from tests.rooms.model import ID_DIGITS
+from tests.rooms.protocol import Chronicle, Txn
+from tests.rooms.runtime import call_with_current
 
-from settlemark._acts.effect import Effect
-from settlemark._acts.requests import Act, Recorded, Sleep, Together, Wait
-from settlemark._edges.door import Ended
-from settlemark._edges.wording import in_words
-from settlemark._model.identity import ID_DIGITS
-from settlemark._model.level import ANOMALIES
-from settlemark._model.scope import Scope
-from settlemark._protocol.chronicle import Chronicle
-from settlemark._protocol.holdings import Txn
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State
-from settlemark._runtime.driver import Driver
-from settlemark._runtime.within import call_with_current
-from settlemark.history import OpRecord, analyze
+from settlemark import Effect, Scope, State
+from settlemark.history import ANOMALIES, OpRecord, analyze
+from settlemark.hosting import Act, Driver, Protocol, Wait, in_words
 from settlemark.ledger import Ledger, MemoryLedger
 
 _MAX_EPOCHS = 60

@@ -7,16 +7,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from tests.core.explorer.cells import CELLS, FINAL, READS, REFUSED, SIBLING, UNWRITTEN, Value, touches, writes
+from tests.rooms.replica import image
 
-from settlemark._model.disposition import Disposition
-from settlemark._model.effect_class import Outcome
-from settlemark._protocol.states import State
-from settlemark.ledger._replica.image import image
+from settlemark import Outcome, State
+from settlemark.hosting import Disposition
 
 if TYPE_CHECKING:
     from tests.core.explorer.interleaving import Run
-
-    from settlemark._model.guards import Guards
+    from tests.rooms.model import Guards
 
 _A1 = "A1: a stale generation committed"
 _CYCLE = "conflict cycle"

@@ -7,28 +7,32 @@ from functools import partial
 from typing import Any
 
 from tests.core.parts import parts_with
+from tests.rooms.engine import Acting, Calls, Freshness, Orphans, Releases, Splitting, Undoing
+from tests.rooms.lifecycle import Selection
+from tests.rooms.model import ALL_ON, Disposed
+from tests.rooms.protocol import (
+    LAST,
+    NOWHERE,
+    Aborts,
+    Admission,
+    Blocked,
+    Board,
+    Call,
+    Decision,
+    Hold,
+    Match,
+    Mode,
+    Node,
+    Position,
+    Precedence,
+    ScopeIndex,
+    Tools,
+    Txn,
+    Versions,
+)
+from tests.rooms.protocol import Calls as ProtocolCalls
 
 from settlemark import Failure, Outcome, Scope, State
-from settlemark._engine.abort import Undoing
-from settlemark._engine.act import Acting
-from settlemark._engine.calls import Calls
-from settlemark._engine.freshness import Freshness
-from settlemark._engine.orphans import Orphans
-from settlemark._engine.release import Releases
-from settlemark._engine.splitting import Splitting
-from settlemark._lifecycle.selection import Selection
-from settlemark._model.disposition import Disposed
-from settlemark._model.guards import ALL_ON
-from settlemark._protocol.board import Board
-from settlemark._protocol.holdings import Blocked, Call, Hold, Mode, Txn
-from settlemark._protocol.index import NOWHERE, Match, Node, Position, ScopeIndex
-from settlemark._protocol.rules.abort import Aborts
-from settlemark._protocol.rules.admission import Admission
-from settlemark._protocol.rules.calls import Calls as ProtocolCalls
-from settlemark._protocol.rules.decision import Decision
-from settlemark._protocol.rules.precedence import Precedence
-from settlemark._protocol.rules.tools import Tools
-from settlemark._protocol.versions import LAST, Versions
 from settlemark.hosting import Act, Disposition, Protocol, Reason
 
 

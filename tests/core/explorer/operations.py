@@ -8,16 +8,8 @@ from typing import Any
 from tests.core.explorer.cells import CELLS, READS, REFUSED, SCOPES, Value, World
 from tests.core.explorer.plan import KEEPS, Doing, Plan, ProgramFailedError, Task
 
-from settlemark._acts.current import current_call
-from settlemark._acts.effect import Effect
-from settlemark._attempt.attempt import Attempt
-from settlemark._model.declaration import Declaration, Handler
-from settlemark._model.disposition import Disposition
-from settlemark._model.effect_class import EffectClass
-from settlemark._model.scope import Scope
-from settlemark._protocol.protocol import Protocol
-from settlemark._protocol.states import State
-from settlemark._runtime.driver import Driver
+from settlemark import Declaration, Effect, EffectClass, Scope, State, current_call
+from settlemark.hosting import Attempt, Disposition, Driver, Handler, Protocol
 from settlemark.ledger import Ledger
 
 _CLASSES = {

@@ -8,19 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.core.explorer.cells import Value
+from tests.rooms.acts import Verdict
+from tests.rooms.attempt import OnFailure
+from tests.rooms.edges import Ended
+from tests.rooms.model import ALL_ON, Guards
+from tests.rooms.runtime import Parts
 
-from settlemark._acts.failure import Verdict
-from settlemark._attempt.attempt import Attempt, OnFailure
-from settlemark._edges.door import Ended
-from settlemark._model.guards import ALL_ON, Guards
-from settlemark._protocol.protocol import Protocol
-from settlemark._runtime.driver import Parts
+from settlemark.hosting import Attempt, Protocol
 
 if TYPE_CHECKING:
     from tests.core.explorer.stores import SteppedLedger
+    from tests.rooms.attempt import Seat
 
-    from settlemark._acts.effect import Effect
-    from settlemark._attempt.turn import Seat
+    from settlemark import Effect
 
 KEEPS = "kK"
 """How a program ends that is parked whole: with a yes, or a no."""

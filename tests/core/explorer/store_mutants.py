@@ -9,12 +9,10 @@ from typing import Any
 
 from tests.core.explorer.mutants import with_part
 from tests.core.explorer.stores import SteppedLedger
+from tests.rooms.protocol import Board, Hold, Match
+from tests.rooms.sql import Wire, saying
 
-from settlemark._protocol.board import Board
-from settlemark._protocol.holdings import Hold
-from settlemark._protocol.index import Match
 from settlemark.hosting import Protocol
-from settlemark.ledger._sql.wire import Wire, saying
 
 
 class KeepsUpNoMore(SteppedLedger):

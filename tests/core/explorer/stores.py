@@ -13,15 +13,15 @@ from typing import Any, Self
 from uuid import uuid4
 
 import sqlalchemy as sa
+from tests.rooms.acts import Pending
+from tests.rooms.ledger import Step, T
+from tests.rooms.model import ID_DIGITS
+from tests.rooms.record import prepare
+from tests.rooms.replica import Shared
+from tests.rooms.sql import Wire, saying, wire_to, writing_engine
 
-from settlemark._acts.requests import Pending
-from settlemark._model.identity import ID_DIGITS
-from settlemark._protocol.protocol import Protocol
-from settlemark.ledger._contract import Book, Step, T
-from settlemark.ledger._record.schema import prepare
-from settlemark.ledger._replica.replica import Shared
-from settlemark.ledger._sql.sqlite import writing_engine
-from settlemark.ledger._sql.wire import Wire, saying, wire_to
+from settlemark.hosting import Protocol
+from settlemark.ledger import Book
 
 _UNSEEN = saying("SELECT steps FROM settlemark_log WHERE namespace = :namespace AND n > :n ORDER BY n")
 _BEGIN = saying("INSERT INTO settlemark_head (namespace, n) VALUES (:namespace, 0)")

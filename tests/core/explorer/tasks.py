@@ -10,31 +10,31 @@ from typing import Any, TypedDict
 from tests.core.explorer.cells import NOT_HERE, SCOPES, SIBLING, touches
 from tests.core.explorer.operations import Operations
 from tests.core.explorer.plan import KEEPS, POINT, CutOffError, Doing, Program, ProgramFailedError, Task, ViolatedError
+from tests.rooms.acts import Ask, Verdict
+from tests.rooms.attempt import Hook, OnFailure
+from tests.rooms.model import Guards
+from tests.rooms.protocol import LAST
+from tests.rooms.runtime import Speculation
 
-from settlemark._acts.effect import Effect
-from settlemark._acts.failure import Ask, Failure, Verdict
-from settlemark._acts.perform import Retries
-from settlemark._attempt.attempt import Attempt, Hook, OnFailure, Part
-from settlemark._attempt.turn import Turn
-from settlemark._edges.errors import (
+from settlemark import (
     Cancelled,
     ContractViolation,
+    Effect,
     Entangled,
+    Failure,
     KeyConflict,
     PartialCommit,
     Refused,
+    Retries,
     Revoked,
+    Scope,
     SettlemarkError,
     Stale,
+    State,
     UsageError,
     Wounded,
 )
-from settlemark._model.disposition import Disposition
-from settlemark._model.guards import Guards
-from settlemark._model.scope import Scope
-from settlemark._protocol.states import Reason, State
-from settlemark._protocol.versions import LAST
-from settlemark._runtime.speculation import Speculation
+from settlemark.hosting import Attempt, Disposition, Part, Reason, Turn
 
 _GATED = "ij"
 _SPLITS = "gG"

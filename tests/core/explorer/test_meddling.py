@@ -11,9 +11,9 @@ import itertools
 import pytest
 from tests.core.explorer.explorer import explore
 from tests.core.explorer.programs import explore_all
+from tests.rooms.protocol import Txn
 
 from settlemark import State
-from settlemark._protocol.holdings import Txn
 from settlemark.hosting import Protocol, Reason
 
 OPERATIONS = ("rx", "ex", "sx", "ox", "jx", "ux", "ep", "sp")

@@ -18,8 +18,7 @@ from tests.core.explorer.programs import ON_ONE_SCOPE, explore_all, pairs
 from tests.core.explorer.store_mutants import MUTANTS
 from tests.core.explorer.stores import SharedStore
 from tests.core.explorer.test_counterexamples import NAMED, STORED
-
-from settlemark._model.guards import ALL_ON, guards_for
+from tests.rooms.model import ALL_ON, guards_for
 
 SHARDS = 16
 SAMPLE = 250  # states of a program that has too many to visit over a store

@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.history import naive
 from tests.extent import ALL
+from tests.rooms.history import Latest, Write, comparable
 
 from settlemark.history import ANOMALIES, HistoryError, OpRecord, analyze, ordered
 from settlemark.history._detectors import CausalCascade, Residue, _remembered
-from settlemark.history._record import comparable
-from settlemark.history._window import Latest, Write
 
 CELLS, AGENTS = "xyz", ["ada", "bob", "cy"]
 LONG = "v" * 100

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.history.test_serializability import conflicts, logs
+from tests.rooms.history import _conflicts
 
 from settlemark import Scope, ScopeError
 from settlemark.history import Access, elle_history, serializability
-from settlemark.history._serializability import _conflicts
 
 apart = st.lists(
     st.builds(Access, st.sampled_from("pqrs"), st.sampled_from(["read", "write"]), st.sampled_from(["db:/x", "db:/y"])),

@@ -10,14 +10,13 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.model import Guards
+from tests.rooms.protocol import WRITES, Chronicle, Mode
+from tests.rooms.replica import image, load
 
 from settlemark import Scope, SettlemarkError, Settlement, Stale, UsageError, effect
-from settlemark._model.guards import Guards
-from settlemark._protocol.chronicle import WRITES, Chronicle
-from settlemark._protocol.holdings import Mode
 from settlemark.history import HistoryError, HistoryFile, Level, analyze, read
 from settlemark.hosting import Protocol, Reason, host_of
-from settlemark.ledger._replica.image import image, load
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_a_record_says_what_was_read_and_written_by_its_versions(url, path):
 
 def sync(function):
     """The tool in plain code: what it does is nothing."""
-    from settlemark._model.declare import bear, declaration_of
+    from settlemark.hosting import bear, declaration_of
 
     def plain(cell):
         return None

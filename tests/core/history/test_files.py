@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.history.test_detectors import histories
+from tests.rooms.history import comparable
 
 from settlemark import UsageError
 from settlemark.history import HistoryError, HistoryFile, OpRecord, analyze, encode, ordered, read
-from settlemark.history._record import comparable
 
 GOOD = {"agent": "ada", "read_time": 0, "write_time": 1}
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.history import naive
 from tests.core.history.test_detectors import values
+from tests.rooms.history import is_read_log
 
 from settlemark.history import HistoryError, ReplicaRead, ReplicaReadFile, replica_reads, split_view
-from settlemark.history._replica_reads import is_read_log
 
 GOOD = {"cell": "plan", "replica": "eu", "version": 1, "value": "fly"}
 logs = st.lists(

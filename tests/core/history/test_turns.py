@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.history import Touch, compact, shows
 
 from settlemark import Settlement
 from settlemark.history import Recorder, analyze
-from settlemark.history._touches import Touch
-from settlemark.history._values import compact, shows
 from settlemark.hosting import declare
 from settlemark.recording import ToolCall, Tools, Turns
 

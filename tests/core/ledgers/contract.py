@@ -13,26 +13,20 @@ from typing import Any
 
 import pytest
 from tests.core.ledgers.twins import PATIENCE, Side, Twins, ended, fenced, intent, opened, shown, told
+from tests.rooms.doctor import doctor as _doctor
+from tests.rooms.doctor import server as _server
+from tests.rooms.doctor import work as _work
+from tests.rooms.ledger import QUARANTINE_SECONDS, Age, Page, Said, bury
+from tests.rooms.model import Disposed
+from tests.rooms.payloads import LIMIT
+from tests.rooms.protocol import DETACHED, Mode
+from tests.rooms.record import Blobs, oldest, transaction_in
+from tests.rooms.replica import EPOCHS, Look, Shared, effects, image
+from tests.rooms.sql import watchers
 
 from settlemark import LedgerError, Outcome, Scope, State, Tag
-from settlemark._cli import doctor as _doctor
-from settlemark._cli.doctor import server as _server
-from settlemark._cli.doctor import work as _work
-from settlemark._model.disposition import Disposed
-from settlemark._protocol.holdings import DETACHED, Mode
 from settlemark.hosting import Disposition, Reason
 from settlemark.ledger import Waited
-from settlemark.ledger._age import Age
-from settlemark.ledger._contract import Page, Said
-from settlemark.ledger._lease import QUARANTINE_SECONDS, bury
-from settlemark.ledger._payloads.payloads import LIMIT
-from settlemark.ledger._record.blobs import Blobs
-from settlemark.ledger._record.pages import oldest
-from settlemark.ledger._record.rows import transaction_in
-from settlemark.ledger._replica.image import image
-from settlemark.ledger._replica.looking import Look, effects
-from settlemark.ledger._replica.replica import EPOCHS, Shared
-from settlemark.ledger._sql.wire import watchers
 from settlemark.testing import VirtualClock
 
 LONG, OTHER = json.dumps("x" * (LIMIT + 1)), json.dumps("y" * (LIMIT + 1))

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
+from tests.rooms.doctor import doctor as _doctor
+from tests.rooms.ledger import Page
+from tests.rooms.record import pages as _pages
+from tests.rooms.sql import Statement
 
 from settlemark import State, ledger
-from settlemark._cli import doctor as _doctor
-from settlemark.ledger._contract import Page
-from settlemark.ledger._record import pages as _pages
-from settlemark.ledger._sql.wire import Statement
 
 _NAMED = DefaultDialect(paramstyle="named")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|:?[A-Za-z_][\w.]*|\{clock\}|<=|>=|<>|!=|\d+(?:\.\d+)?|\S")

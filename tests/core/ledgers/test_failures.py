@@ -7,11 +7,11 @@ import traceback
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.ledger import withhold, without_secrets
 
 from settlemark import LedgerError
 from settlemark.hosting import shown
 from settlemark.ledger._failures import explain, is_gone
-from settlemark.ledger._urls import withhold, without_secrets
 
 SERVER = "postgresql+psycopg://ada:hunter2@db/trips"
 DAMAGED = "this file is something else, or damaged: name another one, or restore a backup"

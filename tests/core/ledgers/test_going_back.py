@@ -9,10 +9,10 @@ import logging
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.replica import UNREADABLE, replica
 
 from settlemark import Refused, State
 from settlemark.hosting import host_of
-from settlemark.ledger._replica.replica import UNREADABLE
 
 
 def goes_on(shared):
@@ -74,7 +74,7 @@ def test_who_was_there_tells_once_what_it_had_under_way(shared_url, open_settlem
 
 
 def test_who_only_fell_behind_has_lost_nothing(shared_url, open_settlement, tools, monkeypatch, caplog):
-    monkeypatch.setattr("settlemark.ledger._replica.replica.IMAGE_EVERY", 3)
+    monkeypatch.setattr(replica, "IMAGE_EVERY", 3)
     first, second = open_settlement(shared_url, lease=600), open_settlement(shared_url, lease=600)
     for number in range(6):
         for settlement in (first, second, second):

@@ -6,11 +6,11 @@ import random
 
 import pytest
 import sqlalchemy as sa
+from tests.rooms.edges import DERIVED, NAME, NAMESPACE, WHO
+from tests.rooms.model import key_of
+from tests.rooms.record import metadata
 
 from settlemark import Retries, Settlement, UsageError, effect
-from settlemark._edges.text import DERIVED, NAME, NAMESPACE, WHO
-from settlemark._model.identity import key_of
-from settlemark.ledger._record.tables import metadata
 
 MOST = 2704
 _HEADER = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.core.ledgers.contract import begins, failing_once
 from tests.core.ledgers.twins import Twins
+from tests.rooms.ledger import bury
+from tests.rooms.sql import watchers
 
 from settlemark import LedgerError
-from settlemark.ledger._lease import bury
-from settlemark.ledger._sql.wire import watchers
 from settlemark.testing import VirtualClock
 
 LEASE = 60.0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
+from tests.rooms.doctor import examine
+from tests.rooms.record import migrate
 
 from settlemark import LedgerError, Settlement
-from settlemark._cli.doctor import examine
 from settlemark.ledger import open_ledger
-from settlemark.ledger._record.migrating import migrate
 from settlemark.ledger._sql.supported import refuse_version, supported
 
 OTHERS = (

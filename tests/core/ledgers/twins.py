@@ -7,6 +7,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from tests.rooms.ledger import Change, Said
+from tests.rooms.record import SqlBook, prepare
+from tests.rooms.record import tables as t
+from tests.rooms.replica import Shared, engine_to, replica
+from tests.rooms.sql import supported, wire_to
 
 from settlemark import EffectClass, Outcome, State, Tag
 from settlemark.hosting import Reason
@@ -19,15 +24,6 @@ from settlemark.ledger import (
     StateChange,
     TransactionRow,
 )
-from settlemark.ledger._contract import Change, Said
-from settlemark.ledger._record import tables as t
-from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._record.schema import prepare
-from settlemark.ledger._replica import replica
-from settlemark.ledger._replica.replica import Shared
-from settlemark.ledger._replica.store import engine_to
-from settlemark.ledger._sql.supported import supported
-from settlemark.ledger._sql.wire import wire_to
 from settlemark.testing import VirtualClock
 
 T = TypeVar("T")

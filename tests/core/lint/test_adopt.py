@@ -9,10 +9,10 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.lint import marked
 
 from settlemark import DeclarationError, Settlement, UsageError
 from settlemark.lint import adopt, lint
-from settlemark.lint._undecided import marked
 
 APP = '''
 import requests

@@ -14,11 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.rooms.testing import ChildServer, FaultRule
 
 import settlemark.testing
 from settlemark.testing import FaultPlan, Provider, ProviderRefused
-from settlemark.testing._faults import FaultRule
-from settlemark.testing._process import ChildServer
 
 SHORT = 0.2
 

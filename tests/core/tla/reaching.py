@@ -14,11 +14,9 @@ from functools import partial
 from typing import Any
 
 from tests.core.explorer.cells import SCOPES
+from tests.rooms.protocol import NOWHERE, Call, Held, Leaves, Mode, Position, Txn, leaving_order
 
 from settlemark import Refused, State
-from settlemark._protocol.holdings import Call, Mode, Txn
-from settlemark._protocol.index import NOWHERE, Position
-from settlemark._protocol.leaving import Held, Leaves, leaving_order
 from settlemark.hosting import Protocol, Reason
 
 Programs = tuple[tuple[tuple[str, str], ...], ...]

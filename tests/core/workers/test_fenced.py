@@ -12,12 +12,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.rooms.ledger import _workers
+from tests.rooms.runtime import sync
 
 import settlemark
 from settlemark import Injected, Retries, SettlemarkError, Settlement, current_call, effect
-from settlemark._runtime import sync
 from settlemark.hosting import host_of
-from settlemark.ledger import _workers
 from settlemark.testing import VirtualClock
 
 LEASE, QUARANTINE = 30.0, 90.0

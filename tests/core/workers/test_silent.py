@@ -11,6 +11,14 @@ import threading
 from contextlib import closing
 
 import pytest
+from tests.rooms.api import lasting, standing
+from tests.rooms.api import who_waits as _waiting
+from tests.rooms.attempt import attempt
+from tests.rooms.doctor import examine
+from tests.rooms.engine import Probing, Undoing
+from tests.rooms.ledger import Watch, _workers, process
+from tests.rooms.lifecycle import recovery
+from tests.rooms.record import SqlBook
 
 from settlemark import (
     InDoubt,
@@ -23,18 +31,8 @@ from settlemark import (
     current_call,
     effect,
 )
-from settlemark._api import who_waits as _waiting
-from settlemark._api.who_waits import lasting, standing
-from settlemark._attempt import attempt
-from settlemark._cli.doctor import examine
-from settlemark._engine.abort import Undoing
-from settlemark._engine.doubt import Probing
-from settlemark._lifecycle import recovery
 from settlemark.hosting import host_of
-from settlemark.ledger import _workers, open_ledger
-from settlemark.ledger._lease import Watch
-from settlemark.ledger._record.book import SqlBook
-from settlemark.ledger._workers import process
+from settlemark.ledger import open_ledger
 from settlemark.testing import VirtualClock
 
 LEASE, QUARANTINE, PATIENCE = 30.0, 90.0, 30

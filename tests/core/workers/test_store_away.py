@@ -14,11 +14,11 @@ from contextlib import suppress
 
 import pytest
 from test_fenced import JOBS, LEASE, QUARANTINE, Failed, Office
+from tests.rooms.ledger import _workers
+from tests.rooms.sql import wire
 
 from settlemark import Injected, Retries, SettlemarkError, Settlement
 from settlemark.hosting import host_of
-from settlemark.ledger import _workers
-from settlemark.ledger._sql import wire
 from settlemark.testing import VirtualClock
 
 AWAY, SURELY_AWAY = 6, 6 + int(3 * QUARANTINE / LEASE) + 2

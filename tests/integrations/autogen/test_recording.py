@@ -10,10 +10,10 @@ from autogen_core.tools import StaticStreamWorkbench, ToolResult
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from tests.integrations.autogen.test_stock import Raising
 from tests.integrations.autogen.world import FIVE, Scripted, answers, slow_act, soon, turn
+from tests.rooms.autogen import tool_of
 
 from settlemark.history import Recorder, analyze
 from settlemark_autogen import RecordedAgent
-from settlemark_autogen._tools import tool_of
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 

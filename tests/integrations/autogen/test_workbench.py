@@ -26,9 +26,10 @@ from autogen_core.tools import (
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from pydantic import BaseModel
 from tests.integrations.autogen.world import INFO, Scripted, agent, answers, trip, turn
+from tests.rooms.autogen import _config
 
 from settlemark import DeclarationError, UsageError
-from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench, _config
+from settlemark_autogen import SettledChatCompletionClient, SettledWorkbench
 
 
 class Remote(Workbench):

@@ -18,9 +18,9 @@ from pathlib import Path
 from tests.integrations.contract.conftest import driver_of
 from tests.integrations.contract.world import turns
 from tests.integrations.langgraph.death.office import Office
+from tests.rooms.cli import build
 
 from settlemark import Settlement, current_call, effect
-from settlemark._cli.main import build
 from settlemark.testing import die, in_child
 
 SCRIPT = turns([("book", "Ada"), ("pay", "hotel"), ("mail", "ada")])

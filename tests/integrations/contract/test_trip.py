@@ -17,10 +17,9 @@ from tests.integrations.contract.world import play
 # Its package wants LangGraph, whatever framework plays here.
 pytest.importorskip("settlemark_demo", exc_type=ImportError)
 
+from tests.rooms.demo import Evidence, _tools, _trials, two_worlds
+
 from settlemark import Retries, Settlement
-from settlemark_demo import _tools, _trials
-from settlemark_demo._evidence import Evidence
-from settlemark_demo._world import two_worlds
 
 TRIALS = 100 if ALL else 10
 RATE, SEED = 0.3, 7

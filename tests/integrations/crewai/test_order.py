@@ -14,6 +14,7 @@ from crewai.tools import BaseTool, tool
 from pydantic import BaseModel, Field
 from tests.integrations.crewai.scripted import Scripted, answers
 from tests.integrations.crewai.world import World, agent_of, call, crew_of, five
+from tests.rooms.crewai import _job
 
 from settlemark import Settlement, UsageError, effect
 from settlemark_crewai import settled, settled_crew
@@ -498,7 +499,7 @@ def test_what_is_no_tool_is_refused():
 
 def test_without_a_settlement_it_is_the_default_one_for_all(world, monkeypatch, tmp_path):
     monkeypatch.setenv("SETTLEMARK_URL", f"sqlite:///{tmp_path}/ledger.db")
-    monkeypatch.setattr("settlemark_crewai._job._default", [])
+    monkeypatch.setattr(_job, "_default", [])
     first = settled(tool(numbered(world, "irreversible")))
 
     assert first.run(number=0) == "acted 0"

@@ -17,10 +17,10 @@ from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
+from tests.rooms.testing import ChildServer
 
 from settlemark.ledger import open_ledger
 from settlemark.testing import Mailbox, Provider
-from settlemark.testing._process import ChildServer
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "inside_dbos.py"
 

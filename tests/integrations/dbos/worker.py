@@ -13,10 +13,10 @@ from pathlib import Path
 from dbos import DBOS, SetWorkflowID
 from dbos._sys_db import SystemDatabase
 from examples.inside_dbos import cancel, launch, register, settled, tools
+from tests.rooms.testing import attend
 
 from settlemark import Cancelled, Settlement, effect
 from settlemark.testing import Mailbox, Provider
-from settlemark.testing._process import attend
 
 SECONDS = 30.0
 

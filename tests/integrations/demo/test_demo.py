@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.rooms.cli import main as cli
+from tests.rooms.demo import Entry, Evidence, World, _report, _scenarios, _trials, _world, two_worlds
+from tests.rooms.demo_whole import _plot
 from typer.testing import CliRunner
 
 from settlemark import Settlement, State
-from settlemark._cli import main as cli
-from settlemark_demo import _plot, _report, _scenarios, _trials
-from settlemark_demo._evidence import Entry, Evidence
-from settlemark_demo._world import World, two_worlds
 
 TRIP = ("reserve_hotel", "reserve_flight", "reserve_car", "send_confirmation")
 TRAVEL = ("reserve_hotel", "reserve_flight", "reserve_car")
@@ -400,8 +399,8 @@ def test_when_one_world_cannot_start_none_is_left_running(monkeypatch, tmp_path)
             if self.log_path.parent.name == "settled":
                 raise RuntimeError("the child died")
 
-    monkeypatch.setattr("settlemark_demo._world.Provider", Fake)
-    monkeypatch.setattr("settlemark_demo._world.Mailbox", Failing)
+    monkeypatch.setattr(_world, "Provider", Fake)
+    monkeypatch.setattr(_world, "Mailbox", Failing)
 
     with pytest.raises(RuntimeError, match="the child died"):
         two_worlds(tmp_path)

@@ -17,16 +17,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import SecretStr
+from tests.rooms.cli import main as cli
+from tests.rooms.demo import Entry, Limits, World, _report, _scenarios, two_worlds
+from tests.rooms.demo_whole import ByTurn, Call, LiveModel, ModelFailed, Turn, _graph, _plot
 from typer.testing import CliRunner
 
 from settlemark import Settlement, State
-from settlemark._cli import main as cli
-from settlemark_demo import _graph, _plot, _report, _scenarios
-from settlemark_demo._evidence import Entry
-from settlemark_demo._limits import Limits
-from settlemark_demo._live import LiveModel, ModelFailed
-from settlemark_demo._turns import ByTurn, Call, Turn
-from settlemark_demo._world import World, two_worlds
 
 TRIP = ("reserve_hotel", "reserve_flight", "reserve_car", "send_confirmation")
 WIDTH = 160

@@ -11,8 +11,9 @@ import logging
 import sys
 from pathlib import Path
 
+from tests.rooms.cli import build
+
 from settlemark import Settlement
-from settlemark._cli.main import build
 
 
 class Town:

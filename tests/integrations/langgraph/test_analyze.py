@@ -21,10 +21,7 @@ from langgraph.types import Command, Send
 from tests.integrations.langgraph.world import turn
 
 from settlemark import Settlement, UsageError, effect
-from settlemark_langgraph import SequencedToolNode, reducers
-from settlemark_langgraph._middleware import SettlementMiddleware
-from settlemark_langgraph._susceptibility._analysis import analyze
-from settlemark_langgraph._susceptibility._findings import Finding, Kind
+from settlemark_langgraph import Finding, Kind, SequencedToolNode, SettlementMiddleware, analyze, reducers
 
 
 class Cells(TypedDict, total=False):

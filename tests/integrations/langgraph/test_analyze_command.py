@@ -5,9 +5,8 @@ import sys
 
 import pytest
 import typer
+from tests.rooms.langgraph import analyze
 from typer.testing import CliRunner
-
-from settlemark_langgraph._susceptibility._command import analyze
 
 GRAPHS = """
 from typing import TypedDict

@@ -13,10 +13,10 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Send
 from tests.integrations.langgraph.world import THREAD, answers, graph, trip, turn
+from tests.rooms.langgraph import Superstep
 
 from settlemark import DeclarationError, Settlement, Tag, UsageError, effect
 from settlemark_langgraph import SequencedToolNode
-from settlemark_langgraph._superstep import Superstep
 
 FIVE = turn(*[("act", {"n": n}) for n in range(5)])
 

@@ -23,13 +23,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Command, Send, interrupt
 from tests.integrations.langgraph.world import THREAD, answers, trip, turn
+from tests.rooms.langgraph import Superstep, Turns, Visit
 
 from settlemark import Cancelled, State, UsageError, effect
 from settlemark.hosting import host_of
 from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, settled_checkpointer
-from settlemark_langgraph._superstep import Superstep
-from settlemark_langgraph._turns import Turns
-from settlemark_langgraph._visit import Visit
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*create_react_agent.*")
 

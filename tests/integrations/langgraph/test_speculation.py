@@ -26,8 +26,7 @@ from tests.integrations.langgraph.world import THREAD, answers
 
 from settlemark import Refused, Settlement, State, UsageError, effect
 from settlemark.hosting import host_of
-from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, corrections, rewind
-from settlemark_langgraph._choose import achoose, choice, choose
+from settlemark_langgraph import SequencedToolNode, SettlementMiddleware, achoose, choice, choose, corrections, rewind
 
 PLANS = ("a", "b", "c")
 KINDS = ("read", "idempotent", "keyed", "reversible", "costly", "staged", "irreversible", "opaque")
@@ -629,8 +628,8 @@ def test_a_fork_from_behind_the_branches_of_a_choice_that_was_made_cannot_make_i
 CHILD = """
 import os, sys
 from pathlib import Path
-from settlemark._engine.commit import Settling
-from settlemark._lifecycle.selection import Selection
+from tests.rooms.engine import Settling
+from tests.rooms.lifecycle import Selection
 from tests.integrations.langgraph.test_speculation import run_on
 
 dies = sys.argv[2]

@@ -11,10 +11,10 @@ from langgraph.prebuilt import InjectedState, InjectedStore, ToolNode, ToolRunti
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
 from tests.integrations.langgraph.world import THREAD, graph, turn
+from tests.rooms.langgraph import pack, unpack
 
 from settlemark import Settlement
 from settlemark_langgraph import SequencedToolNode
-from settlemark_langgraph._messages import pack, unpack
 
 
 class OddError(ValueError):

@@ -13,8 +13,7 @@ from tests.integrations.langgraph.topologies import (
     sequential_pipeline,
 )
 
-from settlemark_langgraph._susceptibility._analysis import analyze
-from settlemark_langgraph._susceptibility._findings import Kind
+from settlemark_langgraph import Kind, analyze
 
 GIVEN = {"goal": "go", "cell": "old"}
 

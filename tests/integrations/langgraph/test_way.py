@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.graph import MessagesState, StateGraph
+from tests.rooms.replica import store
 from tests.way import CORE, committing, shortest
 
 import settlemark_langgraph
 from settlemark import Settlement
-from settlemark.ledger._replica import store
 from settlemark_langgraph import SequencedToolNode
 
 ROOTS = (CORE, Path(settlemark_langgraph.__file__).parent)

@@ -1,0 +1,10 @@
+"""One act on the world: what a program asks for, and what is known of a failure or an answer."""
+
+from __future__ import annotations
+
+from settlemark._acts.current import _current
+from settlemark._acts.failure import Ask, Verdict
+from settlemark._acts.gate import Approval, would
+from settlemark._acts.requests import Pending, Recorded, Sleep, Together
+
+__all__ = ["Approval", "Ask", "Pending", "Recorded", "Sleep", "Together", "Verdict", "_current", "would"]

@@ -1,0 +1,25 @@
+"""Adapters: what several are made of, and their own records."""
+
+from __future__ import annotations
+
+from settlemark_adapters._addresses import one_address, one_line, suppressed_among
+from settlemark_adapters._keyed import Order, digest_of, mark_of
+from settlemark_adapters._running import run
+from settlemark_adapters._schemas import Arguments
+from settlemark_adapters.filesystem._plans import Plans
+from settlemark_adapters.filesystem._records import Desk
+from settlemark_adapters.git._repository import Repository
+
+__all__ = [
+    "Arguments",
+    "Desk",
+    "Order",
+    "Plans",
+    "Repository",
+    "digest_of",
+    "mark_of",
+    "one_address",
+    "one_line",
+    "run",
+    "suppressed_among",
+]

@@ -1,0 +1,33 @@
+"""The services that carry one transaction from its beginning to its end."""
+
+from __future__ import annotations
+
+from settlemark._engine.abort import Undoing
+from settlemark._engine.act import Acting
+from settlemark._engine.admission import Admission, returned
+from settlemark._engine.calls import Calls
+from settlemark._engine.commit import Settling
+from settlemark._engine.doubt import Probing, Residue
+from settlemark._engine.freshness import Freshness
+from settlemark._engine.kernel import Kernel
+from settlemark._engine.mend import Mending
+from settlemark._engine.orphans import Orphans
+from settlemark._engine.release import Releases
+from settlemark._engine.splitting import Splitting
+
+__all__ = [
+    "Acting",
+    "Admission",
+    "Calls",
+    "Freshness",
+    "Kernel",
+    "Mending",
+    "Orphans",
+    "Probing",
+    "Releases",
+    "Residue",
+    "Settling",
+    "Splitting",
+    "Undoing",
+    "returned",
+]

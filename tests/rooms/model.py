@@ -1,0 +1,31 @@
+"""Values: guards, keys, declarations, JSON."""
+
+from __future__ import annotations
+
+from settlemark._model import declare, identity
+from settlemark._model.declaration import Registry
+from settlemark._model.disposition import Disposed
+from settlemark._model.guards import ALL_ON, Guards, guards_for
+from settlemark._model.identity import ID_DIGITS, fits, key_of, path_in, step_of
+from settlemark._model.json_text import MOST_LEVELS, check, decode, encode, encode_result, fingerprint
+
+__all__ = [
+    "ALL_ON",
+    "ID_DIGITS",
+    "MOST_LEVELS",
+    "Disposed",
+    "Guards",
+    "Registry",
+    "check",
+    "declare",
+    "decode",
+    "encode",
+    "encode_result",
+    "fingerprint",
+    "fits",
+    "guards_for",
+    "identity",
+    "key_of",
+    "path_in",
+    "step_of",
+]

@@ -1,0 +1,11 @@
+"""Payloads: what was redacted, sealed, pruned, or cannot be read."""
+
+from __future__ import annotations
+
+from settlemark.ledger._payloads import unreadable
+from settlemark.ledger._payloads.encryption import DISCARDED
+from settlemark.ledger._payloads.payloads import LIMIT, PRUNED, PRUNED_WHY
+from settlemark.ledger._payloads.redaction import Redaction
+from settlemark.ledger._payloads.unreadable import Damaged, Outdated, Sealed
+
+__all__ = ["DISCARDED", "LIMIT", "PRUNED", "PRUNED_WHY", "Damaged", "Outdated", "Redaction", "Sealed", "unreadable"]

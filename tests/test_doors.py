@@ -1,0 +1,92 @@
+"""Core may move its files: tests enter by public doors and by `tests/rooms`, and only a test about a file names it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOMS = HERE / "rooms"
+
+ABOUT = {
+    "test_doors.py": "what counts as private is its subject",
+    "benchmarks/test_import.py": "the names of the modules that `import settlemark` loads are its subject",
+}
+"""Tests that name private modules, and whose own names do not say which."""
+
+
+def private_in(text):
+    """Return the names that a file imports from private modules, and those that it names for a patch."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[\w.]+", node.value):
+            found.add(node.value)
+    return {name for name in found if re.match(r"settlemark\w*\.(\w+\.)*_[a-z]", name)}
+
+
+def is_about(path, name):
+    """Whether a test has the name of a module, or of the module in which a name stands."""
+    last = {part.lstrip("_") for part in name.split(".")[-2:]}
+    return path.name.startswith("test_") and path.stem.removeprefix("test_") in last
+
+
+def found():
+    """Return the private names of each test file that has any, the rooms' faces apart."""
+    names = {path: private_in(path.read_text()) for path in HERE.rglob("*.py") if not path.is_relative_to(ROOMS)}
+    return {path: private for path, private in names.items() if private}
+
+
+def test_a_private_module_is_imported_by_the_test_that_has_its_name_and_else_by_the_face_of_its_room():
+    strangers = {
+        path.relative_to(HERE).as_posix(): sorted(name for name in private if not is_about(path, name))
+        for path, private in found().items()
+    }
+    assert {file: names for file, names in strangers.items() if names and file not in ABOUT} == {}, (
+        "take what a public door has; else import it in tests/rooms, and from there"
+    )
+    assert [file for file in ABOUT if not strangers.get(file)] == [], "take it off the list"
+
+
+def test_a_private_name_is_shown_by_one_face():
+    faces = defaultdict(set)
+    for path in ROOMS.glob("*.py"):
+        for name in private_in(path.read_text()):
+            faces[name].add(path.name)
+    assert {name: sorted(files) for name, files in faces.items() if len(files) > 1} == {}
+
+
+def test_what_a_face_shows_some_test_takes():
+    taken = defaultdict(set)
+    for path in HERE.rglob("*.py"):
+        for room, names in re.findall(r"from tests\.rooms\.(\w+) import (\([^)]*\)|[^\n]*)", path.read_text()):
+            taken[room] |= {name.split(" as ")[0].strip() for name in names.strip("()").split(",")}
+    shown = {
+        path.stem: ast.literal_eval(re.search(r"__all__ = (\[[^\]]*\])", path.read_text()).group(1))
+        for path in ROOMS.glob("*.py")
+        if path.stem != "__init__"
+    }
+    assert {room: sorted(set(names) - taken[room]) for room, names in shown.items() if set(names) - taken[room]} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("from settlemark import effect\nfrom settlemark.hosting import Turn", set()),
+        ("def f():\n    import settlemark._api.host", {"settlemark._api.host"}),
+        ("from settlemark.ledger import _lease", {"settlemark.ledger._lease"}),
+        ("from settlemark.shop import _clock", {"settlemark.shop._clock"}),
+        ("patch('settlemark_crewai._job._default', [])", {"settlemark_crewai._job._default"}),
+        ("from settlemark_demo._world import World", {"settlemark_demo._world.World"}),
+        ("say('from settlemark._api import host')", set()),
+    ],
+)
+def test_what_counts_as_private(text, named):
+    assert private_in(text) == named
