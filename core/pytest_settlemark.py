@@ -1,7 +1,7 @@
-"""The fixtures that pytest has once settlemark is installed.
+"""The pytest fixtures of settlemark.
 
-A module of its own, beside the package and not in it: pytest loads this one in every run of every user, before
-coverage is measured, so it imports nothing of settlemark until a test asks for a fixture.
+A module outside the package: pytest loads it in every run of every user, before coverage is measured, so it imports
+nothing of settlemark until a test asks for a fixture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def settlemark_ledger(tmp_path: Path) -> str:
 
 @pytest.fixture
 def settlemark_clock() -> VirtualClock:
-    """A clock that moves when it is told to: `Settlement(url, **settlemark_clock.options())`."""
+    """A clock that moves only when told to: `Settlement(url, **settlemark_clock.options())`."""
     from settlemark.testing import VirtualClock
 
     return VirtualClock()
@@ -35,7 +35,7 @@ def settlemark_clock() -> VirtualClock:
 
 @pytest.fixture
 def settlemark_provider() -> Iterator[Provider]:
-    """A travel agency in a child process, which keeps its own log and fails when it is told to."""
+    """A travel agency in a child process, which keeps its own log and fails on demand."""
     from settlemark.testing import Provider
 
     with Provider() as provider:

@@ -1,8 +1,8 @@
-"""A value that agents share and overwrite: a write holds only if what it was made from still does.
+"""A versioned value that agents share: a write holds only if the version it was based on is still the newest.
 
-A channel is a log that only grows: version `k` is its k-th entry, and version 0 is None. A write says which version it
-was made from, and is accepted exactly when that is still the head (optimistic concurrency control, as an ETag does it).
-Replicas copy the log, and lag. Two of them may say different things of one channel at the same time, the split view
+A channel is a log that only grows: version `k` is its k-th entry, and version 0 is None. A write names the version it
+is based on, and is accepted exactly when that is still the head (optimistic concurrency control, as with an ETag).
+Replicas copy the log, and lag. Two replicas may show different values of one channel at the same time, the split view
 (A4); pinned to the primary, which is the default, they cannot. Source: the anomaly paper, section 4.12, whose theorem
 holds here: two reads of the primary at one version give one value, and the versions a pinned reader sees never go back.
 
@@ -17,8 +17,8 @@ keeps the same rule; in memory that lasts, `settlemark_adapters.store.Store` doe
 (2, Versioned(version=2, value='drive'), 'fly')
 >>> plan.write("swim", expected=seen.version)  # doctest: +NORMALIZE_WHITESPACE
 Traceback (most recent call last):
-settlemark.channels.HeadMoved: plan is at version 2, and the write was made from version 1: nothing was written; read it
-again, make the value anew from what stands there, and write it with expected=2
+settlemark.channels.HeadMoved: plan is at version 2, and the write was based on version 1: nothing was written; read it
+again, make a new value from it, and write that with expected=2
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from settlemark._model.json_text import decode, encode
 from settlemark.history._replica_reads import ReplicaRead
 
 PRIMARY = "primary"
-"""What the copy that takes the writes is called in a log of reads."""
+"""The name, in a log of reads, of the copy that takes the writes."""
 
 
 class HeadMoved(SettlemarkError):
-    """A write was made from a version that is not the head: nothing was written.
+    """A write was based on a version that is not the head: nothing was written.
 
     Attributes: `channel` (its name), `expected`, `head`.
     """
 
-    remedy: ClassVar[str] = "Read the channel again, make the value anew from what stands there, and write that."
+    remedy: ClassVar[str] = "Read the channel again, make a new value from it, and write that."
 
 
 class Versioned(NamedTuple):
-    """What stood in a channel at a version. The value is the reader's own: to change it changes no channel."""
+    """A channel's value at a version. The value is the reader's own copy."""
 
     version: int
     value: Any
@@ -55,11 +55,11 @@ class VersionedChannel:
     """A value with versions, for threads and tasks of one process.
 
     Args:
-        name: what it is called: the cell, in a log of reads.
+        name: the channel's name: the cell, in a log of reads.
         pinned: whether the primary answers whatever replica is asked.
-        log: told of every read, by whom it was answered; in the reader's thread, outside of every lock.
+        log: called with every read and its replica; in the reader's thread, outside of every lock.
 
-    Laws: the head only grows, by one with each accepted write; what stands at a version never changes.
+    Laws: the head only grows, by one with each accepted write; the value at a version never changes.
 
     >>> told = []
     >>> plan = VersionedChannel("plan", pinned=False, log=told.append)
@@ -76,19 +76,19 @@ class VersionedChannel:
         self.pinned = pinned
         self._tell = log
         self._lock = threading.Lock()
-        self._log: list[str] = []  # each value as JSON: nobody has a hand on what another one reads
+        self._log: list[str] = []  # each value as JSON: readers share no mutable value
         self._replicas: dict[str, Replica] = {}
 
     @property
     def head(self) -> int:
-        """The version that stands: how many writes were accepted."""
+        """The newest version: the number of accepted writes."""
         return len(self._log)
 
     def read(self, version: int | None = None, *, agent: str | None = None) -> Versioned:
-        """Return what stands, or what stood at an earlier version, from the primary.
+        """Return the newest value, or that of an earlier version, from the primary.
 
         Args:
-            version: which; the head by default.
+            version: the version; the head by default.
             agent: who reads, for the log.
 
         Raises:
@@ -97,7 +97,7 @@ class VersionedChannel:
         head = self.head
         if version is not None and not (_is_whole(version) and 0 <= version <= head):
             raise UsageError(
-                f"{self.name} has no version {version}: it is at version {head}, and read() gives that",
+                f"{self.name} has no version {version}: it is at version {head}, which read() returns",
                 channel=self.name,
                 version=version,
                 head=head,
@@ -105,10 +105,10 @@ class VersionedChannel:
         return self._answer(PRIMARY, head if version is None else version, agent)
 
     def write(self, value: Any, *, expected: int) -> int:
-        """Write what was made from a version, if that still is the head; return the new version.
+        """Write a value that is based on a version, if that is still the head; return the new version.
 
         Raises:
-            HeadMoved: it is not: nothing was written.
+            HeadMoved: the version is not the head: nothing was written.
             PayloadError: the value is no JSON: nothing was written.
         """
         text = encode(value)
@@ -116,9 +116,8 @@ class VersionedChannel:
             head = self.head
             if expected != head:
                 raise HeadMoved(
-                    f"{self.name} is at version {head}, and the write was made from version {expected}: nothing was"
-                    f" written; read it again, make the value anew from what stands there, and write it with"
-                    f" expected={head}",
+                    f"{self.name} is at version {head}, and the write was based on version {expected}: nothing was"
+                    f" written; read it again, make a new value from it, and write that with expected={head}",
                     channel=self.name,
                     expected=expected,
                     head=head,
@@ -127,23 +126,23 @@ class VersionedChannel:
             return head + 1
 
     def replica(self, name: str) -> Replica:
-        """Return the copy of that name; one that is new has copied nothing yet.
+        """Return the replica of that name; a new one has copied nothing yet.
 
         Raises:
-            UsageError: it is called as the primary is.
+            UsageError: the name is the primary's.
         """
         if name == PRIMARY:
             raise UsageError(
-                f"a replica of {self.name} cannot be called {PRIMARY!r}: name it otherwise, or read() the channel",
+                f"a replica of {self.name} cannot be called {PRIMARY!r}: choose another name, or read() the channel",
                 channel=self.name,
             )
         with self._lock:
             return self._replicas.setdefault(name, Replica(self, name))
 
     def _answer(self, replica: str, version: int, agent: str | None) -> Versioned:
-        """Return what stood at a version, which never changes again: so no lock is needed; and tell the log."""
+        """Return the value at a version, which never changes again, so that no lock is needed; and log the read."""
         if self._tell is not None:
-            # The log has a value of its own: what a reader does to its answer is not what was answered.
+            # The log gets a copy of its own: a reader may change its answer.
             value = self._at(version)
             self._tell(ReplicaRead(cell=self.name, replica=replica, version=version, value=value, agent=agent))
         return Versioned(version, self._at(version))
@@ -153,7 +152,7 @@ class VersionedChannel:
 
 
 class Replica:
-    """A copy of a channel that has seen its first writes up to some version: `VersionedChannel.replica` makes it."""
+    """A copy of a channel's writes up to some version: `VersionedChannel.replica` makes it."""
 
     def __init__(self, channel: VersionedChannel, name: str) -> None:
         self.name = name
@@ -167,12 +166,11 @@ class Replica:
         return self._version
 
     def catch_up(self, to: int | None = None) -> int:
-        """Copy the writes up to a version, by default all there are; return the version it is at then.
+        """Copy the writes up to a version, by default all; return the version reached.
 
         Raises:
-            UsageError: there is no such version yet, or it is past that: a copy never goes back; or it is no whole
-                number. Nothing was copied.
-                Attributes: `channel`, `version`, `head`.
+            UsageError: there is no such version yet, or the replica is past it (a copy never goes back), or it is no
+                whole number. Nothing was copied. Attributes: `channel`, `version`, `head`.
         """
         channel = self._channel
         with self._lock:
@@ -190,14 +188,14 @@ class Replica:
             return wanted
 
     def read(self, *, agent: str | None = None) -> Versioned:
-        """Return what it has copied; what stands at the primary, when the channel is pinned.
+        """Return the copied value; the primary's, when the channel is pinned.
 
         Args:
             agent: who reads, for the log.
         """
         if self._channel.pinned:
             return self._channel.read(agent=agent)
-        return self._channel._answer(self.name, self._version, agent)  # noqa: SLF001 - two halves of one thing
+        return self._channel._answer(self.name, self._version, agent)  # noqa: SLF001 - the other half of the pair
 
 
 def _is_whole(version: object) -> bool:

@@ -1,6 +1,6 @@
-"""What a further command of `settlemark` is made of: an entry point of the group `settlemark.commands`.
+"""How to add a command to `settlemark`: an entry point of the group `settlemark.commands`.
 
-Everything that is printed passes `say`, `say_json`, `say_table` or `fail`, so no name of anybody's steers a terminal.
+Print only with `say`, `say_json`, `say_table` or `fail`, so that no name can steer a terminal.
 
 >>> from settlemark.commands import say
 >>> say("All is settled.")

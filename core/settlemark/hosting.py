@@ -1,19 +1,19 @@
-"""What a shim for a framework, or an adapter, takes of core beside the public names of `settlemark`.
+"""The door for shims and adapters: what they need of core beside the public names of `settlemark`.
 
-A shim's way is `settlemark.agents`; what is here is for what a framework has of its own. Nothing else of core's rooms
-is imported by `integrations/` or `adapters/`, and a contract says so.
+A shim stands on `settlemark.agents`; this module is for what is particular to a framework. `integrations/` and
+`adapters/` import nothing else of core's rooms, which a contract checks.
 
-- *Programs and who runs them*: `Program` is a generator that yields requests (`Act`, `Wait`); `run_sync` carries one
+- *Programs and their runners*: `Program` is a generator that yields requests (`Act`, `Wait`); `run_sync` carries one
   out in a thread, `run_async` in an event loop, `end_async` also when the task is being cancelled; `in_thread`,
   `in_event_loop`, `running_loop`, `Patience`, `uninterrupted`, `to_its_end`; `Once`.
 - *Parts of a transaction*: `Turn` (an order that several turns keep), `Part`, `Attempt`, `Inside`.
 - *A person's answer*: `Approver`, `approval_of`, `approve`, `edit`, `reject`, `questions`; `Park`, `is_parked`.
 - *Candidates*: `Choice`, `MARK`, `chosen_in`, `is_left`, `is_undone`.
 - *A settlement's workings*: `host_of(settlement)` is its `Host`: the engine (`driver`), the `ledger`, the `protocol`
-  to be looked at, what is known of `tools` (a `Toolbox`), and programs that begin transactions and choices.
+  (for reading), the `tools` (a `Toolbox`), and programs that begin transactions and choices.
 - *Declarations*: `declare`, `bear`, `declaration_of`, `declared_as`, `Handler`, `EffectName`, `HELD_CLASSES`, `escape`.
-- *Words*: `in_words`, `kind_of`, `message_of` ask an exception for its text, whatever its own code does; `json_text`
-  is how payloads are written; `discreet` and `shown` show a URL without its password.
+- *Words*: `in_words`, `kind_of`, `message_of` return an exception's text, whatever its own code does; `json_text`
+  writes payloads; `discreet` and `shown` show a URL without its password.
 
 >>> from settlemark.hosting import escape, in_words
 >>> in_words(ValueError("no room")), escape("a/b")

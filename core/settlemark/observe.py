@@ -1,4 +1,4 @@
-"""What an observer is told: `Settlement(observe=…)`.
+"""The events for an observer: `Settlement(observe=…)`.
 
 Events carry names, scopes, keys and outcomes, never arguments or results. `settlemark.telemetry` is one observer.
 

@@ -1,6 +1,6 @@
-"""What a recorder of a framework's own runs is made of: its plans, graphs, messages, and what its tools touched.
+"""Building blocks to record a framework's own runs: plans, graphs, messages, and what the tools touched.
 
-`settlemark_langgraph` records a stock graph with these, so that the detectors can be asked about it.
+`settlemark_langgraph` records a stock graph with these, for the anomaly detectors.
 """
 
 from __future__ import annotations

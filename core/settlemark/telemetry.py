@@ -104,12 +104,12 @@ class OpenTelemetry:
         self._before: OrderedDict[tuple[str, str], tuple[_trace.SpanContext, _context.Context]] = OrderedDict()
 
     def tell(self, event: Event, /) -> None:
-        """Take note of an event."""
+        """Receive an event."""
         self._tell(event)
 
     @singledispatchmethod
     def _tell(self, event: Event) -> None:
-        """Take note of nothing: an event that this version does not know."""
+        """Ignore an event that this version does not know."""
 
     @_tell.register
     def _(self, event: Began) -> None:
@@ -120,7 +120,7 @@ class OpenTelemetry:
         links: list[_trace.Link] = []
         if before is not None and event.attempt > 1:
             links.append(_trace.Link(before[0]))
-            # Whoever concludes an attempt begins its retry: it belongs to the trace of the one who asked for it.
+            # A retry is begun by whoever concludes the attempt: it belongs to the trace of the original caller.
             parent = before[1] if event.how == "retried" else parent
         span = self._tracer.start_span(
             "settlemark.transaction",
@@ -236,7 +236,7 @@ class OpenTelemetry:
 
     @contextmanager
     def around(self, acting: Acting, /) -> Generator[None]:
-        """Make an act's span the current one, so that what its tool traces nests in it."""
+        """Make an act's span the current one, so that the tool's own spans nest in it."""
         span = self._span_of(acting)
         if span is None:
             yield
@@ -247,7 +247,7 @@ class OpenTelemetry:
         finally:
             _context.detach(token)
 
-    # ---- where a span belongs
+    # ---- parents of spans
 
     def _span_of(self, event: Began | Acting | None) -> _trace.Span | None:
         if event is None:
@@ -256,7 +256,7 @@ class OpenTelemetry:
             return self._spans.get(event)
 
     def _above(self, acting: Acting) -> _context.Context:
-        """Return the context of an act: below its transaction, or below the call of it in which it was made."""
+        """Return the parent context of an act: its transaction, or the call of the transaction in which it was made."""
         here = _context.get_current()
         outer: Any = _context.get_value(_ACTING, here)
         if isinstance(outer, Acting) and outer.of is acting.of:

@@ -244,7 +244,10 @@ LAZY = {
 
 @pytest.mark.parametrize("function", LAZY.values(), ids=LAZY)
 def test_a_generator_is_refused_as_a_tool_and_as_a_handler_before_anything_runs(settlement, function):
-    with pytest.raises(UsageError, match="is a generator: nothing was run"), settlement.transaction("job") as tx:
+    with (
+        pytest.raises(UsageError, match="so calling it does nothing: nothing was run"),
+        settlement.transaction("job") as tx,
+    ):
         tx.call(function)
     for role in ("undo", "probe", "release", "check", "approve"):
         kind = "irreversible" if role == "release" else "reversible"

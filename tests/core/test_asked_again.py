@@ -321,7 +321,7 @@ def test_that_nobody_is_asked_is_said_once_and_not_again_when_its_name_is_entere
     (said,) = caplog.records
     assert said.message == (
         "send needs a person's yes, and nobody is asked here: trip is put aside at its end, and nothing held of it"
-        " leaves before settlement.approve(), or settlemark approve, has said it"
+        " leaves before settlement.approve(), or settlemark approve, is called"
     )
     assert said.settlemark == {"transaction": "trip", "tool": "send"}
     quick.answer("trip", approve=True)

@@ -158,8 +158,8 @@ def test_a_write_made_from_another_version_is_refused_with_what_to_do_and_nothin
         with pytest.raises(HeadMoved) as refused:
             channel.write("drive", expected=expected)
         assert str(refused.value) == (
-            f"plan is at version 1, and the write was made from version {expected}: nothing was written; read it again,"
-            " make the value anew from what stands there, and write it with expected=1"
+            f"plan is at version 1, and the write was based on version {expected}: nothing was written; read it again,"
+            " make a new value from it, and write that with expected=1"
         )
         assert state(channel) == before
 

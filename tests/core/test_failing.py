@@ -163,9 +163,9 @@ def test_a_transaction_may_have_somebody_of_its_own(quick, tools, world):
 
 
 def test_asking_nobody_is_refused(open_settlement, quick):
-    with pytest.raises(UsageError, match=r"on_failure='ask' and ask=None: say whom to ask"):
+    with pytest.raises(UsageError, match=r"on_failure='ask' and ask=None: give ask=function"):
         open_settlement(on_failure="ask")
-    with pytest.raises(UsageError, match="say whom to ask"):
+    with pytest.raises(UsageError, match="give ask=function"):
         quick.transaction("trip", on_failure="ask")
     with pytest.raises(UsageError, match="ask=7"):
         quick.transaction("trip", on_failure="ask", ask=7)

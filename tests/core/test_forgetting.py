@@ -27,7 +27,7 @@ def test_a_committed_name_that_made_room_is_refused_and_nothing_runs_twice(town)
         for name in ("a", "b", "c"):
             settlement.run(name, lambda tx, room=name: tx.call(book, room=room))
         before = list(log)
-        with pytest.raises(Forgotten, match="a has committed, and its record had to make room") as forgotten:
+        with pytest.raises(Forgotten, match="a has committed, but its record has made room") as forgotten:
             settlement.run("a", lambda tx: tx.call(book, room="a"))
         assert (forgotten.value.transaction, log, host_of(settlement).protocol.live) == ("a", before, {})
         settlement.run("c", lambda tx: tx.call(book, room="c"))  # replayed, as ever

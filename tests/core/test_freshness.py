@@ -66,7 +66,7 @@ def test_what_changed_from_outside_before_the_decision_undoes_everything(settlem
         tx.call(tools.send, to="x")
         shop.reprice(12)
     assert str(stale.value) == (
-        "trip was undone: price:/Ada changed, from outside, after it was read; read it again and decide anew"
+        "trip was undone: price:/Ada changed, from outside, after it was read; read it again and plan again"
     )
     assert (stale.value.transaction, stale.value.scope.text) == ("trip", "price:/Ada")
     assert world.log == [("book", "a"), ("cancel", "a")]

@@ -191,7 +191,7 @@ def test_a_predicate_is_given_the_arguments_it_names_and_says_who_is_asked(settl
 @pytest.mark.parametrize(
     ("predicate", "told"),
     [
-        (lambda: 1 / 0, "failed, so nobody knows whether it needs a yes: pay was not run; mend it: ZeroDivisionError"),
+        (lambda: 1 / 0, "so nobody knows whether it needs a yes: pay was not run; correct approve=: ZeroDivisionError"),
         (lambda: None, "returned None: pay was not run; return True or False"),
     ],
 )

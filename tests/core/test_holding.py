@@ -202,7 +202,7 @@ def test_an_advance_past_a_live_hold_is_a_violation_and_nothing_moved(stage, sco
 
 def test_an_advance_into_the_future_is_a_violation(stage):
     stage.begin("only")
-    with pytest.raises(ContractViolation, match="nobody has been given it yet") as refused:
+    with pytest.raises(ContractViolation, match="this epoch has not been given yet") as refused:
         stage.protocol.advance(Scope.parse("room:/a"), 2)
     assert (refused.value.holder, refused.value.frontier) == (None, 2)
     assert stage.floor("room:/a") == 0

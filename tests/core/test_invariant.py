@@ -267,7 +267,7 @@ def test_that_it_was_dropped_is_told_with_what_to_do(quick, world, caplog):
     assert waits_until(lambda: not host_of(quick).protocol.live)
     (told,) = [r.getMessage() for r in caplog.records if "dropped" in r.getMessage()]
     assert told == (
-        "trip was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
+        "trip was dropped by its caller, who did not leave its block: nobody can resume it, and it is undone;"
         " enter a transaction by `with` or `async with`"
     )
     (recorded,) = quick.transactions()

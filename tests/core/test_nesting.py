@@ -455,7 +455,7 @@ def test_an_independent_one_of_its_callers_own_name_is_refused_at_once(settlemen
         with settlement.transaction("outer", independent=True):
             pass
 
-    with settlement.transaction("outer") as outer, pytest.raises(Entangled, match="inside a call of its own"):
+    with settlement.transaction("outer") as outer, pytest.raises(Entangled, match="inside one of its own calls"):
         outer.call(again)
 
 

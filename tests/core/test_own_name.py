@@ -35,7 +35,7 @@ def reserve(rooms):
 
 
 def enter(settlement, name="trip"):
-    with pytest.raises(Entangled, match="entered again within itself.*give the inner one a name of its own"):
+    with pytest.raises(Entangled, match="entered again within itself.*give the inner one another name"):
         settlement.transaction(name).__enter__()
 
 

@@ -360,7 +360,7 @@ def test_an_approval_may_give_other_arguments_and_another_scope(settlement, tool
 @pytest.mark.parametrize("mails", ["", "xy"])
 def test_other_arguments_need_one_effect_to_go_to_and_nothing_moved(settlement, tools, world, mails):
     book_and_mail(settlement, tools, "keep", mails=mails)
-    with pytest.raises(UsageError, match=f"trip has {len(mails)} gated effects: which of them is meant"):
+    with pytest.raises(UsageError, match=f"trip has {len(mails)} gated effects, so arguments= does not say which"):
         settlement.answer("trip", approve=True, arguments={"to": "z"})
     assert waiting(settlement) == ["trip"]
     assert settlement.answer("trip", approve=True)[0] == 7
@@ -458,7 +458,7 @@ def test_an_answer_from_elsewhere_that_does_not_fit_is_taken_back_where_that_is_
     put_aside(settlement, tools, careful, "keep", before_commit=judge)
     assert (world.log, waiting(settlement), judge.asked) == ([("book", "a")], ["trip"], [])
     assert [one.answer for one in settlement.approvals()] == [None]
-    assert "what ada said is taken back, since" in caplog.text
+    assert "the answer by ada is taken back, since" in caplog.text
     settlement.approve("trip", by="bob")
     assert world.log == [("book", "a"), ("send", "x", "hello")]
 

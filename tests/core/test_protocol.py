@@ -370,7 +370,7 @@ def test_a_releasing_transaction_with_something_gone_is_not_aborted(stage):
     stage.protocol.decide(txn)
     stage.protocol.released(first)
     before = stage.protocol.freeze()
-    with pytest.raises(StateError, match="cannot be called back"):
+    with pytest.raises(StateError, match="what has left cannot be undone"):
         stage.protocol.revert(txn, Reason.REFUSED)
     assert (txn.state, stage.protocol.freeze()) == (State.RELEASING, before)
 
@@ -535,11 +535,11 @@ def test_a_fence_ends_a_retry_that_was_to_come(stage):
 
 def test_what_a_dead_worker_left_is_taken_up_by_one_and_by_nobody_else_until_that_is_dead_too(stage):
     left, others = stage.begin("left", owner="dead"), stage.begin("others", owner="alive")
-    with pytest.raises(StateError, match="left is being brought to its end by dead: wait for it"):
+    with pytest.raises(StateError, match="left is being ended by the worker dead: wait for it"):
         stage.protocol.own(left, "heir")
     assert stage.protocol.bury("dead") == [left]
     stage.protocol.own(left, "heir")
-    with pytest.raises(StateError, match="left is being brought to its end by heir: wait for it"):
+    with pytest.raises(StateError, match="left is being ended by the worker heir: wait for it"):
         stage.protocol.own(left, "late")
     assert (left.owner, others.owner) == ("heir", "alive")
     assert (stage.protocol.bury("heir"), left.owner) == ([left], "")

@@ -235,7 +235,7 @@ def test_what_happened_although_it_was_undone_is_undone_now(settlement, desk, la
     assert recorded(settlement, "trip") == [("aborted", [("book", "undone", "clean")])]
     assert recorded(settlement, "trip#1/mend/0") == [("aborted", [("book", "undone", "clean")])]
     assert note(settlement) == (
-        "undone after its transaction was (its counterparty, asked again, 2026-01-01 12:00 UTC)"
+        "undone after its transaction was (its counterparty, probed again, 2026-01-01 12:00 UTC)"
     )
     assert (settlement.in_doubt(), settlement.residue(), host_of(settlement).protocol.live) == ([], [], {})
 

@@ -207,7 +207,7 @@ def test_effects_are_undone_newest_first_across_transactions_and_the_record_says
     assert of(settlement, "trip/2") == ("committed", f"rewound: ada, {WHEN}: wrong week", [undone])
     assert of(settlement, "trip/3") == ("committed", None, [("confirmed", None, None)])
     assert (settlement.residue(), settlement.in_doubt(), host_of(settlement).protocol.live) == ([], [], {})
-    assert "trip/1 committed, and was undone afterwards, because somebody went back before it" in settlement.show()
+    assert "trip/1 committed, and was undone afterwards, because its work was rewound" in settlement.show()
 
 
 def test_what_was_undone_is_neither_replayed_nor_run_again_under_its_name(settlement, desk, commit, rewind):
@@ -579,9 +579,9 @@ def test_names_nobody_knows_keys_of_others_and_nobody_as_who_goes_back_are_refus
     before, log = everything(settlement), list(desk.log)
     with pytest.raises(UsageError, match="no transaction 'tripp' is on record in the namespace 'default'"):
         settlement.rewind(["trip", "tripp"], by="ada", dry_run=False)
-    with pytest.raises(UsageError, match="overwrite= names 'other#1/0', which is no effect of what is gone back"):
+    with pytest.raises(UsageError, match="overwrite= names 'other#1/0', which is no effect of the rewound"):
         settlement.rewind("trip", by="ada", dry_run=False, overwrite=["other#1/0"])
-    with pytest.raises(UsageError, match="by= is who goes back, a text"):
+    with pytest.raises(UsageError, match="by= is who rewinds, a text"):
         settlement.rewind("trip", by=" ", dry_run=False)
     with pytest.raises(UsageError, match="takes names of transactions"):
         settlement.rewind([""], by="ada")

@@ -161,7 +161,7 @@ def test_an_error_of_whoever_chooses_undoes_all(settlement, tools, world):
 
 
 def test_no_branches_are_refused(quick):
-    with pytest.raises(UsageError, match="give it one at least"):
+    with pytest.raises(UsageError, match="give at least one"):
         quick.speculate([], first)
 
 

@@ -233,6 +233,6 @@ def test_a_function_where_a_name_belongs_is_refused_and_nothing_is_declared():
     def wire(to): ...
 
     with Settlement("memory:") as settlement:
-        with pytest.raises(UsageError, match="a tool is known by its name, a text, not <function"):
+        with pytest.raises(UsageError, match="a tool is given by its name, a text, not <function"):
             settlement.declare(wire, "irreversible", scope="wire:/{to}")
         assert settlement.declared("wire") is None

@@ -71,7 +71,7 @@ def test_what_is_held_answers_queued_and_leaves_at_the_commit(
         assert (queued.key, queued.tool, queued.outcome, str(queued)) == (
             "trip#1/0", tool, "queued", "queued: will run when this step settles",
         )  # fmt: skip
-        with pytest.raises(StateError, match=f"{tool} is queued: its result is there once"):
+        with pytest.raises(StateError, match=f"{tool} is queued: it has a result once"):
             queued.result()
         assert world.log == []
     assert (queued.outcome, queued.result(), world.log) == ("confirmed", value, [entry])

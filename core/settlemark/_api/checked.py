@@ -1,4 +1,4 @@
-"""What a caller of the public face gave, looked at before anything is done: each returns it, or names the mistake."""
+"""Checks of arguments of the public face, before anything is done: each returns the argument or names the mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from settlemark._protocol.states import State
 from settlemark.ledger._contract import Page
 
 WaitFor = Literal["scopes", "nobody"]
-"""For whom a lost race makes wait: for those who are before on the same scopes, or nobody."""
+"""What a transaction waits for after a lost race: older ones on the same scopes, or nobody."""
 LEAST_LEASE = 0.5
 
 
@@ -34,7 +34,7 @@ def checked_age(seconds: object) -> float:
 def checked_lease(seconds: float) -> float:
     """Return the seconds of a lease, no fewer than a busy process may pause."""
     if checked_wait(seconds, "lease") < LEAST_LEASE:
-        raise UsageError(f"lease={seconds!r}: give {LEAST_LEASE:g} seconds or more: a busy process pauses, too")
+        raise UsageError(f"lease={seconds!r}: give {LEAST_LEASE:g} seconds or more, since a busy process pauses too")
     return seconds
 
 
@@ -53,25 +53,25 @@ def checked_number(number: object, what: str, of_what: str) -> int:
 
 
 def checked_epoch(epoch: object) -> int:
-    """Return an epoch."""
+    """Return an epoch: a positive integer."""
     if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 1:
         raise UsageError(f"epoch={epoch!r}: give a positive integer, as in tx.epoch")
     return epoch
 
 
 def checked_wait_for(chosen: object) -> object:
-    """Return for whom a lost race makes wait."""
+    """Return a valid `wait_for=`."""
     if chosen not in get_args(WaitFor):
         raise UsageError(f"wait_for={chosen!r}: choose {' or '.join(map(repr, get_args(WaitFor)))}")
     return chosen
 
 
 def checked_failure(on_failure: OnFailure, ask: Ask | None) -> OnFailure:
-    """Return what a failed call does to its turn, if there is somebody to ask where somebody is to be asked."""
+    """Return a valid `on_failure=`; `"ask"` needs an `ask=` function."""
     if on_failure not in get_args(OnFailure):
         raise UsageError(f"on_failure={on_failure!r}: choose one of {', '.join(map(repr, get_args(OnFailure)))}")
     if on_failure == "ask" and not callable(ask):
-        raise UsageError(f"on_failure='ask' and ask={ask!r}: say whom to ask, ask=function, called with a Failure")
+        raise UsageError(f"on_failure='ask' and ask={ask!r}: give ask=function, which is called with a Failure")
     return on_failure
 
 
@@ -87,21 +87,21 @@ def checked_park(how: Park) -> Park:
 
 
 def checked_text(text: object, what: str, most: Most = NAME) -> str:
-    """Return a name, a run or a tool: a text that every store can hold as it is."""
+    """Return a name, a run or a tool: a text that every store can hold unchanged."""
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{what}, not {brief(text)}")
     return identity(text, f"{what}; this one", most)
 
 
 def checked_word(text: object, what: str, most: Most) -> str:
-    """Return what an operator names or says: a key, a name, who it is."""
+    """Return what an operator gives: a key, a name, or who decides."""
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{what}, not {brief(text)}: nothing was recorded")
     return identity(text, f"{what}; this one", most)
 
 
 def checked_page(last: object, since: object, run: str | None, state: State | str | None) -> Page:
-    """Return which of the recorded transactions are asked for."""
+    """Return which page of the recorded transactions is asked for."""
     if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 1):
         raise UsageError(f"last={last!r}: give how many, 1 or more")
     if since is not None and (isinstance(since, bool) or not isinstance(since, int | float)):

@@ -1,7 +1,7 @@
-"""Holds of an orchestrator that knows of work not begun: whatever is younger settles after that work.
+"""Holds: an orchestrator keeps a place in the settlement order for work that has not begun.
 
-A hold is a capability (timely dataflow): its owner may begin work at its place in the order, and what comes after
-settles on its scopes only when the hold was dropped. The work takes places before the hold's own, so the work never
+A hold is a capability (timely dataflow): its owner may begin work at its place in the order, and younger transactions
+settle on its scopes only when the hold is dropped. Work under a hold takes places before the hold's own, so it never
 waits for the hold.
 """
 
@@ -23,9 +23,9 @@ from settlemark._runtime.sync import run_sync
 class Hold:
     """A place in the settlement order that is kept for work to come: enter it with `with` or `async with`.
 
-    Laws: transactions begun under the hold settle as if they had begun when it was placed. What began later and
-    overlaps its scopes acts, and then waits with its commit until the hold is dropped; what touches other scopes does
-    not wait. So a hold orders who settles; it is no lock, and keeps nobody from acting.
+    Laws: transactions begun under the hold settle as if they had begun when it was placed. A younger transaction that
+    overlaps its scopes acts, and then waits with its commit until the hold is dropped; one on other scopes does not
+    wait. So a hold orders who settles; it is no lock, and keeps nobody from acting.
     """
 
     def __init__(self, driver: Driver, opening: Callable[..., Opening], options: dict[str, Any]) -> None:
@@ -36,29 +36,29 @@ class Hold:
 
     @property
     def name(self) -> str:
-        """The name that those who wait are told."""
+        """The hold's name, as shown to transactions that wait for it."""
         return str(self._options["name"])
 
     @property
     def epoch(self) -> int:
-        """Its place in the settlement order.
+        """The hold's place in the settlement order.
 
         Raises:
-            StateError: it is not placed yet.
+            StateError: the hold is not placed yet.
         """
         return self._placed().live.epoch
 
     def transaction(self, name: str | None = None, **options: Any) -> Opening:
-        """Return a transaction at its place, to enter; `options` are those of `Settlement.transaction`.
+        """Return a transaction at the hold's place, to enter; `options` are those of `Settlement.transaction`.
 
         Raises:
-            StateError: it is not placed yet. When it was dropped, entering the transaction says so.
+            StateError: the hold is not placed yet. Entering a transaction under a dropped hold raises it too.
         """
         group = self._placed().live.id
-        return self._opening(name, **options)._under(group)  # noqa: SLF001 - its own part of it
+        return self._opening(name, **options)._under(group)  # noqa: SLF001 - the other half of the pair
 
     def drop(self) -> None:
-        """Say that no more work will begin under it: what waited for it goes on, when what began has settled."""
+        """Declare that no more work will begin under the hold: waiting transactions go on once its work has settled."""
         run_sync(self._dropping())
 
     async def adrop(self) -> None:

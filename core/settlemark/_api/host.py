@@ -1,4 +1,4 @@
-"""The workings of a settlement: its ledger, its engine, its tools, and the threads that tend what nobody waits for."""
+"""A settlement's workings: its ledger, engine, tools, and background threads."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
     from settlemark._api.checked import WaitFor
     from settlemark.history._engine import Historian
 
-RUN = "a run is the id of its job, the name of its transactions up to the first slash"
-EFFECT_KEY = "an effect's key is a text: what current_call().key is inside of its tool"
+RUN = "a run is its own id, the part of its transactions' names before the first slash"
+EFFECT_KEY = "an effect's key is a text: current_call().key, as its tool sees it"
 _NAMES = "rewind() takes names of transactions, as in 'trip-42/1'"
-SUPERSTEPS = 1_000  # remembered: a node that comes back later has a fresh epoch, which is never wrong
+SUPERSTEPS = 1_000  # how many are remembered: a later request gets a fresh epoch, which is always correct
 
 
 class Host:
-    """What a shim for a framework works a settlement with: see `settlemark.hosting.host_of`.
+    """What a framework's shim works a settlement with: see `settlemark.hosting.host_of`.
 
-    What it works with is there as long as the host or its settlement is held, or until it is closed.
+    The host works as long as the host or its settlement is referenced, or until it is closed.
 
     Attributes:
-        settings: what the settlement was told when it was made.
+        settings: the settlement's arguments.
         patience: seconds for which a call or a commit may wait for another: `wait=`.
         ledger: where everything is recorded.
         driver: the engine: its services carry out every step.
@@ -111,7 +111,7 @@ class Host:
         self._begin_to_tend()
 
     def _begin_to_tend(self) -> None:
-        """Start the threads that tend what nobody waits for; each ends with the host, but not in a forked child."""
+        """Start the background threads; each ends with the host, but not in a forked child."""
         here, settings = Origin(), self.settings
         self._tender: Tender | None = None
         if not self.ledger.immediate:
@@ -134,22 +134,23 @@ class Host:
         weakref.finalize(self, here.guarded(self._watch.wake))
 
     def _recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
-        # The engine asks the host, not its tools: who still works with the engine keeps the host, and all goes at once.
+        # The engine refers to the host, not to its tools: a user of the engine keeps the host, and everything is
+        # collected at once.
         return self.tools.recorded_as(tool, version)
 
     @property
     def guards(self) -> Guards:
-        """What of a transaction is guarded: `prevent=`, `reads=` and `tools=`."""
+        """The guards of a transaction: `prevent=`, `reads=` and `tools=`."""
         return self.settings.guards
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol as this process knows it: to be looked at."""
+        """The protocol as this process knows it, for reading."""
         return self.ledger.protocol
 
     # ---- transactions
 
-    def options(  # noqa: PLR0913 - one for each that a user may choose
+    def options(  # noqa: PLR0913 - one for each option of a user
         self,
         name: str | None,
         run: str | None,
@@ -167,12 +168,14 @@ class Host:
         position: Position | None = None,
         whole: bool = True,
     ) -> dict[str, Any]:
-        """Return with what a transaction is begun, checked: what is left out is the settlement's.
+        """Return the checked options of a transaction; the settlement's own where left out.
 
-        `position` is its place in line, where a framework gives it one, and `whole` says that its block ends it.
+        `position` is its place in the order, where a framework gives it one; `whole` says that its block makes all of
+        its decisions.
 
         Raises:
-            UsageError: one of them is none; nothing was begun. ScopeError: a scope is malformed.
+            UsageError: an option is invalid; nothing was begun.
+            ScopeError: a scope is malformed.
         """
         settings = self.settings
         if name is not None:
@@ -216,19 +219,19 @@ class Host:
     ) -> Program[Part]:
         """Return the program that begins a transaction, for an integration that runs and ends it itself.
 
-        Its answer is a `Part`: where the caller is inside another's call, a part of that. `comes_back` says that a
-        name that is entered again stands for the same decisions, as when a framework resumes: then what an aborted
-        attempt did and could not undo is not done again, but answered from the record.
+        The program returns a `Part`, which joins the enclosing call, if there is one. `comes_back` says that a name
+        entered again stands for the same decisions, as when a framework resumes: effects that an aborted attempt could
+        not undo are not repeated, but answered from the record.
         """
         options = self.options(name, run, may_touch=may_touch, position=position, whole=False)
         return self.driver.entrance.enter(**options, independent=False, comes_back=comes_back)
 
     def choice(self, name: str, *, run: str, position: Position | None = None) -> Choice:
-        """Return a choice that is not begun yet, for an integration whose framework runs the candidates."""
+        """Return a choice that has not begun, for an integration whose framework runs the candidates."""
         return Choice(self.driver, self.options(name, run, position=position, whole=False))
 
     def epoch_for(self, superstep: str) -> Program[int]:
-        """Return the epoch that the transactions of one superstep share: a fresh one when it is first named."""
+        """Return the epoch that the transactions of one superstep share: a fresh one at the first request."""
         with self.driver.kernel.local:
             epoch = self._supersteps.get(superstep)
             if epoch is not None:
@@ -242,7 +245,7 @@ class Host:
         return epoch
 
     def turn(self, *, order: Order = "turn", stop_on_failure: bool = True, holds: bool = True) -> Turn:
-        """Return the sequencer of a turn; without the guard against A6 its calls act as they come."""
+        """Return the sequencer of a turn; without the guard against A6 its calls act in order of arrival."""
         return Turn(order=self.guards.order(order), stop_on_failure=stop_on_failure, holds=holds)
 
     def rewinding(
@@ -257,11 +260,11 @@ class Host:
     ) -> Program[Rewind]:
         """Return the program of `Settlement.rewind`, for an integration that maps its own history onto transactions.
 
-        `barred` are further names, each with its run, under which nothing is to begin any more where something is
-        undone: as of what would have come next.
+        `barred` are further names, each with its run, under which nothing may begin once something is undone, such as
+        the steps that would have followed.
         """
         names = [transactions] if isinstance(transactions, str) else list(transactions)
-        word = self.driver.rewinds.word(checked_word(by, "by= is who goes back, a text", WHO), note)
+        word = self.driver.rewinds.word(checked_word(by, "by= is who rewinds, a text", WHO), note)
         keys = frozenset([overwrite] if isinstance(overwrite, str) else overwrite)
         for key in keys:
             checked_word(key, EFFECT_KEY, KEY)
@@ -273,7 +276,7 @@ class Host:
     def resolving(
         self, key: str, verdict: Verdict, by: str, note: str = "", result: Any = None
     ) -> Program[tuple[Outcome, bool]]:
-        """Return the program of `Settlement.resolve`; it also answers whether what was said was news."""
+        """Return the program of `Settlement.resolve`; it also returns whether the verdict was news."""
         key = checked_word(key, EFFECT_KEY, KEY)
         if verdict not in get_args(Verdict):
             raise UsageError(f"verdict={verdict!r}: choose one of {', '.join(map(repr, get_args(Verdict)))}")
@@ -284,20 +287,20 @@ class Host:
         who = checked_word(by, "by= is who decides, a text", WHO)
         return self.driver.resolution.resolve(key, verdict, found, by=who, note=note, wait=self.patience)
 
-    # ---- what its threads and its log do
+    # ---- threads and logs
 
     def remember_loop(self) -> None:
-        """Remember the caller's event loop: handlers that no caller waits for run there."""
+        """Remember the caller's event loop: handlers without a waiting caller run there."""
         for tender in (self._tender, self._asker, self._watch):
             if tender is not None:
                 tender.loop = weakref.ref(asyncio.get_running_loop())
 
     def tell_once(self, topic: str, text: str) -> None:
-        """Log a warning, the first time this topic comes up."""
+        """Log a warning the first time a topic comes up."""
         self.tools.tell_once(topic, text)
 
     def close(self) -> None:
-        """Wait for what is under way, write what is queued, let go of the ledger: see `Settlement.close`."""
+        """Wait for calls under way, write queued records, close the ledger: see `Settlement.close`."""
         if self.ledger.is_elsewhere:
             return
         self.ledger.acts.wait(self.patience)

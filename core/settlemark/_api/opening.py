@@ -1,4 +1,4 @@
-"""How a transaction begins and ends: the block that is entered, and left whatever happens in it."""
+"""The block around a transaction: how it is entered, and how it is left in every case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Opening:
     """A transaction about to begin: enter it with `with` or `async with`."""
 
     _shielded = False
-    """Whether signals are put off here until its end: of the class, since an interrupt may cut `__init__` short."""
+    """Whether signals are deferred until the block ends; a class attribute, since an interrupt may cut `__init__`
+    short."""
 
     def __init__(self, host: Host, options: dict[str, Any], park: Park = "keep") -> None:
         self._host = host
@@ -35,12 +36,12 @@ class Opening:
 
     @closed
     def __del__(self) -> None:
-        # It was entered by hand and is dropped: nobody can leave it any more.
+        # The block was entered by hand and dropped: nobody can leave it any more.
         if self._shielded and not sys.is_finalizing():
             forgo_lowering()
 
     def _under(self, hold: int) -> Self:
-        """Begin the transaction at the place of a hold."""
+        """Begin the transaction at a hold's place."""
         self._options |= {"group": hold, "independent": True}
         return self
 
@@ -53,12 +54,12 @@ class Opening:
             self._face = Transaction(self._host, begun[0], self._park)
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
-            strike()  # from here on its end is sure to come
-            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
+            strike()  # from here on the block's end is certain
+            self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
         except BaseException:
             self._shielded = False
             try:
-                run_sync(self._giving_up(begun))  # an interrupt came when it had begun: nobody else would end it
+                run_sync(self._giving_up(begun))  # interrupted after the begin: nobody else would end it
             finally:
                 if up:
                     lower_shield()
@@ -71,8 +72,8 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, Transaction)
-        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        self._face._is_to_be_left = False  # noqa: SLF001 - the other half of the pair
+        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the other half of the pair
         try:
             run_sync(self._leaving(self._face, error))
         finally:
@@ -91,16 +92,16 @@ class Opening:
             enter_body(self._host.driver.kernel, begun[0].attempt.name)
             self._shielded = up
             strike()
-            self._face._is_to_be_left = True  # noqa: SLF001 - the same module's pair
+            self._face._is_to_be_left = True  # noqa: SLF001 - the other half of the pair
         except GeneratorExit:
             self._shielded = False
             if up:
                 lower_shield()
-            raise  # it goes on elsewhere, and is given up there
+            raise  # it continues in a thread, and is given up there
         except BaseException:
             self._shielded = False
             try:
-                await run_async(self._giving_up(begun))  # it came while the beginning was recorded
+                await run_async(self._giving_up(begun))  # cancelled while the begin was recorded
             finally:
                 if up:
                     lower_shield()
@@ -109,7 +110,7 @@ class Opening:
             return self._face
 
     def _giving_up(self, begun: list[Part]) -> Program[None]:
-        """End what has begun, and will never be entered."""
+        """End a transaction that has begun and will never be entered."""
         for part in begun:
             if not part.joined:
                 yield from self._host.driver.undoing.discard(part.attempt, Reason.ABANDONED, cause=NEVER_ENTERED)
@@ -125,8 +126,8 @@ class Opening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert isinstance(self._face, AsyncTransaction)
-        self._face._is_to_be_left = False  # noqa: SLF001 - the same module's pair
-        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the same module's pair
+        self._face._is_to_be_left = False  # noqa: SLF001 - the other half of the pair
+        leave_body(self._host.driver.kernel, self._face._attempt.name)  # noqa: SLF001 - the other half of the pair
         try:
             if kind is GeneratorExit:
                 run_apart(self._leaving(self._face, error))  # the task is thrown away: nothing can be awaited here
@@ -138,20 +139,20 @@ class Opening:
                 lower_shield()
 
     def _leaving(self, face: _Face, error: BaseException | None) -> Program[None]:
-        driver, attempt = self._host.driver, face._attempt  # noqa: SLF001 - the same module's pair
+        driver, attempt = self._host.driver, face._attempt  # noqa: SLF001 - the other half of the pair
         if face.joined:
-            return  # what its caller makes of an error decides, as of any failed call
+            return  # the caller handles the error, as of any failed call
         if error is not None:
             yield from driver.undoing.abort(attempt, Reason.FAILED, cause=in_words(error))
             for effect in attempt.in_order():
                 if effect.tag not in (None, Tag.CLEAN):
                     left = f"{attempt.name} left {effect.declaration.tool} on {effect.scope_text}: {effect.disposed}"
-                    with suppress(Exception):  # its class may have notes of its own kind
+                    with suppress(Exception):  # a user's exception class may refuse notes
                         BaseException.add_note(error, left)
         elif attempt.replay is not None or (
             face.state is not State.COMMITTED and not (face.state is State.ABORTED and _aborted_by_caller(attempt))
         ):
-            yield from face._committing()  # noqa: SLF001 - the same module's pair
+            yield from face._committing()  # noqa: SLF001 - the other half of the pair
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(

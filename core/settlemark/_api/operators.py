@@ -1,4 +1,4 @@
-"""What an operator of a settlement sees of effects in doubt, and what operators and webhooks say of them."""
+"""For operators and webhooks: effects in doubt, verdicts on them, approvals and rewinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from settlemark._runtime.sync import run_sync
 
 
 class Keyed(Protocol):
-    """What has the key of an effect: a `Doubt`, a `Residue`."""
+    """Something that has an effect's key: a `Doubt`, a `Residue`."""
 
     @property
     def key(self) -> str:
@@ -31,14 +31,14 @@ class Keyed(Protocol):
 
 
 class Operators:
-    """The part of a settlement that operators and webhooks talk to."""
+    """The part of a settlement for operators and webhooks."""
 
     _host: Host
 
     def in_doubt(self) -> list[Doubt]:
-        """Return every effect of which nobody here can say what became of it, oldest first, each with what to do.
+        """Return every effect whose outcome nobody here can tell, oldest first, each with what to do.
 
-        What is still being asked about is among them; what was given up is not: see `residue`.
+        Effects still being probed are among them; those given up are not: see `residue`.
 
         >>> from settlemark import Settlement
         >>> Settlement("memory:").in_doubt()
@@ -47,25 +47,25 @@ class Operators:
         return self._host.ledger.now(self._host.driver.resolution.doubts)
 
     def confirm(self, key: str, outcome: Any, *, note: str = "") -> Outcome:
-        """Say what became of an effect, as its counterparty told it by another way than the call's answer.
+        """Record an effect's outcome, as its counterparty reported it by another way than the call's answer.
 
-        For a webhook. `outcome` is what a probe would answer: the result, as plain data; None: it did not
-        happen; `settlemark.UNKNOWN`: that is not known either. It is on record when this returns, whatever
-        process the call was made in. What happened although its transaction was undone is undone now, else
-        named. Saying it twice is as good as once; of two that contradict each other the first stays, and
-        they are named as residue.
+        For a webhook. `outcome` is what a probe would answer: the result, as plain data; None: it did not happen;
+        `settlemark.UNKNOWN`: that is not known either. The outcome is on record when this returns, whatever process
+        made the call. An effect that happened although its transaction was undone is undone now, else named in the
+        residue. Repeating a report has no effect; of two that contradict each other the first stays, and both are named
+        as residue.
 
         Args:
-            key: what `current_call().key` was; the counterparty sent it back.
+            key: `current_call().key`; the counterparty sent it back.
             outcome: see above.
             note: why, for the record.
 
         Returns:
-            What the effect is by now, as `UNDONE` when it came too late.
+            The effect's outcome by now, such as `UNDONE` when the report came too late.
 
         Raises:
-            UsageError: no effect has this key, or nothing of it was sent yet, or the outcome is False. PayloadError:
-                the outcome is no JSON. Nothing was recorded.
+            UsageError: no effect has this key, or nothing of it was sent yet, or the outcome is False.
+            PayloadError: the outcome is no JSON. Nothing was recorded.
 
         >>> from settlemark import Settlement, current_call, effect
         >>> keys = []
@@ -103,20 +103,23 @@ class Operators:
     def resolve(
         self, effect: str | Keyed | InDoubt, verdict: Verdict, *, by: str, note: str = "", result: Any = None
     ) -> Outcome:
-        """Decide what became of an effect in doubt, as an operator who has asked its counterparty.
+        """Decide the outcome of an effect in doubt, as an operator who has asked its counterparty.
 
-        `"confirmed"`: it happened. When its transaction was undone it is undone now, else named.
-        `"absent"`: it did not happen. `"give_up"`: nobody will know; it stays named as residue, and is no
-        longer in doubt. `"dealt_with"`: what it left is seen to; it leaves `residue()` and stays in the record, until
-        there is news of it. About other residue, `"confirmed"` tries a failed undo once more or accepts what
-        stands, and `"absent"` says that it was seen to by hand; so it decides between words that contradict each
-        other. Who, when and why stand in the record. What an operator has decided
-        already stays as it is.
+        * `"confirmed"`: it happened. If its transaction was undone, the effect is undone now, else named in the
+          residue.
+        * `"absent"`: it did not happen.
+        * `"give_up"`: nobody will know; it stays named as residue, and is no longer in doubt.
+        * `"dealt_with"`: its residue was mended by hand; it leaves `residue()` and stays in the record, until there is
+          news.
+
+        About other residue, `"confirmed"` tries a failed undo once more or accepts what stands, and `"absent"` says
+        that it was mended by hand; so a verdict settles contradicting reports. Who, when and why stand in the record.
+        An earlier verdict of an operator stays as it is.
 
         Args:
-            effect: its key, or what has one: a `Doubt`, a `Residue`, an `InDoubt`.
+            effect: its key, or something that has one: a `Doubt`, a `Residue`, an `InDoubt`.
             verdict: see above.
-            by: who says so.
+            by: who decides.
             note: why.
             result: what the call would have returned, as plain data, with `"confirmed"`.
 
@@ -143,20 +146,22 @@ class Operators:
         return self._host.driver.answers.asked()
 
     def approve(self, which: str | Keyed, *, by: str, arguments: Mapping[str, Any] | None = None) -> Answered:
-        """Say yes to a call that waits for a person, wherever it waits, and return what came of that.
+        """Approve a call that waits for a person, wherever it waits, and return what the answer has brought about.
 
-        It is on record when this returns. A process whose approver is still asking goes on with it; a framework does
-        when it comes back to its question; what was put aside settles once all of its calls are approved, here if its
-        tools are declared in this process, else in one where they are. Saying it twice is as good as once.
+        The answer is on record when this returns. A process whose approver is still asking continues with it; a
+        framework does when it resumes; a parked transaction settles once all of its calls are approved, here if its
+        tools are declared in this process, else in one where they are. Approving twice has no further effect.
 
         Args:
-            which: the call's key, or what has one, as one of `approvals()`; or its transaction's name, for all of it.
-            by: who says so.
-            arguments: to run it with instead, all of them.
+            which: the call's key, or something that has one, such as one of `approvals()`; or its transaction's name,
+                for all of its calls.
+            by: who approves.
+            arguments: all the arguments to run the call with, in place of its own.
 
         Raises:
-            UsageError: nothing waits under it, it was answered otherwise, or the arguments cannot be kept; nothing was
-                recorded. Stale, WaitTimeout, PartialCommit, InDoubt: what was put aside did not settle; see `answer`.
+            UsageError: nothing waits under it, it was answered otherwise, or the arguments cannot be stored; nothing
+                was recorded.
+            Stale, WaitTimeout, PartialCommit, InDoubt: what was put aside did not settle; see `answer`.
 
         >>> sent = []
         >>> from settlemark import Settlement, effect
@@ -176,10 +181,10 @@ class Operators:
         return done
 
     def reject(self, which: str | Keyed, *, because: str, by: str) -> Answered:
-        """Say no to a call that waits for a person: the call never runs, and its program is told why; see `approve`.
+        """Reject a call that waits for a person: it never runs, and its program is told why; see `approve`.
 
-        What was put aside is undone. Whoever enters its name again decides anew: the call is then asked about again,
-        under another key, and the log says that it was rejected before.
+        What was put aside is undone. Entering its name again asks about the call again, under another key, and the log
+        says that the call was rejected before.
 
         Raises:
             UsageError: as `approve`.
@@ -213,24 +218,24 @@ class Operators:
         dry_run: bool = True,
         overwrite: Iterable[str] = (),
     ) -> Rewind:
-        """Go back before transactions: undo what they did, newest first; by default only tell what that would do.
+        """Rewind transactions: undo what they did, newest first; by default only report what that would do.
 
-        What cannot be undone is told before anything happens, and is residue afterwards. So is what others have
-        built upon since: undoing it would overwrite their work. What has not ended is aborted first. From then
-        on the names are refused: entering one of them again raises `Rewound`, and replays nothing. Who, when and
-        why stand in the record. A crash midway leaves it to recovery, which goes on where it stopped.
+        Effects that cannot be undone are reported before anything happens, and are residue afterwards. So are effects
+        on which others have built since: an undo would overwrite their work. Unfinished transactions are aborted first.
+        From then on the names are refused: entering one of them again raises `Rewound`, and replays nothing. Who, when
+        and why stand in the record. A crash midway leaves the rewind to recovery, which continues it.
 
         Args:
-            transactions: their names, in any order; with one that was split goes what was split off from it.
-            by: who says so.
+            transactions: their names, in any order; a split transaction includes its split-off parts.
+            by: who rewinds.
             note: why.
-            dry_run: tell what would happen, and do nothing.
-            overwrite: keys of conflicts that are undone nevertheless, whatever was built upon them.
+            dry_run: report what would happen, and do nothing.
+            overwrite: keys of conflicts to undo nevertheless, whatever was built upon them.
 
         Raises:
-            UsageError: one of them is on no record, or a key of `overwrite` is none of theirs. DeclarationError: an
-                undo is not known in this process. Nothing was undone.
-            WaitTimeout: another holds one of their scopes, or a call of theirs has not returned; nothing that had
+            UsageError: one of them is not on record, or a key of `overwrite` is none of theirs.
+            DeclarationError: an undo is unknown in this process. Nothing was undone.
+            WaitTimeout: another holds one of their scopes, or one of their calls has not returned; nothing that had
                 committed was undone.
 
         >>> rooms = []

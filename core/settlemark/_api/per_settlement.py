@@ -1,4 +1,4 @@
-"""What the nodes, middleware and checkpointer that were given one settlement have in common."""
+"""State shared by the nodes, middleware and checkpointer of one settlement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class OfSettlement(Generic[T]):
-    """One thing for each settlement, made when it is first asked for; it goes when the settlement does.
+    """One value for each settlement, made at the first request and collected with the settlement.
 
     >>> common, settlement = OfSettlement(lambda _: []), Settlement("memory:")
     >>> common(settlement) is common(settlement)
@@ -26,7 +26,7 @@ class OfSettlement(Generic[T]):
         self._lock = threading.Lock()
 
     def __call__(self, settlement: Settlement) -> T:
-        """Return that of a settlement."""
+        """Return a settlement's value."""
         with self._lock:
             found = self._known.get(settlement)
             if found is None:

@@ -1,4 +1,4 @@
-"""What can be seen of a settlement: looking moves nothing, and waits for no other transaction."""
+"""Reading a settlement: reading moves nothing, and waits for no transaction."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Residue:
 
 
 class Records:
-    """The part of a settlement that tells what is on record, and who waits for whom."""
+    """The part of a settlement that shows the record, and who waits for whom."""
 
     _host: Host
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol as this process knows it: who holds what, and who is unfinished. To be looked at."""
+        """The protocol as this process knows it: holders and unfinished transactions. For reading."""
         return self._host.protocol
 
     def parked(self) -> list[Parked]:
@@ -50,12 +50,12 @@ class Records:
         return self._host.driver.parking.parked()
 
     def frontier(self, scope: str | Scope) -> int:
-        """Return the epoch before which nothing more touches a scope, as far as this process knows by now.
+        """Return the epoch before which nothing more touches a scope, as far as this process knows.
 
-        It grows as transactions settle; with nobody at work on the scope it is the next epoch.
+        The frontier grows as transactions settle; with nobody at work on the scope it is the next epoch.
 
         Raises:
-            ScopeError: `scope` is none.
+            ScopeError: the scope is malformed.
 
         >>> from settlemark import Settlement
         >>> settlement = Settlement("memory:")
@@ -71,7 +71,7 @@ class Records:
             return protocol.frontier(wanted)
 
     def declared(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
-        """Return what was declared of a tool, here or on its function, or None."""
+        """Return a tool's declaration, made here or on its function, or None."""
         return self._host.tools.known(tool, function)
 
     def residue(
@@ -79,14 +79,14 @@ class Records:
     ) -> list[Residue]:
         """Return what aborts and partial commits left, oldest first: what somebody must look at.
 
-        What a process that is gone has left unfinished is not among it before that was taken up, which each
-        settlement does in the background, and `recover()` now; `settlemark residue` counts it.
+        Work left by an ended process is not among it until taken up, which each settlement does in the background, and
+        `recover()` does now; `settlemark residue` counts it.
 
         Args:
             last: only the last so many.
             since: only what was begun since then, in seconds since 1970.
             run: only that of one run.
-            dealt: what somebody has dealt with (`resolve`) in place of what nobody has.
+            dealt: residue that somebody has dealt with (`resolve`), in place of the rest.
         """
         from settlemark._report.sentences import left_over
 
@@ -118,13 +118,13 @@ class Records:
         run: str | None = None,
         state: State | str | None = None,
     ) -> list[RecordedTransaction]:
-        """Return recorded attempts of transactions, oldest first: all, or only the page that is asked for.
+        """Return recorded attempts of transactions, oldest first: all, or one page.
 
         Args:
             last: only the last so many.
             since: only those begun since then, in seconds since 1970.
             run: only those of one run.
-            state: only those that are in it, as in `"aborted"`.
+            state: only those in this state, such as `"aborted"`.
         """
         page = checked_page(last, since, run, state)
         if page == Page():
@@ -143,7 +143,7 @@ class Records:
         run: str | None = None,
         state: State | str | None = None,
     ) -> str:
-        """Return the account of this settlement's ledger, in sentences: of all, or of a page: see `transactions`."""
+        """Return the ledger's account in sentences: of all transactions, or of a page: see `transactions`."""
         from settlemark._report.sentences import account
 
         return account(self.transactions(last=last, since=since, run=run, state=state))

@@ -1,4 +1,4 @@
-"""What a settlement is told when it is made: the parts that belong together are small values of their own."""
+"""A settlement's settings: related arguments are small frozen values of their own."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from settlemark.ledger._payloads.redaction import Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payloads:
-    """What of arguments, results and words is recorded, who can read it, and how long it is kept.
+    """What of arguments, results and reasons is recorded, who can read it, and how long it is kept.
 
     Args:
         redact: what must never be recorded: fields as dotted paths (`"card.number"`, `"*.token"`), or a function of
-            tool, path and value that returns what to record. A replay answers with what was recorded, where
-            `{"$redacted": null}` stands for it, and after a crash a handler that needs it does not run.
+            tool, path and value that returns the value to record. A replay returns the recorded values, where
+            `{"$redacted": null}` stands for a redacted one, and after a crash a handler that needs it does not run.
         encrypt: a key from `new_key()`, several (the first encrypts, all decrypt), a function of the tenant that
-            returns either, or an `Encryption`. Who drops the key has erased the payloads, in backups too. Names,
-            runs, scopes, keys and tools are recorded as they are: keep secrets out of them.
+            returns either, or an `Encryption`. Dropping the key erases the payloads, in backups too. Names, runs,
+            scopes, keys and tools are recorded as they are: keep secrets out of them.
         tenant: whose key that is; the namespace by default.
-        retention: days for which the payloads of finished transactions are kept; for good by default. The keys of
+        retention: days for which the payloads of finished transactions are kept; for ever by default. The keys of
             decisions stay for the `window` their tools declare, or a year: until then nothing runs again. This, and
-            `Settlement.prune`, go by this host's clock and by the times that each host wrote down: keep them by NTP.
+            `Settlement.prune`, go by this host's clock and by the times that each host recorded: use NTP.
         retain: how many finished transactions a memory ledger keeps.
 
     Raises:
@@ -76,9 +76,9 @@ class Injected:
     Args:
         clock: returns the time in seconds since 1970, for the record.
         monotonic: returns seconds that never go back, for waits, leases and ages.
-        store_clock: returns the store's time in seconds since 1970, by which `window=` goes; a memory ledger's is
-            `clock`, if that is given.
-        ids: returns a new name for a transaction that was given none.
+        store_clock: returns the store's time in seconds since 1970, by which `window=` goes; for a memory ledger
+            `clock` by default.
+        ids: returns the name of a transaction that was given none.
 
     >>> from settlemark import Settlement
     >>> with Settlement("memory:", injected=Injected(ids=lambda: "first")).transaction(run="trip") as tx:
@@ -94,7 +94,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All that a settlement was told, checked: see `Settlement` for what each means."""
+    """All arguments of a settlement, checked: see `Settlement`."""
 
     url: str
     guards: Guards

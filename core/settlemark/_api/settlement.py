@@ -1,4 +1,4 @@
-"""The public face: a settlement, its transactions, and what they tell."""
+"""The public face: `Settlement`."""
 
 from __future__ import annotations
 
@@ -44,52 +44,52 @@ from settlemark.ledger._urls import shown
 _log = logging.getLogger("settlemark")
 
 DEFAULT_URL = "sqlite:///settlemark.db"
-_TOOL = "a tool is known by its name, a text"
-_PARKED = "what is parked is known by its name, a text"
+_TOOL = "a tool is given by its name, a text"
+_PARKED = "what is parked is given by its name, a text"
 
 
 class Settlement(Operators, Records):
     """A settlement layer over a ledger: threads and tasks may share one.
 
     Args:
-        url: where its ledger lives: `"memory:"`, `"sqlite:///FILE"`; by default `$SETTLEMARK_URL`,
-            else `sqlite:///settlemark.db`.
+        url: where the ledger is: `"memory:"`, `"sqlite:///FILE"`; by default `$SETTLEMARK_URL`, else
+            `sqlite:///settlemark.db`.
         namespace: keeps several users of one store apart.
-        wait: how long a call or a commit may wait for another, in seconds; and for a store that does not answer, which
-            is given one second at least.
-        lease: seconds after which a process that does not move is thought dead, and others end what it began.
-        quarantine: seconds for which a process of another host that was thought dead may still be sending: until
-            then what a probe calls absent is not sent again, and its transaction keeps the scopes of what was out, so
-            that nobody reads or writes there before that has come, or cannot. A process of this host may until it has
-            ended. 0 keeps nothing for other hosts: what comes late is then undone or named behind who read it.
-        keep_open: seconds for which an open transaction of an ended process is left as it is, for its framework
-            to enter its name again and go on; then it is undone.
-        max_age: seconds for which a transaction may be open in a process that lives: an agent that hangs holds what it
-            holds. After three quarters of it that is told (log, observer); then the transaction is undone as soon as
-            no call of it runs, and what its agent calls late is refused (`Overdue`). One that is put aside for a
-            person does not age, nor does a hold; a retry begins anew. By default nothing is ended: after an hour
-            it is told, once, that a transaction is still open and what it holds.
-        ask: called with a `Failure` where `on_failure="ask"`, and says what to do about it: `"retry"`, `"skip"` (the
-            call returns None, and the step goes on without it) or `"abort"`. It may be async. Its step waits for the
-            answer, and holds what it holds.
-        approver: called with a `Gate` before a call acts whose declaration has `approve=`, where no framework asks in
-            its own way; answers True, False, or `{"decision": "approve" | "reject" | "edit", "arguments": {…},
-            "because": "…"}`. It may be async. Without one, what is irreversible waits for `answer`, and what would act
-            at once is refused.
-        on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it,
-            `"retry"` the call first (see `retries`), or let it `"continue"`. In plain code the exception
-            decides: one that leaves the `with` block aborts. A call whose outcome is unknown is gone on from, too:
-            then its transaction commits, its scope is free, and it is named by `in_doubt()` and `residue()`.
-        retries: how often a faulted call is tried, and the pauses between.
-        on_residue: called with a transaction's name when it left something to mend.
-        observe: told of what is done, as it is done: transactions, waits, acts, lost leases; see
+        wait: how long a call or a commit may wait for another, in seconds; also for a store that does not answer, which
+            gets at least one second.
+        lease: seconds of silence after which a process is thought dead, and others end what it began.
+        quarantine: seconds for which a process of another host that was thought dead may still be sending. Until then a
+            call that a probe finds absent is not sent again, and its transaction keeps the scopes of its effects in
+            flight, so that nobody reads or writes there. A process of this host may be sending until it has ended. 0
+            keeps nothing for other hosts: a late effect is then undone, or named as residue, after others may have read
+            there.
+        keep_open: seconds for which an open transaction of an ended process is left as it is, so that its framework can
+            enter its name again and continue; then it is undone.
+        max_age: seconds for which a transaction may be open in a living process: an agent that hangs keeps its scopes.
+            At three quarters of it a warning is reported (log, observer); at its end the transaction is undone as soon
+            as no call of it runs, and later calls are refused (`Overdue`). A transaction that is put aside for a person
+            does not age, nor does a hold; a retry starts anew. By default nothing is ended: after an hour a warning
+            says, once, that a transaction is still open and what it holds.
+        ask: called with a `Failure` where `on_failure="ask"`; returns `"retry"`, `"skip"` (the call returns None, and
+            the step goes on without it) or `"abort"`. It may be async. The step keeps its scopes while it waits for the
+            answer.
+        approver: called with a `Gate` before a call with `approve=` acts, where no framework asks in its own way;
+            returns True, False, or `{"decision": "approve" | "reject" | "edit", "arguments": {…}, "because": "…"}`. It
+            may be async. Without an approver, an irreversible effect waits for `answer`, and an eager one is refused.
+        on_failure: what a failed call does to its turn, and in a framework to its step: `"abort"` it, `"retry"` the
+            call first (see `retries`), or let it `"continue"`. In plain code the exception decides: one that leaves the
+            `with` block aborts. `"continue"` covers a call whose outcome is unknown, too: its transaction commits, its
+            scope is free, and `in_doubt()` and `residue()` name it.
+        retries: how often a failed call is tried, and the pauses between.
+        on_residue: called with a transaction's name when the transaction left residue.
+        observe: receives events as they happen: transactions, waits, acts, lost leases; see
             `settlemark.telemetry.OpenTelemetry`.
-        prevent: which anomalies between agents do not happen: a `Level`, or a set of their names; by default all. What
-            is left out is a measured risk: see `settlemark check`.
-        reads: `"settled"` ones wait for what others have begun. `"early"` ones see it, and their transaction then
-            commits behind those others, or is undone with them (`Cascaded`); nothing irreversible leaves before.
-        tools: a planned call whose tool is revoked, or declared otherwise in its process, before it settles is undone.
-            `"pinned"`, it is called as it was planned, unless the tool was revoked.
+        prevent: which anomalies between agents are prevented: a `Level`, or a set of their names; by default all. The
+            risk of leaving one out is measured: see `settlemark check`.
+        reads: `"settled"` reads wait for what others have begun. `"early"` reads see it, and their transaction then
+            commits after those others, or is undone with them (`Cascaded`); nothing irreversible leaves before.
+        tools: a transaction is undone if a tool it planned to call is revoked, or declared otherwise in its process,
+            before it settles. `"pinned"`: a changed tool is called as planned, a revoked one is not.
         history: a file to which a record of each transaction is appended: see `settlemark.history`.
         payloads: what of arguments and results is recorded, who can read it, and how long it is kept: a `Payloads`.
         injected: time and identity from elsewhere, for tests: an `Injected`.
@@ -108,7 +108,7 @@ class Settlement(Operators, Records):
     ['Ada']
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing a user may choose
+    def __init__(  # noqa: PLR0913 - one keyword for each option of a user
         self,
         url: str | None = None,
         *,
@@ -158,7 +158,7 @@ class Settlement(Operators, Records):
 
     @property
     def url(self) -> str:
-        """Where its ledger lives."""
+        """The URL of the ledger."""
         return self._host.settings.url
 
     # ---- transactions
@@ -182,28 +182,28 @@ class Settlement(Operators, Records):
         """Return a transaction to enter with `with` or `async with`; leaving it settles.
 
         Args:
-            name: names the work, as in `"trip-42"` or `"trip-42/book"`: entering a committed name again
-                replays its results, an aborted one tries anew. Without a name nothing is replayed.
-            run: the job it belongs to; by default the name up to its first slash.
+            name: names the work, as in `"trip-42"` or `"trip-42/book"`: entering a committed name again replays its
+                results, an aborted one tries anew. Without a name nothing is replayed.
+            run: the run it belongs to; by default the name up to its first slash.
             may_touch: scopes to hold from the start, so that nobody younger comes first.
-            before_commit: hooks asked with the `Footprint`; `False` or a reason vetoes. Whoever enters the name of one
-                that was put aside gives them anew; in the process that did, those given before stay where none are.
-                Answered in a process that does not know them, nothing of it leaves: `approve` says so, and waits.
+            before_commit: hooks called with the `Footprint`; `False` or a reason vetoes. Entering the name of a parked
+                transaction gives its hooks anew; in the process that parked it, the earlier ones stay if none are
+                given. Answered in a process that does not know them, nothing of it leaves: `approve` says so, and
+                waits.
             wait: seconds; the settlement's by default.
             on_failure: the settlement's by default.
             ask: the settlement's by default.
             approver: the settlement's by default.
-            park: how it is put aside, by `tx.park()` or because something of it waits for a yes (`approve=`): `"keep"`
-                it whole, or `"split"` it at its gates.
+            park: how it is put aside, by `tx.park()` or because a call of it waits for a yes (`approve=`): `"keep"` it
+                whole, or `"split"` it at its gates.
             prevent: the settlement's by default; see `Settlement`.
             max_age: seconds; the settlement's by default.
-            independent: begun inside another's tool call it *joins* that: its calls become that transaction's,
-                and its end does not settle. True begins one of its own, which may touch nothing its caller holds.
+            independent: begun inside another's tool call it *joins* that transaction: its calls become that
+                transaction's, and its end does not settle. True begins one of its own, which may touch nothing its
+                caller holds.
 
-        Raises (from the `with` statement):
-            Entangled: it is independent, and declares what its caller holds. Cancelled: the run was cancelled.
-            Stale, Wounded, Vetoed, WaitTimeout: it was undone.
-            PartialCommit, InDoubt: see there.
+        Raises (from the `with` statement): Entangled: it is independent, and declares what its caller holds. Cancelled:
+        the run was cancelled. Stale, Wounded, Vetoed, WaitTimeout: it was undone. PartialCommit, InDoubt: see there.
         """
         options = self._host.options(
             name,
@@ -219,7 +219,7 @@ class Settlement(Operators, Records):
         )
         return Opening(self._host, {**options, "independent": independent}, checked_park(park))
 
-    def run(  # noqa: PLR0913 - one keyword for each thing a user may choose
+    def run(  # noqa: PLR0913 - one keyword for each option of a user
         self,
         name: str,
         function: Callable[[Any], Any],
@@ -239,16 +239,17 @@ class Settlement(Operators, Records):
     ) -> Any:
         """Call `function(tx)` in a transaction and return its value; again on fresh state if it lost a race.
 
-        A faulted call is retried too. With an async function, await the result. Inside another's tool call it
-        joins that, as with `transaction`, and is called once: it is the caller that begins again.
+        A failed call is retried too. With an async function, await the result. Inside another's tool call it joins that
+        transaction, as with `transaction`, and is called once: its caller begins again.
 
-        After a lost race it is called again when those before it on what it had read are done: until then what it
-        reads would be out of date again. Where others stand in line so, its first reads wait with them. Neither wait
-        fails; after `wait=` without progress it goes ahead. With `wait_for="nobody"` it stands in no line: for what
-        mostly looks.
+        After a lost race the function is called again when the older transactions on what it had read are done: until
+        then its reads would become stale again. Where others stand in line so, its first reads wait with them. Neither
+        wait fails; after `wait=` without progress it goes ahead. With `wait_for="nobody"` it stands in no line: for
+        functions that mostly read.
 
         Raises:
-            Refused: undone for another reason, or `tries` races were lost. Else what `function` raises.
+            Refused: undone for another reason, or `tries` races were lost.
+            BaseException: the exception of `function`.
 
         >>> Settlement("memory:").run("sum-1", lambda tx: tx.read("cell:/a", lambda: 2) + 1)
         3
@@ -291,28 +292,31 @@ class Settlement(Operators, Records):
         ask: Ask | None = None,
         tries: int = 20,
     ) -> Any:
-        """Call each branch with a transaction of its own, all at once; commit the one chosen, and return its value.
+        """Call each branch in a transaction of its own, concurrently; commit the chosen one, and return its value.
 
-        The others are undone, and finished, before it commits: an eager effect of theirs is taken back, a held
-        one never left. No branch waits for another: what one has done at once is refused to the others
-        (`Entangled`); declare such a tool staged. With an async branch, await the result.
+        The others are undone, and finished, before it commits: their eager effects are undone, their held ones never
+        left. No branch waits for another: an eager effect of one is refused to the others (`Entangled`); declare such a
+        tool staged. With an async branch, await the result.
 
         Args:
             branches: functions of a transaction, run in threads, or tasks.
-            choose: called with a list: each branch's value, or the exception it failed with; returns the place of
-                one that did not fail, or None for none.
+            choose: called with a list of each branch's value, or its exception; returns the index of a branch that did
+                not fail, or None for none.
             name: names the work: when a branch has committed under it, that is replayed, and nothing chosen again.
-            run: the job it belongs to; by default the name up to its first slash.
+            run: the run it belongs to; by default the name up to its first slash.
             may_touch: scopes to hold from the start, so that nobody younger comes first.
-            before_commit: hooks asked with the winner's `Footprint`.
+            before_commit: hooks called with the winner's `Footprint`.
             wait: seconds; the settlement's by default.
             on_failure: of a branch's call.
             ask: the settlement's by default.
             tries: how often a branch that loses a race is run.
 
         Raises:
-            ExceptionGroup: every branch failed. UsageError: no such branch was there to choose.
-            Refused: the winner was undone, too. PartialCommit, InDoubt: see there. Else what `choose` raises.
+            ExceptionGroup: every branch failed.
+            UsageError: the choice is no branch that succeeded.
+            Refused: the winner was undone, too.
+            PartialCommit, InDoubt: see there.
+            BaseException: the exception of `choose`.
 
         >>> settlement = Settlement("memory:")
         >>> offers = [lambda tx: tx.read("price:/Ada", lambda: 90), lambda tx: tx.read("price:/Bee", lambda: 80)]
@@ -320,7 +324,7 @@ class Settlement(Operators, Records):
         80
         """
         if not branches:
-            raise UsageError("speculate() was given no branch: give it one at least; nothing was run")
+            raise UsageError("speculate() was given no branch: give at least one; nothing was run")
         host, driver = self._host, self._host.driver
         options = host.options(
             name, run, may_touch=may_touch, before_commit=before_commit, wait=wait, on_failure=on_failure, ask=ask
@@ -347,20 +351,21 @@ class Settlement(Operators, Records):
     ) -> list[Any]:
         """Commit what is parked under this name, or undo it; return the results of what left, in order.
 
-        It may have been parked by another process, if the tools are declared in this one.
+        Another process may have parked it, if the tools are declared in this one.
 
         Args:
             name: one of `parked()`.
-            approve: False undoes it; of one that was split off, it drops what was gated.
+            approve: False undoes it; of one that was split off, it drops the gated effect.
             arguments: for its one gated effect, in place of those it was queued with.
             because: why not, for the record.
             wait: seconds; the settlement's by default.
 
         Raises:
-            UsageError: nothing is parked under this name, `arguments` has no one effect to go to, or it has
-                `before_commit=` hooks that this process does not know; nothing moved.
-            DeclarationError: a tool of it is not declared in this process; nothing moved.
-            Stale: what it read has changed since; it was undone. WaitTimeout, PartialCommit, InDoubt: see there.
+            UsageError: nothing is parked under this name, `arguments` fits no single effect, or it has `before_commit=`
+                hooks that this process does not know; nothing moved.
+            DeclarationError: one of its tools is not declared in this process; nothing moved.
+            Stale: something it read has changed since; it was undone.
+            WaitTimeout, PartialCommit, InDoubt: see there.
 
         >>> sent = []
         >>> from settlemark import effect
@@ -408,16 +413,16 @@ class Settlement(Operators, Records):
         )
 
     def hold(self, *scopes: str | Scope, name: str | None = None, wait: float | None = None) -> Hold:
-        """Return a hold, to enter: what begins later and overlaps these scopes does not settle before it is dropped.
+        """Return a hold, to enter: younger transactions on these scopes do not settle before it is dropped.
 
-        For an orchestrator that knows of work not begun: it begins that under the hold. It is no lock: it keeps a place
-        in the order in which transactions settle, and who began later may read meanwhile, and is stale when he comes to
-        settle on what was changed before him. For a resource that many want to change at once use `run`, which waits in
-        line after a lost race before it reads again; a loop of one's own around a hold reads as often as it loses.
+        For an orchestrator that knows of work not begun, and begins it under the hold. A hold is no lock: it keeps a
+        place in the order in which transactions settle. A younger transaction may read meanwhile, and is stale when it
+        comes to settle after a change. For a resource that many want to change at once use `run`, which waits in line
+        after a lost race before it reads again; a loop of your own around a hold reads as often as it loses.
 
         Args:
             scopes: what the work may touch.
-            name: what those who wait are told.
+            name: the hold's name, shown to those who wait for it.
             wait: seconds for which its name may be in use by another; the settlement's by default.
 
         >>> settlement = Settlement("memory:")
@@ -431,7 +436,7 @@ class Settlement(Operators, Records):
         return Hold(self._host.driver, self.transaction, {**options, "known": False})
 
     def advance(self, scope: str | Scope, epoch: int) -> None:
-        """Say that all at or below this epoch is over on a scope: its floor, which never goes back.
+        """Declare everything at or below this epoch over on a scope: this raises its floor, which never decreases.
 
         The engine advances by itself as transactions settle; this is for an orchestrator that knows more.
 
@@ -447,13 +452,13 @@ class Settlement(Operators, Records):
         run_sync(self._host.driver.advance(Scope.parse(scope), checked_epoch(epoch)))
 
     def cancel(self, run: str) -> None:
-        """Put up a fence: nothing of this run acts from here on, late siblings and retries included.
+        """Fence a run: nothing of it acts from here on, late siblings and retries included.
 
-        What has not settled is undone before this returns; what is leaving stops before its next
-        release. A call that does not return is waited for up to 30 seconds (`wait=`, if that is less), one of a
-        process that fell silent, and the one that this is called in, not at all: each is told of in the log, and its
-        transaction ends when the call has, or its quarantine is over. The fence outlives the process and is for good
-        (with `retention=`, for a year, or for as long as keys are told to stay): later work needs another run id.
+        What has not settled is undone before this returns; a transaction that is releasing stops before its next
+        release. A call that does not return is waited for up to 30 seconds (`wait=`, if that is less); a call of a
+        silent process, and the one that this is called in, not at all: the log names each, and its transaction ends
+        when the call has ended, or its quarantine is over. The fence outlives the process and is for good (with
+        `retention=`, for a year, or for as long as keys are kept): later work needs another run id.
 
         Raises:
             UsageError: `run` is empty, or names a transaction; the message names its run.
@@ -468,10 +473,10 @@ class Settlement(Operators, Records):
 
     @spells_out_parts
     def declare(self, tool: str, kind: EffectName | EffectClass, **parts: Unpack[Parts]) -> Declaration:
-        """Declare a tool that nobody of yours wrote, by its name; `parts` are those of `effect`.
+        """Declare a tool that you did not write, by its name; `parts` are those of `effect`.
 
-        Declared here before, with another class, scope or version, it is changed: what was planned with it and has
-        not settled is stale.
+        Declaring it again with another class, scope or version changes it: unsettled work that was planned with the old
+        declaration becomes stale.
 
         Raises:
             DeclarationError, ScopeError, UsageError: the declaration is bad, or no name is given; nothing was declared.
@@ -487,10 +492,10 @@ class Settlement(Operators, Records):
         return declaration
 
     def revoke(self, tool: str) -> None:
-        """Take a tool away: no call of it begins, and what was planned with it and has not settled is undone.
+        """Revoke a tool: no call of it begins, and unsettled work that planned to call it is undone.
 
-        That is known to all who share the ledger, and outlasts this process: a tool that is declared again stays
-        revoked until `reinstate`.
+        All who share the ledger know this, and it outlasts this process: a tool that is declared again stays revoked
+        until `reinstate`.
 
         >>> from settlemark import Revoked, effect
         >>> @effect("irreversible", scope="mail:/{to}")
@@ -509,17 +514,17 @@ class Settlement(Operators, Records):
         run_sync(self._host.driver.registering(lambda protocol: protocol.revoke(tool)))
 
     def reinstate(self, tool: str) -> None:
-        """Give back a tool that was revoked."""
+        """Reinstate a revoked tool."""
         checked_text(tool, _TOOL, TOOL)
         run_sync(self._host.driver.registering(lambda protocol: protocol.reinstate(tool)))
 
-    # ---- what an operator sees
+    # ---- operations
 
     def recover(self, *, keep_open: float | None = None) -> Recovered:
-        """End what processes that are gone have left, and return what was done; it also runs by itself.
+        """End what ended processes have left, and return what was done; it also runs by itself.
 
-        Nothing here waits for a rival: a sealed transaction whose turn has not come is looked at again later.
-        `keep_open` (seconds) goes before the settlement's: with 0 nothing open is kept.
+        Nothing here waits for other transactions: a sealed one whose turn has not come is looked at again later.
+        `keep_open` (seconds) overrides the settlement's: 0 keeps nothing open.
 
         >>> Settlement("memory:").recover().committed
         []
@@ -528,16 +533,16 @@ class Settlement(Operators, Records):
         return report
 
     async def arecover(self, *, keep_open: float | None = None) -> Recovered:
-        """Do as `recover`, for an event loop: async undos, probes and releases run in that."""
+        """Do as `recover`, for an event loop, in which async undos, probes and releases run."""
         self._host.remember_loop()
         report: Recovered = await run_async(self._host.driver.recover(keep_open=keep_open))
         return report
 
     def prune(self, days: float, *, keys: float = KEYS_DAYS) -> Pruned:
-        """Let go of the payloads of what finished so many days ago, and return what was done; see `retention=`.
+        """Remove the payloads of what finished so many days ago, and return what was done; see `retention=`.
 
-        `keys` are the days for which a decision's key stays where its tool declares no `window`: until then
-        the decision is known, and does not run again. What is left to mend, or in doubt, stays whole.
+        `keys` are the days for which a decision's key stays where its tool declares no `window`: until then the
+        decision is known, and does not run again. What is left to mend, or in doubt, stays whole.
 
         Raises:
             UsageError: one of them is no number of days.
@@ -551,19 +556,20 @@ class Settlement(Operators, Records):
         )
 
     def close(self) -> None:
-        """Wait for what is under way, as long as for another (`wait=`), write what is queued, let go of the ledger.
+        """Wait for calls under way (up to `wait=`), write queued records, and close the ledger.
 
-        A call that is still out then, or that cannot come back while its own thread or event loop is here, is handed
-        over: its transaction is in doubt and others', and what came of it is told and undone when it is back.
+        A call that is still running then, or that cannot return while its own thread or event loop is in here, is
+        handed over: its transaction is in doubt and another worker's, and its outcome is reported and undone when it
+        returns.
 
-        A store that does not answer is waited for 5 seconds each by what is still at it; what it has not taken by
-        then is logged, is in doubt, and is found out by whoever opens the ledger next. In a forked child nothing is
-        written or closed: it is the parent's.
+        A store that does not answer is given 5 seconds for each step under way; a step it has not taken by then is
+        logged, is in doubt, and is resolved by the next process to open the ledger. In a forked child nothing is
+        written or closed: the ledger is the parent's.
         """
         self._host.close()
 
     async def aclose(self) -> None:
-        """Do as `close`, for an event loop: what is under way in that goes on meanwhile."""
+        """Do as `close`, for an event loop; work under way in that loop goes on meanwhile."""
         await in_thread(self._host.close)
 
     def __enter__(self) -> Self:
@@ -581,12 +587,12 @@ class Settlement(Operators, Records):
 
 
 def host_of(settlement: Settlement) -> Host:
-    """Return the workings of a settlement, for a shim that runs and ends transactions itself.
+    """Return a settlement's workings, for a shim that runs and ends transactions itself.
 
     >>> host_of(Settlement("memory:")).patience
     30.0
     """
-    return settlement._host  # noqa: SLF001 - the one door to it
+    return settlement._host  # noqa: SLF001 - the only door to it
 
 
 def _default_url() -> str:

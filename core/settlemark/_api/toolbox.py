@@ -1,4 +1,4 @@
-"""What a settlement knows of its tools: what was declared of each, and what a call of one would touch."""
+"""What a settlement knows of its tools: their declarations, and the scopes of a call."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _log = logging.getLogger("settlemark")
 
 
 class Toolbox:
-    """What one settlement knows of its tools: declared to it by name, on their functions, or not at all.
+    """The tools of one settlement: declared to it by name, on their functions, or not at all.
 
     Args:
-        ledger: is told which fields of a tool are never recorded.
+        ledger: learns which fields of a tool are never recorded.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -38,23 +38,23 @@ class Toolbox:
         self._told: set[str] = set()
 
     def adopt(self, declaration: Declaration) -> Declaration | None:
-        """Know a tool by a declaration that exists, and return the one it had before."""
+        """Add an existing declaration of a tool, and return the one it replaces."""
         before = self._declared.get(declaration.tool)
         self._declared[declaration.tool] = declaration
         self._registry.add(declaration)
         return before
 
     def know(self, tool: str, function: Callable[..., Any]) -> None:
-        """Know the function of a tool that nobody declared: an ended process may have left a call of it to be made."""
+        """Remember an undeclared tool's function: an ended process may have left a call of it."""
         opaque = Declaration(tool, EffectClass.OPAQUE, function=function)
         self._seen.setdefault(tool, (opaque, function, opaque))
 
     def known(self, tool: str, function: Callable[..., Any] | None = None) -> Declaration | None:
-        """Return what was declared of a tool, here or on its function, or None; nothing is logged or kept."""
+        """Return a tool's declaration, made here or on its function, or None; logs and stores nothing."""
         return self._declared.get(tool) or declaration_of(function)
 
     def of(self, function: Callable[..., Any] | None, tool: str | None = None) -> Declaration:
-        """Return what is known of a tool: declared here, on the function, or else opaque (said once)."""
+        """Return a tool's declaration: made here, on its function, or else opaque (with one warning)."""
         own = declaration_of(function)
         name = tool or (named_by(function) if own is None else own.tool)
         base = self._declared.get(name) or own
@@ -79,7 +79,7 @@ class Toolbox:
         return declared
 
     def recorded_as(self, tool: str, version: str | None = None) -> Declaration | None:
-        """Return the declaration whose handlers speak for an effect on record, or None: of its tool and version."""
+        """Return the declaration whose handlers speak for a recorded effect, by tool and version, or None."""
         found = self._registry.find(tool, version) or declared_as(tool, version)
         if found is not None:
             self._withhold(found)
@@ -96,7 +96,7 @@ class Toolbox:
         run: str,
         call_id: str | None = None,
     ) -> Effect:
-        """Return the effect of one call: which scopes it touches under its declaration.
+        """Return the effect of one call, with the scopes that its declaration gives it.
 
         Raises:
             ScopeError: an argument cannot be a scope's segment; nothing was run.
@@ -112,10 +112,10 @@ class Toolbox:
         return Effect(declaration, scopes, arguments, run_tool, call_id=call_id, bound=bound)
 
     def remade(self, effect: Effect, arguments: Mapping[str, Any], *, run: str) -> Effect:
-        """Return the likeness of an effect with other arguments, not recorded yet.
+        """Return a copy of an effect with other arguments, not recorded yet.
 
         Raises:
-            UsageError: the tool does not take them, or nobody here knows its function; nothing was run.
+            UsageError: the tool does not take them, or its function is unknown here; nothing was run.
         """
         declaration = effect.declaration
         function = declaration.function
@@ -135,7 +135,7 @@ class Toolbox:
         return self.effect_of(declaration, named, Frozen(function, (), named), run=run)
 
     def tell_once(self, topic: str, text: str) -> None:
-        """Log a warning, the first time this topic comes up."""
+        """Log a warning the first time a topic comes up."""
         if topic not in self._told:
             self._told.add(topic)
             _log.warning("%s", text, extra=about(topic=topic))

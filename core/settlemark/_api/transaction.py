@@ -1,4 +1,4 @@
-"""The faces of a transaction: what a program holds while it calls tools, synchronously or awaited."""
+"""The faces of a transaction, sync and async: what a program holds while it calls tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Queued:
     """The acknowledgement of an effect that is held until its transaction commits.
 
     Attributes:
-        key: the idempotency key under which it will run.
+        key: the idempotency key of the later call.
         tool: the tool's name.
     """
 
@@ -53,18 +53,18 @@ class Queued:
 
     @property
     def outcome(self) -> str:
-        """What is known of it: `queued`, `confirmed`, `failed`, `unknown` or `dropped`."""
+        """The effect's outcome: `queued`, `confirmed`, `failed`, `unknown` or `dropped`."""
         return self._effect.outcome.value
 
     def result(self) -> Any:
-        """Return what the tool returned when it left.
+        """Return the tool's result, once it has run.
 
         Raises:
-            StateError: it has not left: its transaction is not committed, or was undone.
+            StateError: the tool has not run: its transaction has not committed, or was undone.
         """
         if self._effect.outcome is not Outcome.CONFIRMED:
             raise StateError(
-                f"{self.tool} is {self.outcome}: its result is there once its transaction has committed",
+                f"{self.tool} is {self.outcome}: it has a result once its transaction has committed",
                 transaction=None,
                 state=self.outcome,
             )
@@ -81,7 +81,7 @@ class _Face:
     """What the synchronous and the async face of a transaction share: everything but running."""
 
     _is_to_be_left = False
-    """Whether there is a block around it, which its caller is to leave."""
+    """Whether the caller is inside its block, and has yet to leave it."""
 
     def __init__(self, host: Host, part: Part, park: Park = "keep") -> None:
         self._host = host
@@ -89,26 +89,26 @@ class _Face:
         self._attempt = part.attempt
         self._park: Park = park
 
-    @closed  # what struck in it would be lost: Python raises nothing out of a `__del__`
+    @closed  # a signal inside would be lost, since Python raises nothing out of a `__del__`
     def __del__(self) -> None:
-        # The collector: all that could call through it, or leave its block, is gone. It may run between any two
+        # Called by the garbage collector when nobody can call through it, or leave its block, any more; between any two
         # instructions, so nothing is done here.
         if self._is_to_be_left and not (self.joined or sys.is_finalizing()):
             run_from_anywhere(self._host.driver.ages.end_dropped, self._attempt)
 
     @property
     def name(self) -> str:
-        """The name it was begun under; of one that joined another's call, that one's."""
+        """The transaction's name; of a part, the name of the transaction that it joined."""
         return self._attempt.name
 
     @property
     def joined(self) -> bool:
-        """Whether it is a part of the transaction in whose call it was begun, and settles with that."""
+        """Whether it is part of the transaction in whose call it was begun, and settles with that."""
         return self._part.joined
 
     @property
     def run(self) -> str:
-        """The job it belongs to."""
+        """The run it belongs to."""
         return self._attempt.run
 
     @property
@@ -118,28 +118,27 @@ class _Face:
 
     @property
     def epoch(self) -> int:
-        """Its place in the settlement order; before its first call, the one it would have if it made that now."""
+        """Its place in the settlement order; before its first call, the place it would get now."""
         return self._attempt.live.epoch
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """Its state."""
         return State.COMMITTED if self._attempt.txn is None else self._attempt.txn.state
 
     def staged(self, scope: str | Scope) -> list[Staged]:
-        """Return the requests it has staged on a scope and not yet applied."""
+        """Return the requests that it has staged on a scope and not yet applied."""
         return self._attempt.staged(Scope.parse(scope))
 
     def park(self, how: Park | None = None) -> None:
-        """Let the end of its block put it aside, until `Settlement.answer` says yes or no, in whatever process.
+        """Put the transaction aside at the end of its block, until `Settlement.answer` says yes or no in any process.
 
-        `"keep"` parks it whole: it holds its scopes, and all of it commits or is undone by the answer. `"split"`
-        commits what is eager or staged, and parks each irreversible effect as a transaction of its own, named
-        `name!number`, which holds nothing while it waits: what it read is looked at again when the answer comes.
-        By default it is parked as its `park=` says.
+        `"keep"` parks it whole: it holds its scopes, and the answer commits or undoes all of it. `"split"` commits what
+        is eager or staged, and parks each irreversible effect as a transaction of its own, named `name!number`, which
+        holds nothing while it waits: its reads are checked again when the answer comes. By default its `park=` decides.
 
         Raises:
-            UsageError: there is no such way, or it is a part of another's call, which parks or does not.
+            UsageError: there is no such way, or it is a part of another's call, which decides for both.
         """
         if self.joined:
             raise UsageError(
@@ -153,10 +152,10 @@ class _Face:
 
     def _aborting(self, reason: str) -> Program[None]:
         if self.joined:
-            # The call it was begun in still runs: what it did is undone when that returns.
+            # The call it was begun in still runs: its effects are undone when the call returns.
             yield from self._host.driver.undoing.doom(self._attempt, Reason.FAILED, cause=reason)
             return
-        # One that is releasing is waited for: it may still be undone by whoever releases it.
+        # One that is releasing is waited for: its releaser may still undo it.
         yield from self._host.driver.undoing.abort(self._attempt, Reason.FAILED, cause=reason)
         if self.state is State.COMMITTED:
             raise StateError(
@@ -164,7 +163,7 @@ class _Face:
             )
         if self.state is State.RELEASING:
             raise StateError(
-                f"{self.name} is still releasing: whether it commits is not known yet; look at its state again",
+                f"{self.name} is still releasing: whether it commits is not known yet; check its state again",
                 transaction=self.name,
                 state=self.state,
             )
@@ -178,24 +177,24 @@ class _Face:
     ) -> Effect:
         declaration = Declaration(tool=f"read {scope}", kind=EffectClass.READ)
         if live is not None or valid_for is not None:
-            # The template is never filled: what is read is named here.
+            # A placeholder scope, never filled: the name tells what is read.
             declaration = declare(f"read {scope}", "read", scope="here:/x", live=live, valid_for=valid_for)
         return Effect(declaration, (Scope.parse(scope),), {}, fetch or _nothing)
 
     def _effect(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effect:
         if is_lazy_function(function):
             raise UsageError(
-                f"{getattr(function, '__name__', function)} is a generator: nothing was run, and calling it does"
-                " nothing; let it do its work, and return what came of it"
+                f"{getattr(function, '__name__', function)} is a generator, so calling it does nothing: nothing was"
+                " run; do the work in the function, and return its result"
             )
         declaration = self._host.tools.of(function)
         run: Callable[[], Any] = partial(function, *args, **kwargs)
         if declaration.kind is not EffectClass.READ:
-            # It acts as it was recorded, whatever its caller, or an earlier try of it, changes in between.
+            # The call runs with the recorded arguments, whatever its caller, or an earlier try, changes meanwhile.
             args, kwargs = json_text.snapshot(args), json_text.snapshot(kwargs)
             run = Frozen(function, args, kwargs)
         effect = self._host.tools.effect_of(declaration, declaration.arguments(args, kwargs), run, run=self.run)
-        # Not of this face: what is on record of its transaction must not keep it, see `__del__`.
+        # Not a method of this face: the transaction's record must not keep the face alive, see `__del__`.
         effect.remake = partial(self._host.tools.remade, run=self.run)
         with self._host.driver.kernel.local:
             self._attempt.place(effect, self._part.numbering)
@@ -232,15 +231,15 @@ class Transaction(_Face):
         live: Callable[[], Any] | None = None,
         valid_for: float | None = None,
     ) -> _T | None:
-        """Note that the plan depends on a resource, and return what `fetch` returns, if given.
+        """Record that the plan depends on a resource, and return the result of `fetch`, if given.
 
-        Should another's write to it commit first, this transaction does not.
+        This transaction does not commit if another's write to the resource commits first.
 
         Args:
-            scope: what is read.
+            scope: the resource that is read.
             fetch: reads it.
-            live: returns its ETag or a digest, for what others change past the settlement: called before `fetch`,
-                and again before anything settles or leaves; if it differs then, the transaction is stale.
+            live: returns its ETag or a digest, for resources that others change without the settlement: called before
+                `fetch`, and again before anything settles or leaves; if it differs then, the transaction is stale.
             valid_for: seconds after which nothing settles on this read any more.
         """
         for function in (fetch, live):
@@ -256,7 +255,8 @@ class Transaction(_Face):
         Raises:
             UsageError: bad arguments or declaration; nothing was run.
             Refused: this transaction was undone, or the wait was too long.
-            InDoubt: nobody can tell whether it happened. Else what the tool raises.
+            InDoubt: nobody can tell whether it happened.
+            BaseException: the tool's own exception.
         """
         _refuse_async(function)
         return _answer(run_sync(self._host.driver.calls.call(self._attempt, self._effect(function, args, kwargs))))
@@ -265,20 +265,21 @@ class Transaction(_Face):
         """Return a group of calls that act in the order in which they are planned.
 
         Args:
-            order: `"turn"`: those that run at once keep their order, and those that are held leave at the commit, what
-                cannot be undone last; one behind a held one runs in its place, unless they overlap. `"scopes"`: the
-                same, with the order of those on overlapping scopes alone. `"issued"`: all act in the order in which
-                they are planned, for what must not be done before something that cannot be undone: what is behind a
-                held one is held, too, and its failure behind one that has left is a partial commit.
+            order: `"turn"`: eager calls keep their order, and held ones leave at the commit, irreversible ones last; an
+                eager call behind a held one runs in its turn, unless the two overlap. `"scopes"`: the same, but only
+                calls on overlapping scopes keep their order. `"issued"`: all act in the order in which they are
+                planned, for calls that must not run before something irreversible: a call behind a held one is held
+                too, and if it fails after a release that is a partial commit.
             because: why, for the record.
         """
         return TurnFace(self, order, because)
 
     def commit(self) -> None:
-        """Settle now, instead of at the end of the `with` block. One that joined settles with its caller.
+        """Settle now, instead of at the end of the `with` block. A part settles with its caller's transaction.
 
         Raises:
-            Refused: it was undone instead. PartialCommit, InDoubt: see there.
+            Refused: it was undone instead.
+            PartialCommit, InDoubt: see there.
             StateError: it is sealed or settled already; nothing moved.
         """
         run_sync(self._committing())
@@ -286,7 +287,7 @@ class Transaction(_Face):
     def abort(self, reason: str = "aborted by the caller") -> None:
         """Undo everything now. A settled transaction stays as it is.
 
-        One that joined undoes all of its caller's transaction too, as soon as the call it was begun in returns.
+        A part undoes all of its caller's transaction, as soon as the call it was begun in returns.
 
         Raises:
             StateError: it is committed, or still releasing after its wait; nothing moved.
@@ -305,7 +306,7 @@ class AsyncTransaction(_Face):
         live: Callable[[], Any] | None = None,
         valid_for: float | None = None,
     ) -> Any:
-        """Note that the plan depends on a resource, and return what `fetch` returns. See `Transaction.read`."""
+        """Record that the plan depends on a resource, and return the result of `fetch`. See `Transaction.read`."""
         effect = self._read_effect(scope, fetch, live, valid_for)
         return _answer(await run_async(self._host.driver.calls.call(self._attempt, effect)))
 
@@ -329,20 +330,20 @@ class AsyncTransaction(_Face):
 
 
 class TurnFace:
-    """The calls of one turn: they act in the order in which they were planned, whoever runs first.
+    """The calls of one turn: they act in the order in which they were planned, whichever is run first.
 
-    `plan` gives a call its place and returns it unrun, to be run from any thread or task; `call`
-    plans and runs at once.
+    `plan` gives a call its place and returns it unrun, to be run from any thread or task; `call` plans and runs at
+    once.
     """
 
     def __init__(self, transaction: Transaction | AsyncTransaction, order: Order, because: str | None) -> None:
         self._awaited = isinstance(transaction, AsyncTransaction)
         self._because = because
-        # A turn is a part of its transaction, whichever face that has, and keeps it.
+        # A turn keeps its transaction alive, whichever face that has.
         self._of = transaction
-        self._driver = transaction._host.driver  # noqa: SLF001 - the same module's pair
-        self._attempt = transaction._attempt  # noqa: SLF001 - the same module's pair
-        self._effect = transaction._effect  # noqa: SLF001 - the same module's pair
+        self._driver = transaction._host.driver  # noqa: SLF001 - the other half of the pair
+        self._attempt = transaction._attempt  # noqa: SLF001 - the other half of the pair
+        self._effect = transaction._effect  # noqa: SLF001 - the other half of the pair
         txn = self._attempt.txn
         kept = order if txn is None else txn.guards.order(order)
         self._turn = Turn(order=kept, stop_on_failure=self._attempt.on_failure != "continue")
@@ -354,13 +355,13 @@ class TurnFace:
         return None
 
     def plan(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> PlannedCall:
-        """Give a call the next place in the turn, and return it to be run."""
+        """Give a call the next place in the turn, and return it unrun."""
         if not self._awaited:
             _refuse_async(function)
         return self.seat(self._effect(function, args, kwargs))
 
     def seat(self, effect: Effect) -> PlannedCall:
-        """Give an effect the next place in the turn; integrations build theirs with `Host.tools`."""
+        """Give an effect the next place in the turn; integrations make effects with `Host.tools`."""
         effect.rationale = effect.rationale or self._because
         with self._driver.kernel.local:
             seat = self._turn.take(effect.declaration, *effect.scopes)
@@ -384,7 +385,7 @@ class PlannedCall:
 
     def _program(self, let_through: tuple[type[BaseException], ...]) -> Program[Any]:
         turn = self._of
-        return turn._driver.calls.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the same module's pair
+        return turn._driver.calls.call(turn._attempt, self.effect, self.seat, let_through)  # noqa: SLF001 - the other half of the pair
 
     def run(self, let_through: tuple[type[BaseException], ...] = ()) -> Any:
         """Run it when its place has come; return its result or a `Queued`."""

@@ -1,6 +1,6 @@
-"""Which transaction waits for which: every unfinished one of a store, its worker, and its waits.
+"""Which transaction waits for which: every unfinished transaction of a store, with its worker and its waits.
 
-Any process can see this, without joining the others: the protocol's state is in the store.
+Any process can read this without joining the others: the protocol's state is in the store.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from settlemark.ledger._workers import process
 NOBODY_WAITS = "Nothing is unfinished."
 
 Ends = Literal["process", "person", "framework", "sender", "nobody"]
-"""Who brings a transaction to its end: a process that is alive, a person's answer, the framework that comes back to it;
-or, when its worker has fallen silent, that worker or whoever takes it up when its quarantine is over."""
+"""Who ends a transaction: a living process, a person's answer, the framework that resumes it; or, when its worker is
+silent, that worker, else whoever takes it up when its quarantine is over."""
 
 _STANDS = {
     State.OPEN: "open",
@@ -38,12 +38,12 @@ _STANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """For whom a transaction waits, and on what.
+    """One wait of a transaction.
 
     Attributes:
-        holder: that transaction's name.
-        scope: the scope that it asked for, or holds itself and cannot settle on yet.
-        since: since when, in seconds since 1970 on the store's clock; None when that is not known.
+        holder: the name of the transaction it waits for.
+        scope: the scope that it asked for, or holds and cannot settle on yet.
+        since: in seconds since 1970 on the store's clock; None when unknown.
     """
 
     holder: str
@@ -53,13 +53,13 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """An effect that a process which fell silent may still be sending or undoing: its transaction ends after that.
+    """An effect that a silent process may still be sending or undoing: its transaction ends after that.
 
     Attributes:
-        tool, scope, key: which one it is.
+        tool, scope, key: the effect.
         worker: the process.
-        until: until when that is thought, in seconds since 1970 on the store's clock; None: until it comes back, or its
-            process, which is one of this host, has ended.
+        until: when the process counts as gone, in seconds since 1970 on the store's clock; None: when it comes back,
+            or, for a process of this host, has ended.
     """
 
     tool: str
@@ -75,16 +75,16 @@ class Standing:
 
     Attributes:
         state: `open`, `sealed`, `releasing` or `aborting`.
-        parked: its framework has put it aside, and comes back to it.
-        since: since when it is there, and since when in this state, in seconds since 1970.
-        worker: who brings it to its end; "" when nobody does yet.
-        alive: whether that worker is; its lease runs out in `lease_left` seconds.
-        scopes: what it holds.
-        waits: for whom it waits, each with the scope; empty when it does not.
-        asked: the calls of it that wait for a person.
-        ended: it has ended, and its process was gone before it could say so: the next recovery does.
-        silent: its worker was buried, and may still be sending what it had begun.
-        kept: what of it may still happen, because who was at it fell silent: it holds its scopes until then.
+        parked: its framework has put it aside, and will resume it.
+        since: when it began, and when it came to this state, in seconds since 1970.
+        worker: the worker that ends it; "" when there is none yet.
+        alive: whether that worker is alive; its lease runs out in `lease_left` seconds.
+        scopes: its holds.
+        waits: its waits; empty when it waits for nobody.
+        asked: its calls that wait for a person.
+        ended: it has ended, but its process was gone before it could record that: the next recovery does.
+        silent: effects that its former worker may still be sending.
+        kept: effects that may still happen, because their worker is silent: the scopes are held until then.
     """
 
     transaction: str
@@ -106,7 +106,7 @@ class Standing:
 
     @property
     def ends_it(self) -> Ends:
-        """Who brings it to its end: every unfinished transaction has somebody, or somebody has to be found for it."""
+        """Who ends it: every unfinished transaction has somebody, or needs to be given somebody."""
         if self.parked and not self.worker:
             return "person" if self.asked else "framework"
         if self.alive:
@@ -114,7 +114,7 @@ class Standing:
         return "sender" if self.silent else "nobody"
 
     def values(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the transaction as JSON values."""
         return {
             "transaction": self.transaction, "attempt": self.attempt, "run": self.run, "state": self.state.value,
             "parked": self.parked, "since": self.since, "state_since": self.state_since, "worker": self.worker,
@@ -130,19 +130,19 @@ class Standing:
 
 
 def left_standing(stand: Iterable[Standing], *, run: str | None = None, since: float | None = None) -> list[Standing]:
-    """Return those whose process is gone or silent: what became of their effects is not settled, and may be unknown."""
+    """Return those whose process is gone or silent: their effects are not settled, and may be unknown."""
     return [
         one
         for one in stand
         if (one.ends_it in ("nobody", "sender") or one.kept)
-        and not one.ended  # it had nothing to undo
+        and not one.ended  # nothing to undo
         and run in (None, one.run)
         and (since is None or one.since is None or one.since >= since)
     ]
 
 
 def standing(ledger: Ledger) -> tuple[list[Standing], float]:
-    """Return every unfinished transaction of a store, the oldest place in line first, and the store's time.
+    """Return every unfinished transaction of a store, the oldest first, and the store's time.
 
     Raises:
         LedgerError: the store cannot be read.
@@ -151,7 +151,7 @@ def standing(ledger: Ledger) -> tuple[list[Standing], float]:
 
 
 def found(look: Look) -> tuple[list[Standing], float]:
-    """Return what `standing` returns, as part of a larger look."""
+    """Return the result of `standing`, as part of a larger read."""
     protocol = look.replica()
     workers = {worker.name: worker for worker in look.workers()}
     rows = {(r.row.name, r.row.attempt): r for r in look.book.unfinished()}
@@ -210,9 +210,9 @@ def _kept(txn: Txn, recorded: RecordedTransaction | None, workers: dict[str, Wor
 
 
 def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
-    """Return for whom a transaction's requests and its commit wait as it stands, and since when.
+    """Return for whom a transaction's requests and its commit wait, and since when.
 
-    Who lost a race and has not begun again waits for those before it, too.
+    A transaction that lost a race and has not begun again waits for those before it, too.
     """
     waits = [(blocked, call.since) for call in txn.calls.values() if (blocked := protocol.in_the_way(call)) is not None]
     ahead = protocol.ahead(txn)
@@ -229,7 +229,7 @@ def in_the_way(protocol: Protocol, txn: Txn) -> list[tuple[Blocked, int]]:
 
 
 def told(stand: list[Standing], now: float) -> str:
-    """Return in sentences who is unfinished, whose it is, and for whom it waits.
+    """Describe in sentences the unfinished transactions, their owners, and their waits.
 
     >>> told([], 0.0)
     'Nothing is unfinished.'
@@ -244,7 +244,7 @@ def _lines(one: Standing, now: float) -> list[str]:
         person = "a person has answered" if unanswered else "a process has its tools"
         state = f"put aside, until {person if one.asked else 'its framework comes back to it'}"
     if one.ended:
-        state = "over; its process was gone before it could say so, and the next recovery does"
+        state = "over; its process was gone before it could record that, and the next recovery does"
     lines = [f"{name_of(one)} is {state}{_since(one.since, now)}; {owner_of(one)}."]
     if one.scopes:
         lines.append(f"  holds: {', '.join(one.scopes)}")
@@ -259,12 +259,12 @@ def _lines(one: Standing, now: float) -> list[str]:
 
 
 def name_of(one: Standing) -> str:
-    """Return its name as people are told it."""
+    """Return a transaction's name as shown to people."""
     return short(one.transaction) if one.attempt == 1 else f"{short(one.transaction)} (attempt {one.attempt})"
 
 
 def silence_of(silent: Silent, now: float) -> str:
-    """Return in plain words who may still be at an effect, and until when."""
+    """Say which process may still be at an effect, and until when."""
     until = (
         "until it comes back or its process has ended"
         if silent.until is None
@@ -274,15 +274,15 @@ def silence_of(silent: Silent, now: float) -> str:
 
 
 def owner_of(one: Standing) -> str:
-    """Return in plain words who brings it to its end."""
+    """Say who ends a transaction."""
     if one.parked and not one.worker:
         return "nobody's until then: recovery leaves it as it is"
     if one.silent:
         return "nobody's: its worker fell silent, and may still be sending"
     if not one.worker:
-        return "nobody's: its process is gone, settlemark recover ends it"
+        return "nobody's: its process is gone; settlemark recover ends it"
     if not one.alive:
-        return f"its {process(one.worker)} is gone, settlemark recover ends it"
+        return f"its {process(one.worker)} is gone; settlemark recover ends it"
     left = "" if one.lease_left is None else f", whose lease lasts {one.lease_left:.0f} s"
     return f"it belongs to {process(one.worker)}{left}"
 

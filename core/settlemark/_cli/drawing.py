@@ -1,4 +1,4 @@
-"""Whether a picture can be drawn in a file: asked before what it is to show is made."""
+"""Whether a picture can be drawn into a file: checked before the work that it shows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def why_not(path: Path) -> str | None:
-    """Return why no picture can be written there, and what to name instead; None when one can.
+    """Return why no picture can be written there, and what to name instead; None if it can.
 
     Raises:
-        ImportError: what draws is not installed (extra `plot`).
+        ImportError: the plotting library is not installed (extra `plot`).
 
     >>> why_not(Path("nowhere/trip.png"))
     'there is no folder nowhere to draw trip.png in: make it, or name another file'

@@ -1,4 +1,4 @@
-"""The exit statuses of `settlemark`: what a script may rely on, each said once."""
+"""The exit statuses of `settlemark`, for scripts to rely on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a command's exit status says."""
+    """The meaning of a command's exit status."""
 
     DONE = 0
     FOUND = 1
@@ -22,7 +22,7 @@ FOUND = {
     "approve": "the settlement refused the answer, or could not settle with it",
     "reject": "the settlement refused the answer, or could not settle with it",
     "in-doubt": "there are outcomes that nobody knows",
-    "resolve": "the outcome was known already, or the settlement refused the word",
+    "resolve": "the outcome was known already, or the settlement refused the verdict",
     "recover": "something could not be taken up, or is left to mend",
     "residue": "something is left to mend, or a process that ended left work unfinished",
     "doctor": "there is a danger",
@@ -32,6 +32,6 @@ FOUND = {
     "demo": "the settled side left something that it should not have",
     "fuzz": "a call changed what its scopes do not cover",
 }
-"""What status 1 says, for each command that has it; every other command knows 0 and 2 alone."""
+"""The meaning of status 1, for each command that has it; every other command has 0 and 2 alone."""
 
 __all__ = ["FOUND", "STATUS", "Exit"]

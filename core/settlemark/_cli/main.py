@@ -1,7 +1,7 @@
-"""The `settlemark` command: what a ledger holds, what is left to mend, and the commands of others.
+"""The `settlemark` command: what a ledger holds, what is left to mend, and further commands.
 
-Further commands are found through the entry point group `settlemark.commands`, and loaded only when
-they are run: so the help lists them all, whatever extras are installed.
+Further commands are found through the entry point group `settlemark.commands`, and loaded only when run: so the help
+lists them all, whatever extras are installed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def command_of(entry: importlib.metadata.EntryPoint) -> typer.Typer:
     """Return the command behind an entry point, as an app of its own.
 
     Raises:
-        ImportError: what it needs is not installed.
+        ImportError: a library it needs is not installed.
     """
     loaded = entry.load()
     if isinstance(loaded, typer.Typer):
@@ -73,11 +73,11 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
             advice = "" if "pip install" in str(error) else f'; pip install "settlemark[{entry.name}]"'
             say(f"settlemark {entry.name}: {error}{advice}", err=True)
             raise typer.Exit(Exit.FAILED) from None
-        # Whatever is wrong with its arguments is told here, by a group that shows it as it is.
+        # A PlainGroup shows errors in its arguments safely.
         code = command(args=list(context.args), prog_name=f"settlemark {entry.name}", standalone_mode=False)
         raise typer.Exit(code if isinstance(code, int) else Exit.DONE)
 
-    # Its own options, --help among them, are for the command itself to read.
+    # Its own options, --help among them, are left for the command to read.
     app.command(
         entry.name,
         help=f"Provided by {entry.module.partition('.')[0]}: see settlemark {entry.name} --help.",
@@ -87,7 +87,7 @@ def _add(app: typer.Typer, entry: importlib.metadata.EntryPoint) -> None:
 
 
 def build() -> typer.Typer:
-    """Return the whole command, with what other packages add to it."""
+    """Return the whole command, with those of other packages."""
     app = typer.Typer(
         cls=PlainGroup,
         rich_markup_mode=None,

@@ -1,7 +1,7 @@
-"""The one door through which commands speak: what they print is to be seen, and steers no terminal.
+"""The one output of all commands: every character is visible, and steers no terminal.
 
-Every command, those of the integrations too, prints with these; none calls `print`, `typer.echo` or a rich console of
-its own. A line is one line, whatever names and messages are in it: see `settlemark._edges.plain`.
+Every command, those of the integrations too, prints with these functions; none calls `print`, `typer.echo` or a rich
+console of its own. A line stays one line, whatever names and messages are in it: see `settlemark._edges.plain`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 _NARROW = 80
 _WIDE = 10_000
-"""Characters of a line in a file or a pipe, where nobody is served by a word that is broken in two."""
+"""Width for files and pipes, where breaking words helps nobody."""
 
 
 def say(*lines: object, err: bool = False) -> None:
-    """Print lines; each is one line, also where a name within it holds a line break."""
+    """Print lines; a line break inside a name breaks no line."""
     for line in lines:
         typer.echo(plain(line), err=err)
 
 
 def say_text(text: str) -> None:
-    """Print a text of several lines which was made line by line of what is plain already, as `sentences` does."""
+    """Print a text of several lines that are plain already, such as those of `sentences`."""
     typer.echo(plain_lines(text))
 
 
@@ -52,7 +52,7 @@ def json_line(value: Any) -> str:
 
 
 def say_table(table: RenderableType) -> None:
-    """Print what rich can render: as wide as it is, unless somebody looks at it through a terminal."""
+    """Print a rich table: at full width, unless it goes to a terminal."""
     shown = console()
     if not shown.is_terminal and "COLUMNS" not in os.environ:
         shown.width = _WIDE
@@ -66,66 +66,66 @@ def fail(text: object, *, code: Exit = Exit.FAILED) -> NoReturn:
 
 
 def console(*, stderr: bool = False, quiet: bool = False) -> Console:
-    """Return a rich console that shows what it prints: for tables, and for a bar that moves."""
+    """Return a rich console that prints plain text: for tables, and for a progress bar."""
     from rich.console import Console
 
     class PlainConsole(Console):
-        """A console whose every text is plain."""
+        """A console that makes every text plain."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
-                # Those with a control code are rich's own: they move a bar that is drawn again.
+                # Segments with a control code are rich's own: they redraw a progress bar.
                 yield segment if segment.control else segment._replace(text=plain_lines(segment.text))
 
-    with suppress(AttributeError, ValueError):  # a stream of somebody's own has no encoding
+    with suppress(AttributeError, ValueError):  # a replaced stream may have no encoding
         stream: Any = sys.stderr if stderr else sys.stdout
         stream.reconfigure(errors="backslashreplace")
     made = PlainConsole(stderr=stderr, quiet=quiet)
-    if not made.width:  # as where COLUMNS=0 stands for "not known"
+    if not made.width:  # as COLUMNS=0 stands for "not known"
         made.width = _NARROW
     return made
 
 
 def unmarked(text: str) -> str:
-    """Return the title of a bar as it is to be seen: a name such as `[red]` is none of rich's markup."""
+    """Return a progress bar's title with rich's markup escaped: a name may be `[red]`."""
     from rich.markup import escape
 
     return escape(plain(text))
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands that shows what was wrong with its arguments, whatever is in them."""
+    """A group of commands that shows errors in its arguments safely."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run it; an exception that nobody expected is told as Python tells it, and exits with 2: 1 is a finding."""
+        """Run; an unexpected exception is printed with its traceback, and exits with 2, since 1 means a finding."""
         if options.get("standalone_mode") is False:
             return super().main(*args, **options)
         try:
             return super().main(*args, **options)
         except Exception as error:
-            # An error of a file that was to be opened names it; one of the output does not.
+            # An error of a file to be opened names the file; an error of the output does not.
             unwritten = isinstance(error, OSError) and error.filename is None
             told = (
                 f"settlemark: {plain(error)}: not all of it could be printed" if unwritten else plain_traceback(error)
             )
-            with suppress(OSError):  # it may be that nothing can be written
+            with suppress(OSError):  # the error itself may be unwritable
                 typer.echo(told, err=True)
             _drop_unwritten()
             sys.exit(Exit.FAILED)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the arguments."""
+        """Parse the arguments."""
         with _shown():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read those of the command, and run it."""
+        """Parse the command's arguments, and run it."""
         with _shown(), at_terminal():
             return super().invoke(ctx)
 
 
 def _drop_unwritten() -> None:
-    """Let go of what could not be written: at its end Python would try again, and exit with another status."""
+    """Drop unwritten output: Python would try again at exit, and change the exit status."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -135,7 +135,7 @@ def _shown() -> Generator[None]:
     try:
         yield
     except Exception as error:
-        # What click raises about arguments, whichever copy of click that is; it prints them as they were given.
+        # A usage error of any copy of click; click itself would print the arguments unescaped.
         if hasattr(error, "format_message") and isinstance(getattr(error, "message", None), str):
             for name in ("message", "option_name"):
                 if isinstance(value := getattr(error, name, None), str):

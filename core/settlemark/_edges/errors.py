@@ -23,7 +23,7 @@ SettlemarkError
 │   ├── Cancelled         the run was cancelled: a fence stands
 │   ├── LeaseLost         this process was thought dead: another one ends the transaction
 │   ├── Overdue           it was open for longer than max_age=
-│   ├── Rewound           somebody went back before it: it was undone on request
+│   ├── Rewound           its work was rewound: undone on request, and not replayed
 │   └── WaitTimeout       the deadline passed while another held the resource
 ├── InDoubt               an outcome nobody can tell: recorded, not guessed
 ├── PartialCommit         some irreversible effects left and a later one failed for good
@@ -225,7 +225,7 @@ class LeaseLost(Refused):
 
 
 class Rewound(Refused):
-    """An operator rewound to before this transaction: it was undone on request, and is not replayed.
+    """The transaction's work was rewound: it was undone on request, and is not replayed.
 
     Attribute `by`: who, when and why.
     """

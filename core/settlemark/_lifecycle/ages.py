@@ -1,7 +1,7 @@
-"""Transactions that stay open for long in a process that lives: they are told of, and with `max_age=` they end.
+"""Transactions that stay open for long in a living process: they are reported, and ended at their `max_age=`.
 
-A lease tells of a process that is gone. An agent that hangs in one that lives, in a model's call or for an answer that
-never comes, holds what it holds: only its own age tells.
+A lease shows that a process is gone. In a living process, an agent that hangs in a model's call, or waits for an answer
+that never comes, keeps its scopes: only the transaction's age shows that.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from settlemark._protocol.states import Reason, State
 from settlemark.ledger._contract import Book
 
 WARNED_AT = 0.75
-"""Of its greatest age: when it is told that a transaction is near it."""
+"""The fraction of `max_age` at which a transaction is first reported."""
 OLD_SECONDS = 3_600.0
-"""The age at which it is told that a transaction without a greatest one is still open."""
+"""The age (seconds) at which an open transaction without `max_age` is reported."""
 
 
 DROPPED = "its caller dropped it without leaving its block"
-"""Why a transaction was undone to which nobody can come back."""
+"""Why a transaction was undone that nobody can resume."""
 
 
 class Ages:
-    """Looks at how long transactions have been open.
+    """Watches how long transactions have been open.
 
     Attributes:
-        on_age: called when a transaction is to be looked at earlier than any other.
+        on_age: called when a transaction becomes due earlier than all others.
     """
 
     def __init__(self, kernel: Kernel, undoing: Undoing, recovery: Recovery) -> None:
@@ -47,10 +47,10 @@ class Ages:
         self._next_look = inf
 
     def stranded(self) -> list[str]:
-        """Return what is unfinished in this process and nobody would end: by the names of transactions; none, always.
+        """Return this process's unfinished transactions that nobody would end, by name; there should be none.
 
-        Every unfinished transaction has a living program, a lease or a deadline: one of this process is either at a
-        program of its own, put aside for a person, about to be concluded, or taken up at the tender's next look.
+        Every unfinished transaction has a running program, a lease or a deadline: one of this process either has a
+        program, or is put aside for a person, about to be concluded, or due at the tender's next look.
         """
         with self._kernel.local as protocol:
             coming, aborted = self._recovery.coming(), protocol.aborted()
@@ -63,15 +63,15 @@ class Ages:
     def _is_stranded(self, txn: Txn, aborted: Collection[Txn]) -> bool:
         attempt = self._kernel.attempts.get(txn)
         if attempt is None or attempt.adrift:
-            return self._kernel.wake_tender is None  # else it is taken up at the next look
+            return self._kernel.wake_tender is None  # else the next look takes it up
         if txn.state is State.OPEN or txn.running or attempt.concluding or attempt in self._recovery.ending:
-            return False  # its caller's, or a program is at it
+            return False  # its caller, or a program, is at work on it
         if txn.state is State.ABORTING:
             return txn not in aborted and txn not in self._undoing.given and not txn.dependents
         return not attempt.settling
 
     def end_dropped(self, attempt: Attempt) -> Program[None]:
-        """Undo a transaction to which nobody can come back: its caller dropped it without leaving its block."""
+        """Undo a transaction that nobody can resume: its caller dropped it without leaving its block."""
         txn = attempt.txn
         if txn is None or txn.state is not State.OPEN or self._kernel.ledger.is_elsewhere:
             return
@@ -85,9 +85,9 @@ class Ages:
                 return
         except LedgerError as error:
             if getattr(error, "closed", False):
-                return  # it is left as it is, by a settlement that was closed around it
+                return  # its settlement was closed: the transaction is left as it is
         log.warning(
-            "%s was dropped by its caller, who did not leave its block: nobody can come back to it, and it is undone;"
+            "%s was dropped by its caller, who did not leave its block: nobody can resume it, and it is undone;"
             " enter a transaction by `with` or `async with`",
             txn.name,
             extra=about_txn(txn),
@@ -96,7 +96,7 @@ class Ages:
         yield from self._undoing.abort(attempt, Reason.ABANDONED, cause=DROPPED)
 
     def look_at_ages(self, beside: Beside | None = None) -> Program[None]:
-        """Tell of what is open for long, and abort what is older than it may be, as `beside` runs that."""
+        """Report transactions open for long, and abort those past their `max_age`, each in a program for `beside`."""
         for attempt in self._aged():
             age = self._kernel.monotonic() - attempt.since
             if attempt.max_age is None or age < attempt.max_age:
@@ -104,7 +104,7 @@ class Ages:
                     self._tell_age(attempt, age)
                 continue
             if attempt.overdue:
-                continue  # it is being aborted: a call of it has not returned
+                continue  # already aborting: one of its calls has not returned
             attempt.overdue = True
             if beside is None:
                 yield from self._end_overdue(attempt)
@@ -113,13 +113,13 @@ class Ages:
         self._next_look = self._kernel.monotonic() + (self.until_aged() or inf)
 
     def until_aged(self) -> float | None:
-        """Return the seconds until a transaction is to be looked at; None: none will be."""
+        """Return the seconds until the next transaction is due; None if there is none."""
         with self._kernel.local:
             due = min(map(_due, filter(_may_age, self._kernel.attempts.values())), default=inf)
         return None if due == inf else max(0.0, due - self._kernel.monotonic())
 
     def watch_age(self, attempt: Attempt) -> None:
-        """Look at a transaction that has begun here when it has reached its age."""
+        """Watch a transaction that has begun here: report it when it is due."""
         if attempt.max_age is None or self.on_age is None or attempt.txn is None:
             return
         due = _due(attempt)
@@ -150,7 +150,7 @@ class Ages:
 
 
 def _may_age(attempt: Attempt) -> bool:
-    """Whether somebody's program has it: what is put aside waits for a person, and a hold for work to come."""
+    """Whether a transaction can be too old: not one that is put aside for a person, nor a hold for work to come."""
     txn = attempt.txn
     return txn is not None and txn.state is State.OPEN and not (attempt.suspended or txn.parked or bool(txn.role))
 

@@ -1,9 +1,8 @@
-"""Who waits for a person's yes, and the yes that comes from elsewhere: another thread, process or host.
+"""A person's yes from elsewhere: another thread, process or host.
 
-An answer is put on record beside the effect it is about. Whoever waits for it takes it from there: the process whose
-approver is still asking, the framework that comes back to its question, or any process that has the tools of what was
-put aside. So it does not matter where it is said, nor whether somebody waits just then; and saying it twice is as good
-as once.
+An answer is recorded beside its effect. Whoever waits for it reads it there: the process whose approver is still
+asking, the framework that returns to its question, or any process that has the tools of what was put aside. So an
+answer may be given anywhere, whether or not somebody waits just then; giving it twice has no further effect.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Answer = Literal["approve", "edit", "reject"]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of an answer.
+    """What an answer has brought about.
 
     Attributes:
-        keys: the calls it is about.
+        keys: the calls it answers.
         decision: `approve`, `edit` or `reject`.
-        news: it was not on record before.
-        settled: what it is about has settled, or was undone, by now; else whoever waits for it goes on with it.
+        news: the answer was not on record before.
+        settled: the transaction has settled, or was undone; otherwise its waiting process continues with it.
         waits: what still keeps it from settling here; "" when nothing does.
     """
 
@@ -57,11 +56,11 @@ Remake = Callable[[str, Effect, Mapping[str, Any]], Effect]
 
 
 class Answers:
-    """Takes the answers of people who are elsewhere.
+    """Takes answers from people who are elsewhere.
 
     Attributes:
-        remake: returns an effect of a run with other arguments.
-        patience: for how long what is approved may wait for others.
+        remake: returns a run's effect with other arguments.
+        patience: how long an approved transaction may wait for others (seconds).
     """
 
     remake: Remake
@@ -79,12 +78,12 @@ class Answers:
     def say(
         self, which: str, decision: Answer, *, arguments: Mapping[str, Any] | None, because: str | None, by: str
     ) -> Program[Answered]:
-        """Put an answer on record, have what was put aside settle with it, and return what came of it.
+        """Record an answer, settle what was put aside with it, and return what the answer has brought about.
 
-        `which` is a key, or the name of a transaction: then it is about all calls of it that wait.
+        `which` is a call's key, or a transaction's name: the answer is then for all of its waiting calls.
 
         Raises:
-            UsageError: nothing waits under it, it was answered otherwise, or the answer cannot be kept. Nothing was
+            UsageError: nothing waits under it, it was answered otherwise, or the answer cannot be stored. Nothing was
                 recorded.
         """
         answer: dict[str, Any] = {"decision": decision}
@@ -125,11 +124,11 @@ class Answers:
             return Answered(keys, decision, news, settled=False)
         settled, waits = yield from self._take_said(mine[0].transaction)
         if settled and not (yield from self._is_over(mine[0].transaction)):
-            settled, waits = False, "somebody else has begun to settle it, and has not come to its end yet"
+            settled, waits = False, "another program has begun to settle it, and has not finished yet"
         return Answered(keys, decision, news, settled, waits)
 
     def _is_over(self, name: str) -> Program[bool]:
-        """Return whether what was answered has come to its end; another thread of this process is waited for."""
+        """Return whether an answered transaction has ended, waiting for another thread of this process if need be."""
         with self._kernel.local as protocol:
             txn = protocol.named.get(name)
             attempt = None if txn is None else self._kernel.attempts.get(txn)
@@ -139,11 +138,11 @@ class Answers:
         return txn.finished
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
-        """Do as every driver does; and go on with what was put aside, and is answered by now."""
+        """Recover as `Recovery.recover`, then settle what was put aside and is answered by now."""
         report: Recovered = yield from self._resolution.recover(keep_open=keep_open)
         yield from self.take_all_said()
         with self._kernel.local as protocol:
-            # Also those that another thread of this process was quicker with.
+            # Includes those that another thread of this process settled first.
             over = [name for name in report.kept if name not in protocol.named]
         if over:
             found: list[RecordedTransaction | None]
@@ -153,10 +152,10 @@ class Answers:
         return report
 
     def keep(self, attempt: Attempt) -> Program[None]:
-        """Do as `Parking.keep`; one that was entered again, and is answered by now, settles instead.
+        """Put a transaction aside as `Parking.keep`; one entered again and answered by now settles instead.
 
         Raises:
-            Refused: it was undone meanwhile, or somebody had said no; else as `answer`.
+            Refused: it was undone meanwhile, or was rejected; else as `answer`.
         """
         yield from self._parking.keep(attempt)
         if attempt.again:
@@ -167,7 +166,7 @@ class Answers:
                     raise protocol.refusal(attempt.live)
 
     def take_all_said(self) -> Program[None]:
-        """Settle all that was put aside and is answered by now."""
+        """Settle everything put aside that is answered by now."""
         with self._kernel.local as protocol:
             if not any(is_parked(txn) for txn in protocol.live.values()):
                 return
@@ -179,14 +178,14 @@ class Answers:
                 log.info("%s is approved and did not settle: %s", name, error, extra=about(transaction=name))
 
     def _take_said(self, name: str) -> Program[tuple[bool, str]]:
-        """Settle what was put aside if all of its calls are answered; return whether it has, and else why not.
+        """Settle a parked transaction if all of its calls are answered; return whether it has, else why not.
 
         Raises: as `answer`.
         """
         asked: list[Question] = yield from self._kernel.step(questions)
         mine = [one for one in asked if one.parked and one.transaction == name]
         if not mine:
-            return True, ""  # somebody was quicker
+            return True, ""  # another program was first
         said = [(one.key, dict(one.answer)) for one in mine if one.answer is not None]
         no = next((answer for _, answer in said if answer["decision"] == "reject"), None)
         if no is None and len(said) < len(mine):
@@ -220,7 +219,7 @@ class Answers:
         return True, ""
 
     def _take_back_said(self, name: str, unfit: Unfit) -> Program[None]:
-        """Take an answer back whose arguments its call cannot run with."""
+        """Take an answer back whose arguments do not fit its call."""
 
         def take_back(protocol: Protocol, book: Book) -> Question | None:
             still = [one for one in questions(protocol, book) if one.key == unfit.key and one.parked]
@@ -231,7 +230,7 @@ class Answers:
         found: Question | None = yield from self._kernel.step(take_back, durable=True)
         if found is not None:
             log.warning(
-                "%s still waits for an answer: what %s said is taken back, since %s",
+                "%s still waits for an answer: the answer by %s is taken back, since %s",
                 found.key,
                 found.answered_by,
                 unfit,
@@ -244,16 +243,17 @@ class Answers:
         text = json_text.encode(dict(arguments))
         if self._kernel.ledger.payloads.redact(text, tool=one.tool) != text:
             raise UsageError(
-                f"the arguments of {one.tool} have fields that are never recorded, so they cannot be given to another"
-                " process: answer in its own, or without other arguments; nothing was recorded",
+                f"{one.tool} has fields that are never recorded (redact=), so new arguments cannot be given to"
+                " another process: answer in the call's own process, or without other arguments; nothing was"
+                " recorded",
                 key=one.key,
             )
 
     def _said_before(self, book: Book, which: str, decision: Answer) -> bool:
-        """Return whether what nobody waits for any more, and was answered like that, is over.
+        """Return whether a call that no longer waits, and was answered alike, is over.
 
         Raises:
-            UsageError: it was answered otherwise, or nobody ever waited for it.
+            UsageError: it was answered otherwise, or never waited.
         """
         recorded = book.find(which) or book.load(which)
         effects = [] if recorded is None else [e for e in recorded.effects if which in (e.row.key, e.row.name)]
@@ -270,11 +270,11 @@ class Answers:
 
 
 def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None) -> None:
-    """Add to a report what became of a parked transaction that was answered."""
+    """Add the end of a parked, answered transaction to a report."""
     ends = {State.COMMITTED: report.committed, State.ABORTED: report.undone}
     end = None if recorded is None else ends.get(recorded.row.state)
     if recorded is None or end is None:
-        return  # it waits yet: the report says so
+        return  # it still waits, as the report says
     report.kept[:] = [kept for kept in report.kept if kept != name]
     end.append(name)
     if any(effect.tag not in (None, Tag.CLEAN) for effect in recorded.effects):
@@ -282,7 +282,7 @@ def _tell_end(report: Recovered, name: str, recorded: RecordedTransaction | None
 
 
 def _answered(effect: RecordedEffect) -> str | None:
-    """Return what was answered about an effect that was taken up, or None."""
+    """Return the answer recorded with an effect that was taken up, or None."""
     said = said_values(effect).get("decision")
     if said is not None:
         return str(said)
@@ -297,16 +297,17 @@ _ANSWERS: dict[Disposition, Answer] = {
 
 
 def _refuse_other(key: str, before: str, by: str | None, now: str) -> None:
-    """Return when an answer is the one that was given before.
+    """Check that an answer equals the earlier one.
 
     Raises:
-        UsageError: it is another.
+        UsageError: it differs.
     """
     if before == now:
         return
     who = ", where it was asked" if by is None else f" by {by}"
     raise UsageError(
-        f"{key} was answered already{who}: {before}; nothing was changed, since whoever waits may act on that by now",
+        f"{key} was answered already{who}: {before}; nothing was changed, since the earlier answer may be acted on"
+        " by now",
         key=key,
         decision=before,
     )

@@ -1,4 +1,4 @@
-"""A question to a person: on record before it is asked, answered once, perhaps with other arguments."""
+"""A question to a person: recorded before it is asked, answered once, perhaps with other arguments."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ASKED, APPROVED = Disposed(Disposition.ASKED), Disposed(Disposition.APPROVED)
 
 
 Control = tuple[type[BaseException], ...]
-"""What a framework raises to stop at a question: it goes through."""
+"""Exceptions by which a framework stops at a question: they pass through."""
 TRIES = 3
-"""How often somebody is asked whose answer is none."""
+"""How often somebody is asked whose answer cannot be read."""
 
 
 class Asking:
-    """Asks a person about one effect, and records the answer or takes the question back."""
+    """Asks a person about one effect, and records the answer or withdraws the question."""
 
     def __init__(self, kernel: Kernel, undoing: Undoing, admission: Admission) -> None:
         self._kernel = kernel
@@ -60,15 +60,13 @@ class Asking:
     def ask(
         self, attempt: Attempt, effect: Effect, ask: Approver, let_through: Control
     ) -> Program[tuple[Approval, Effect | None, AnswerOnRecord | None]]:
-        """Return what was answered, the likeness of the effect with other arguments, and what was said elsewhere.
+        """Return the answer, the effect with the answer's arguments (if any), and the answer from elsewhere (if any).
 
-        There is a likeness where arguments were given. What was said elsewhere is None where the answer is from here.
-
-        A framework's question is asked again, with what was wrong, when the answer is none; a few times, for it may
-        be a function that answers.
+        A framework's question is asked again, with the error, when the answer cannot be read; `TRIES` times at most,
+        since the answer may come from a function.
 
         Raises:
-            UsageError: the answer is none, however often it was asked.
+            UsageError: no answer could be read.
         """
         gate = _gate_of(attempt, effect)
         for tries in range(TRIES, 0, -1):
@@ -80,7 +78,7 @@ class Asking:
                 likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
                 if said is None and likeness is None:
                     said = yield from self._take_answer(attempt, effect, approval)
-                    if said is not None:  # somebody elsewhere was quicker, and was told that it is done
+                    if said is not None:  # an answer from elsewhere was first, and its author was told so
                         approval = approval_of(said.answer)
                         likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
                 if said is not None and answer != said.answer:
@@ -104,19 +102,19 @@ class Asking:
         raise AssertionError
 
     def said(self, key: str) -> Program[AnswerOnRecord | None]:
-        """Return what somebody elsewhere has answered about an effect, or None."""
+        """Return the answer that was recorded elsewhere for an effect, or None."""
         said: AnswerOnRecord | None = yield from self._kernel.step(
             lambda _protocol, book: answer_on_record(effect_of_key(book, key))
         )
         return said
 
     def hear_late(self, attempt: Attempt, effect: Effect, said: AnswerOnRecord, let_through: Control) -> Program[None]:
-        """Let a framework hand over its late answer to this question; other questions keep theirs.
+        """Let a framework deliver its late answer to this question, so that no other question gets it.
 
-        It counts for nothing, since another was first; whoever gave it is told so.
+        The answer has no effect, since another was first; its author is told so.
         """
         if effect.ask is None or not let_through:
-            return  # whoever would be asked now need not be
+            return  # nobody else need be asked
         gate = _gate_of(attempt, effect)
         gate.answered = True
         try:
@@ -127,9 +125,9 @@ class Asking:
             tell_late(effect, said, late)
 
     def tell_ofrejected(self, attempt: Attempt, effect: Effect) -> Program[None]:
-        """Log that a person said no to this call when its transaction was entered before: it is asked about anew.
+        """Log that a person rejected this call when its transaction was entered before: it is asked about anew.
 
-        That attempt is over, undone, and its answer is on record with it; this one acts on an answer of its own.
+        That attempt is over and undone, with its answer on record; the new attempt needs an answer of its own.
         """
         before = key_of(attempt.prefix, attempt.name, attempt.number - 1, effect.path, effect.call_id)
         no: str | None = yield from self._kernel.step(lambda _protocol, book: no_on_record(effect_of_key(book, before)))
@@ -144,9 +142,9 @@ class Asking:
             )
 
     def _take_answer(self, attempt: Attempt, effect: Effect, approval: Approval) -> Program[AnswerOnRecord | None]:
-        """Record an answer if it is the first, in the step that finds so; else return the earlier one.
+        """Record an answer if it is the first, checked in the same step; else return the earlier one.
 
-        From here on whoever answers elsewhere is told that this was.
+        Later answers from elsewhere are refused with this one.
         """
         before, effect.disposed = effect.disposed, APPROVED if approval.decision == "approve" else rejected(approval)
         told = attempt.outcome(effect, self._kernel.clock())
@@ -161,9 +159,9 @@ class Asking:
         return (yield from self._kernel.step(take, durable=True))
 
     def _listening(self, ask: Approver, key: str) -> Approver:
-        """Return an approver that asks as `ask` does, and listens meanwhile for an answer from elsewhere."""
+        """Return an approver that asks `ask` and at the same time listens for an answer from elsewhere."""
         if self._kernel.ledger.immediate:
-            return ask  # there is no elsewhere
+            return ask  # no other process can answer
 
         def heard() -> Mapping[str, Any] | None:
             said = self._kernel.ledger.read(lambda book: answer_on_record(effect_of_key(book, key)))
@@ -185,8 +183,8 @@ class Asking:
     ) -> Program[AnswerOnRecord | None]:
         """Record that an effect in question never runs, and why; its scopes become free.
 
-        With an `answer`, what was said elsewhere or None, that is acted on only if it is the first: else return what
-        was said before, and the question stays as it is.
+        With an `answer` (the one from elsewhere, or None) this happens only if that is still the recorded one: else
+        return the recorded answer, and the question stays.
         """
         calls, before = effect.calls, (effect.outcome, effect.tag, effect.disposed)
         effect.outcome, effect.tag, effect.disposed = Outcome.DROPPED, Tag.CLEAN, disposed
@@ -220,7 +218,7 @@ class Asking:
 def with_other_arguments(
     attempt: Attempt, effect: Effect, arguments: Mapping[str, Any] | None
 ) -> Program[Effect | None]:
-    """Return an effect's likeness with other arguments; None when there are none, or they are the same.
+    """Return an effect's copy with other arguments; None when there are none, or they are the same.
 
     Raises:
         UsageError: the tool does not take them, or its check refuses them.
@@ -245,7 +243,7 @@ def with_other_arguments(
 
 
 def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effect:
-    """Return the recorded likeness of a call that was approved with other arguments, able to run here."""
+    """Return the recorded copy of a call that was approved with other arguments, made runnable here."""
     likeness = next(found for found in attempt.effects.values() if found.key == key)
     attempt.keep(likeness.path)
     if effect.remake is not None:
@@ -257,12 +255,12 @@ def recorded_likeness(attempt: Attempt, effect: Effect, key: str | None) -> Effe
 
 
 def rejected(approval: Approval) -> Disposed:
-    """Return what a no makes of its effect."""
+    """Return the error for a rejected effect."""
     return Disposed(Disposition.REJECTED, approval.because)
 
 
 def tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
-    """Log that an answer came too late, and who had given the first."""
+    """Log that an answer came too late, and who gave the first."""
     first, approval, told = approval_of(said.answer), None, "none"
     try:
         approval = late if isinstance(late, Approval) else approval_of(late)
@@ -271,7 +269,7 @@ def tell_late(effect: Effect, said: AnswerOnRecord, late: object) -> None:
         told = f"which is none: {error}"
     log.log(
         logging.INFO if approval == first else logging.WARNING,
-        "%s was answered already, by %s: %s; the answer that was given here (%s) changes nothing",
+        "%s was answered already, by %s: %s; the later answer (%s) changes nothing",
         effect.key,
         said.by,
         first.decision,
@@ -287,7 +285,7 @@ def _mode(effect: Effect) -> Mode:
 
 
 def _gate_of(attempt: Attempt, effect: Effect) -> Gate:
-    """Return what is asked about an effect, under the number it was asked under before."""
+    """Return the gate of an effect, under the question number it had before."""
     declaration, arguments = effect.declaration, effect.shown()
     return Gate(
         attempt.name,

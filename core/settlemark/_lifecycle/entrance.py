@@ -1,4 +1,4 @@
-"""Entering a transaction by its name: fresh, gone on with, or the replay of what has committed."""
+"""Entering a transaction by its name: as a new one, a resumed one, or the replay of a committed one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entrance:
         self._ages = ages
 
     def enter(self, *, independent: bool, **options: Any) -> Program[Part]:
-        """Return a part: what joins the call that this is asked in, or a transaction of its own; see `begin`."""
+        """Return a part: one that joins the enclosing call, or a transaction of its own; see `begin`."""
         inside = self._kernel.outer()
         outer = None if inside is None else inside.attempt.txn
         if inside is not None and outer is not None and outer.state is State.OPEN and not independent:
@@ -58,7 +58,7 @@ class Entrance:
             attempt = yield from self.begin(**options, parent=0 if outer is None else outer.id)
         return Part(attempt, attempt.numbering)
 
-    def begin(  # noqa: PLR0913 - one keyword for each thing that may be said of a transaction
+    def begin(  # noqa: PLR0913 - one keyword for each property
         self,
         name: str,
         run: str,
@@ -78,22 +78,36 @@ class Entrance:
         into: Attempt | None = None,
         **placing: Unpack[Placing],
     ) -> Program[Attempt]:
-        """Return an attempt of a transaction: fresh, resumed, or a replay of what has committed.
+        """Return an attempt of a transaction: new, resumed, or a replay of a committed one.
 
-        `known` says that the name was chosen by the caller, so that the ledger may know it; `comes_back` that who
-        enters it again makes the same decisions again, and not others: what of them stays is not done twice. `whole`
-        says that who enters it makes all of its decisions: what was decided before and is not asked for is taken back.
-        `into` is an attempt that has not begun, and becomes what is returned.
+        Args:
+            name: the transaction's name.
+            run: the run it belongs to.
+            known: the caller chose the name, so the ledger may know it.
+            declared: scopes that it may touch.
+            hooks: asked before it commits.
+            wait: seconds to wait for the name.
+            on_failure: what a failed call means.
+            retries: how often a failed call is tried.
+            retry: it is tried again when it loses a race.
+            ask: asked about failed calls.
+            approver: asked about gated calls.
+            max_age: seconds after which it is undone if still open.
+            comes_back: who enters it again makes the same decisions: surviving effects are not repeated.
+            whole: who enters it again makes all decisions: surviving effects not asked for again are taken back.
+            into: an attempt that has not begun, and becomes the returned one.
+            placing: its place in the order; see `Placing`.
 
         Raises:
-            Cancelled: its run was cancelled. WaitTimeout: the name is in use and stays so.
-            Rewound: it was undone on request: neither is it replayed nor run anew.
+            Cancelled: its run was cancelled.
+            WaitTimeout: the name stays in use.
+            Rewound: it was rewound: it is neither replayed nor run anew.
             Entangled: it declares what its parent holds, or has its parent's name.
-            StateError: the hold it was to work under has been dropped.
+            StateError: its hold has been dropped.
         """
         deadline = self._kernel.monotonic() + wait
         footprint = list(declared)
-        # Asked here: a step may be taken by another thread.
+        # Evaluated here, since another thread may take the step.
         within = into is None and (is_in_body(self._kernel, name) or name in names_asked_for(self._kernel))
 
         def build(txn: Txn | None, number: int) -> Attempt:
@@ -163,10 +177,10 @@ class Entrance:
                 )
 
     def ended(self, name: str, *, wait: float) -> Program[RecordedTransaction | None]:
-        """Return the last record of a transaction when nothing of it goes on, or None; one left over is ended first.
+        """Return a transaction's last record once nothing of it goes on, or None; one left over is ended first.
 
         Raises:
-            WaitTimeout: it has not come to its end.
+            WaitTimeout: it has not ended.
         """
         deadline = self._kernel.monotonic() + wait
 
@@ -182,7 +196,7 @@ class Entrance:
             seconds = deadline - self._kernel.monotonic()
             if seconds <= 0 or not (yield from self._kernel.listen(Wait(found, seconds, name, name))):
                 raise WaitTimeout(
-                    f"gave up after {wait:g} s: {name} has not come to its end; try again later, or raise wait=",
+                    f"gave up after {wait:g} s: {name} has not ended; try again later, or raise wait=",
                     transaction=name,
                     holder=name,
                     waited=wait,
@@ -191,7 +205,7 @@ class Entrance:
     def _entered(
         self, enter: Step[Attempt | Ticket], into: Attempt | None, protocol: Protocol, book: Book
     ) -> Attempt | Ticket:
-        """Return what a step finds, in an attempt that had not begun where that is there; taken back if it fails."""
+        """Return a step's result, in `into` if given; `into` is restored if the step fails."""
         found = enter(protocol, book)
         if into is None or isinstance(found, Ticket):
             return found
@@ -204,9 +218,9 @@ class Entrance:
     def _enter_again(
         self, protocol: Protocol, book: Book, same: Txn, build: Callable[[Txn | None, int], Attempt], *, here: bool
     ) -> Attempt | Ticket:
-        """Return the attempt under a name in use, if it is anybody's to go on with; else a ticket to wait with.
+        """Return the attempt under a name in use, if it may be resumed; else a ticket to wait with.
 
-        `here` says that it may be one of this process, which others have.
+        `here` allows one that was put aside in this process.
         """
         attempt = self._kernel.attempts.get(same)
         if here and attempt is not None and attempt.suspended and same.owner in (NOBODY, self._kernel.ledger.worker):
@@ -230,18 +244,18 @@ class Entrance:
         if self._kernel.telling.observer is not None:
             self._kernel.telling.began(attempt, "taken up" if attempt.effects else "begun")
 
-    # ---- a beginning that is recorded with the first step behind it
+    # ---- a begin that is recorded together with the first step
 
     def _claims_nothing(self, options: Mapping[str, Any]) -> bool:
-        """Whether nobody else need see a beginning before the first step behind it, nor end it when it is due."""
+        """Whether nobody else needs to see the begin before the first step, or to end it when due."""
         due = options["max_age"] is not None
         return not (self._kernel.ledger.immediate or options.get("group") or options["declared"] or due)
 
     def _begin_with_a_step(self, options: dict[str, Any]) -> Program[Attempt]:
-        """Do as `begin`; where nothing is known of the name, it takes its place with the first step behind it.
+        """Begin as `begin`, but record a transaction with an unused name together with its first step.
 
-        That nothing is known is looked at again there: somebody else may have been faster. Whoever was not enters the
-        name anew, before anything of his has run.
+        That step checks again that the name is unused. If another process was faster, the name is entered anew before
+        anything has run.
         """
         name, run, known = options["name"], options["run"], options["known"]
 
@@ -271,13 +285,13 @@ class Entrance:
     def _take_place(
         self, attempt: Attempt, txn: Txn, options: dict[str, Any], behind: int, protocol: Protocol, book: Book
     ) -> None:
-        """Put what was planned in its place, unless somebody has its name by now."""
+        """Begin the planned transaction, unless its name has been taken meanwhile."""
         if txn.id != PLANNED:
-            return  # the store failed, and it was let go of
+            return  # the store failed, and the transaction was dropped
         name, run = options["name"], options["run"]
         attempt.turned_away = None
         book.otherwise(partial(_plan_anew, txn, options))
-        unseen = options["known"] and book.behind != behind  # somebody wrote since
+        unseen = options["known"] and book.behind != behind  # another process wrote since
         if not _is_free(protocol, name, run) or (unseen and not _is_new(book, name)):
             self._turn_away(attempt, txn, options)
             txn.id, txn.state, txn.reason, txn.detail = DETACHED, State.ABORTED, Reason.LOST, {"cause": _TAKEN}
@@ -303,15 +317,15 @@ class Entrance:
         attempt.turned_away = TurnedAway(txn, partial(self._enter_anew, attempt, txn, options, once))
 
     def _enter_anew(self, attempt: Attempt, txn: Txn, options: dict[str, Any], once: Once[Attempt]) -> Program[None]:
-        self._kernel.telling.ended(attempt)  # what comes in its place is told of as what that is
+        self._kernel.telling.ended(attempt)  # its replacement is reported as a transaction of its own
         try:
             yield from once.get(partial(self.begin, **options, into=attempt))
         except Exception:
-            self._turn_away(attempt, txn, options)  # who calls later tries it again
+            self._turn_away(attempt, txn, options)  # a later call tries again
             raise
 
 
-_TAKEN = "another has begun its name at the same time; nothing of it was run: enter it again"
+_TAKEN = "another process began this name at the same time; nothing was run: enter it again"
 
 
 def _is_free(protocol: Protocol, name: str, run: str) -> bool:
@@ -323,7 +337,7 @@ def _is_new(book: Book, name: str) -> bool:
 
 
 def _planned(options: Mapping[str, Any], position: Position) -> Txn:
-    """Return a transaction that has not its place yet."""
+    """Return a transaction without a place yet."""
     return Txn(
         PLANNED,
         options["name"],
@@ -338,7 +352,7 @@ def _planned(options: Mapping[str, Any], position: Position) -> Txn:
 
 
 def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:
-    """Take back that a transaction has its place: its store has failed, and it takes one when that works again."""
+    """Take a transaction's place back: its store has failed, and it takes a place when the store works again."""
     planned = _planned(options, txn.position)
     planned.watchers = txn.watchers
     for name in Txn.__slots__:
@@ -346,10 +360,10 @@ def _plan_anew(txn: Txn, options: Mapping[str, Any]) -> None:
 
 
 def _next_number(book: Book, name: str, recorded: RecordedTransaction | None) -> int:
-    """Return the number of the attempt that comes after what is on record, or was.
+    """Return the number of the next attempt after the recorded ones.
 
     Raises:
-        Forgotten: it had committed, and nobody knows with which results.
+        Forgotten: it had committed, and its results are forgotten.
     """
     if recorded is not None:
         return recorded.row.attempt + 1
@@ -357,7 +371,7 @@ def _next_number(book: Book, name: str, recorded: RecordedTransaction | None) ->
     if gone != 0:
         return 1 if gone is None else gone + 1
     raise Forgotten(
-        f"{name} has committed, and its record had to make room for later ones: nothing was run; use a new name for new"
+        f"{name} has committed, but its record has made room for later ones: nothing was run; use a new name for new"
         " work, raise retain=, or keep the ledger in a file",
         transaction=name,
     )

@@ -1,4 +1,4 @@
-"""Putting up a fence before a run: what of it has not settled ends, and nothing of it acts any more."""
+"""Cancelling a run: a fence ends what of the run has not settled, and nothing of the run acts any more."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Fences:
         self._recovery = recovery
 
     def cancel(self, run: str) -> Program[None]:
-        """Put up a fence before a run, durably, and end what of it has not settled, in this process or before it.
+        """Fence a run, durably, and end what of it has not settled, in this process or left by earlier ones.
 
         Raises:
-            UsageError: this names a transaction, not a run; there is no fence.
+            UsageError: the name is a transaction's, not a run's; nothing is fenced.
         """
         at = self._kernel.clock()
 
@@ -57,7 +57,8 @@ class Fences:
             with self._kernel.local as protocol:
                 ticket = protocol.watch(txn)
             if txn not in self._kernel.attempts and (silence := (yield from self._kernel.silence(txn))):
-                # What could be undone is; the rest comes when nobody may be at it any more, which may take long.
+                # What can be undone is undone; the rest waits until its sender is known to be gone, which may take
+                # long.
                 log.warning(
                     "%s is cancelled, and kept%s", txn.name, silence, extra=about_txn(txn, state=txn.state.value)
                 )

@@ -1,8 +1,7 @@
-"""Asking a person before a gated call acts: a question is on record before it is asked, an answer before it counts.
+"""Asking a person before a gated call acts: the question is recorded before it is asked, the answer before it counts.
 
-What waits for an answer is recorded as an effect that has not acted, and holds what it is to act on. So whoever comes
-back to it, in whatever process, knows which call was asked about with which arguments; and an answer that comes to
-another question finds nothing to approve.
+A call that waits for an answer is recorded as an effect that has not acted, and holds its scopes. So any process that
+resumes it knows which call was asked about with which arguments, and an answer to another question approves nothing.
 """
 
 from __future__ import annotations
@@ -52,11 +51,12 @@ class Gates:
     def gate(
         self, attempt: Attempt, txn: Txn, effect: Effect, earlier: Effect | None, let_through: Control
     ) -> Program[Effect | None]:
-        """Return the recorded effect that may act now, or None: it is not on record, and needs nobody's yes.
+        """Return the recorded effect that may act now; None if it is not recorded and needs no approval.
 
         Raises:
-            Rejected: a person said no. Stale: what it was read from has changed since the question; all is undone.
-            UsageError: there is nobody to ask, the answer is none, or `approve=` failed; nothing was run.
+            Rejected: a person said no.
+            Stale: something it read has changed since the question; everything is undone.
+            UsageError: there is nobody to ask, the answer cannot be read, or `approve=` failed; nothing was run.
         """
         ask, known = effect.ask or attempt.approver, NOTHING if earlier is None else earlier.disposed
         waits = known.disposition is Disposition.ASKED
@@ -69,7 +69,7 @@ class Gates:
                 return earlier
         if earlier is not None and waits:
             said: AnswerOnRecord | None = yield from self._asking.said(earlier.key)
-            if said is not None:  # by somebody elsewhere, while nobody was here to hear it
+            if said is not None:  # given elsewhere, while nobody here was waiting
                 answer = said.answer
                 yield from self._asking.hear_late(attempt, earlier, said, let_through)
                 return (yield from self._answered(attempt, txn, earlier, lambda _gate: answer, let_through))
@@ -90,7 +90,7 @@ class Gates:
     def _answered(
         self, attempt: Attempt, txn: Txn, effect: Effect, ask: Approver, let_through: Control
     ) -> Program[Effect]:
-        """Ask about an effect, and return what may act now."""
+        """Ask about an effect, and return the effect that may act now."""
         approval, likeness, said = yield from self._asking.ask(attempt, effect, ask, let_through)
         while True:
             if approval.decision == "reject":
@@ -100,29 +100,29 @@ class Gates:
             if likeness is None:
                 effect.disposed = APPROVED
                 return (yield from self._held_back(attempt, txn, effect))
-            # In this order a crash leaves the question, never an approval without what it is for.
+            # In this order a crash leaves the question, never an approval without its call.
             yield from self._asking.put(attempt, txn, likeness, Disposed(Disposition.APPROVED, link=effect.key))
             edited = Disposed(Disposition.EDITED, link=likeness.key)
             first = yield from self._asking.withdraw(attempt, effect, edited, answer=said)
             if first is None:
                 return (yield from self._held_back(attempt, txn, likeness))
-            # Somebody elsewhere was quicker, and was told that it is done: that holds.
+            # An answer from elsewhere was first, and its author was told so: that answer holds.
             yield from self._asking.withdraw(attempt, likeness, NOTHING)
             late, approval, said = approval, approval_of(first.answer), first
             tell_late(effect, first, late)
             likeness = yield from with_other_arguments(attempt, effect, approval.arguments)
 
     def _held_back(self, attempt: Attempt, txn: Txn, effect: Effect) -> Program[Effect]:
-        """Queue an approved effect that waits for the commit, and return it."""
+        """Queue an approved effect for the commit, and return it."""
         if effect.held:
             yield from self._asking.queue(attempt, txn, effect)
         return effect
 
     def _needs_a_yes(self, attempt: Attempt, effect: Effect) -> Program[bool]:
-        """Whether its declaration says that somebody has to approve it.
+        """Whether the declaration requires a person's approval for this call.
 
         Raises:
-            UsageError: `approve=` failed, or did not say.
+            UsageError: `approve=` failed, or returned no bool.
         """
         approve = effect.declaration.approve
         if not isinstance(approve, Handler):
@@ -133,8 +133,8 @@ class Gates:
             said = yield self._kernel.asking(attempt.name, partial(approve.function, **bound))
         except Exception as error:
             raise UsageError(
-                f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not run;"
-                f" mend it: {in_words(error)}",
+                f"approve={approve.name} of {tool} failed, so nobody knows whether it needs a yes: {tool} was not"
+                f" run; correct approve=: {in_words(error)}",
                 tool=tool,
             ) from error
         if not isinstance(said, bool):
@@ -146,10 +146,10 @@ class Gates:
 
     @staticmethod
     def _leave_to_its_end(attempt: Attempt, effect: Effect) -> None:
-        """Park the transaction at its end if an effect that it holds waits for `Settlement.answer`.
+        """Park the transaction at its end if a held effect waits for `Settlement.answer`.
 
         Raises:
-            UsageError: the call would act before; nothing was run.
+            UsageError: the call would act before its end; nothing was run.
         """
         tool = effect.declaration.tool
         if attempt.parks is None or effect.declaration.kind is not EffectClass.IRREVERSIBLE:
@@ -161,8 +161,8 @@ class Gates:
             )
         if attempt.park is None and not attempt.again:
             log.warning(
-                "%s needs a person's yes, and nobody is asked here: %s is put aside at its end, and nothing held of it"
-                " leaves before settlement.approve(), or settlemark approve, has said it",
+                "%s needs a person's yes, and nobody is asked here: %s is put aside at its end, and nothing held of"
+                " it leaves before settlement.approve(), or settlemark approve, is called",
                 tool,
                 attempt.name,
                 extra=about(transaction=attempt.name, tool=tool),
@@ -170,10 +170,10 @@ class Gates:
         attempt.park = attempt.park or attempt.parks
 
     def _look_again(self, attempt: Attempt, txn: Txn) -> Program[None]:
-        """Return when what the transaction has read still holds: a person may have taken days.
+        """Check that what the transaction has read still holds: a person may have taken days.
 
         Raises:
-            Stale: it does not, and the transaction is aborted.
+            Stale: a read has changed, and the transaction is aborted.
         """
 
         def look(protocol: Protocol, _book: Book) -> None:
@@ -191,7 +191,7 @@ class Gates:
 
 
 _NOT_YET = (Outcome.SUSPENDED, Outcome.QUEUED, Outcome.DROPPED)
-"""It has not acted: without a yes on record, whether it needs one is looked at again."""
+"""The effect has not acted: without an approval on record, whether it needs one is checked again."""
 
 
 __all__ = ["Gates"]

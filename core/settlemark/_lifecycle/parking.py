@@ -1,7 +1,7 @@
-"""Putting a transaction aside until a person has answered, and going on with it in whatever process hears the answer.
+"""Parking: a transaction is put aside until a person has answered, and continues in any process that hears the answer.
 
-Parked whole (`keep`) it stays open and holds its scopes; split (`split`), what was eager settles and each
-gate waits alone. Nobody owns what is parked: any process that has its tools declared may answer.
+Parked whole (`keep`) it stays open and holds its scopes; split (`split`), what was eager settles and each gate waits
+alone. A parked transaction has no owner: any process that has declared its tools may answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Parked:
 
     Attributes:
         transaction: its name.
-        run: the job it belongs to.
+        run: the run it belongs to.
         gates: one mapping for each effect that would leave: tool, arguments, scope, key, rationale.
     """
 
@@ -51,11 +51,11 @@ class Parked:
 
 
 class Unfit(UsageError):
-    """Arguments that a person gave do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
+    """A person's arguments do not fit the call: it waits for an answer as before. Attribute `key`: the call."""
 
 
 class Parking:
-    """The part of a driver that puts transactions aside and goes on with them."""
+    """Puts transactions aside and continues them."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Parking:
         self._recovery = recovery
 
     def keep(self, attempt: Attempt) -> Program[None]:
-        """Put a transaction aside as it is, when its calls have returned: it stays open, and holds what it holds.
+        """Put a transaction aside once its calls have returned: it stays open, and keeps its holds.
 
         Raises:
             Refused: it was undone meanwhile.
@@ -91,7 +91,7 @@ class Parking:
         yield from self._undoing.suspend(attempt)
 
     def let_go_of_others(self) -> None:
-        """Forget what was put aside here, and which another process has come back to."""
+        """Forget transactions put aside here that another process has resumed."""
         with self._kernel.local:
             gone = [(txn, attempt) for txn, attempt in self._kernel.attempts.items() if self._is_others(txn, attempt)]
             for txn, _ in gone:
@@ -105,7 +105,7 @@ class Parking:
         return attempt.suspended and (txn.finished or txn.owner not in (NOBODY, self._kernel.ledger.worker))
 
     def split(self, attempt: Attempt) -> Program[None]:
-        """Commit, but for what is gated: that is parked, each gate in a transaction of its own.
+        """Commit everything but the gated effects: each of these is parked in a transaction of its own.
 
         Raises: as `commit`; nothing was split off then.
         """
@@ -136,12 +136,12 @@ class Parking:
     ) -> Program[list[Any]]:
         """Commit what is parked under this name, or undo it; return the results of what left, in order.
 
-        `remake` returns an effect with other arguments; `edits` has them by the keys of those that get some.
+        `remake` returns an effect with other arguments; `edits` has those arguments, by key.
 
         Raises:
-            UsageError: nothing is parked under it, it is not to be edited, or its hooks are not known here.
-            DeclarationError: a tool of it is not declared here. Nothing moved.
-            Refused: what it read has changed, or its scopes stayed taken; it was undone.
+            UsageError: nothing is parked under it, it is not to be edited, or its hooks are unknown here.
+            DeclarationError: one of its tools is not declared here. Nothing moved.
+            Refused: something it read has changed, or its scopes stayed taken; it was undone.
         """
 
         def take(protocol: Protocol, book: Book) -> Attempt:
@@ -176,20 +176,20 @@ class Parking:
             paused = next((e for e in effects if e.outcome is Outcome.SUSPENDED), None) if approve else None
             if paused is not None:
                 raise UsageError(
-                    f"{name} waits in its framework, which comes back to it with the answer: resume it there; nothing"
-                    " moved"
+                    f"{name} waits in its framework, which resumes it with the answer: answer there; nothing moved"
                 )
             if approve and arguments is not None and (gates := len(_gates(recorded, txn, attempt))) != 1:
                 raise UsageError(
-                    f"{name} has {gates} gated effects: which of them is meant by arguments= cannot be told; answer"
-                    ' without, or split it (park="split") so that each has an answer of its own; nothing moved'
+                    f"{name} has {gates} gated effects, so arguments= does not say which of them is meant: answer"
+                    ' without arguments, or split it (park="split") so that each has an answer of its own; nothing'
+                    " moved"
                 )
             if recorded is not None:
                 self._recovery.revived(protocol, book, txn, attempt, recorded)
             else:
                 protocol.own(txn, self._kernel.ledger.worker)
                 self._kernel.come_to(book, attempt)
-            attempt.expected.clear()  # the answer is about what was parked, all of it
+            attempt.expected.clear()  # the answer is about everything that was parked
             attempt.judged = txn.judged and not edited
             protocol.park(txn, parked=False)
             return attempt
@@ -205,7 +205,7 @@ class Parking:
             raise
         except BaseException:
             if attempt.live.state is State.OPEN:
-                yield from self._undoing.suspend(attempt)  # as it was: it still waits for an answer
+                yield from self._undoing.suspend(attempt)  # as before: it still waits for an answer
             raise
         yield from self._settling.commit(attempt)
         return [effect.result for effect in held]
@@ -217,10 +217,10 @@ class Parking:
         edits: Mapping[str, Mapping[str, Any]],
         remake: Callable[[Effect, Mapping[str, Any]], Effect],
     ) -> Program[list[Effect]]:
-        """Return what is to leave: with the arguments that were given, and with its scopes held.
+        """Return the effects that are to leave, with the answer's arguments, and their scopes held.
 
         Raises:
-            Unfit: a tool does not take the arguments that were given; nothing of it has changed.
+            Unfit: a tool does not take the answer's arguments; nothing of it has changed.
         """
         held = [e for e in attempt.in_order() if e.held and e.outcome is Outcome.QUEUED]
         chosen = dict(edits)
@@ -228,7 +228,7 @@ class Parking:
             gate = next(e for e in held if e.declaration.kind is EffectClass.IRREVERSIBLE)
             chosen[gate.key] = arguments
         likenesses: dict[str, Effect] = {}
-        for gate in [e for e in held if e.key in chosen]:  # all of them, before the first takes its place
+        for gate in [e for e in held if e.key in chosen]:  # check all before the first is replaced
             try:
                 likenesses[gate.key] = yield from self._alike(attempt, gate, remake(gate, chosen[gate.key]))
             except DeclarationError:
@@ -244,7 +244,7 @@ class Parking:
         return held
 
     def lacks_hooks(self, txn: Txn, *, edited: bool) -> bool:
-        """Whether hooks are to be asked about what was put aside, and this process does not know them."""
+        """Whether a parked transaction has hooks to ask that are unknown in this process."""
         attempt = self._kernel.attempts.get(txn)
         return txn.hooked and (edited or not txn.judged) and (attempt is None or not attempt.hooks)
 
@@ -263,7 +263,7 @@ class Parking:
         return edited
 
     def _edit(self, attempt: Attempt, gate: Effect, edited: Effect) -> Program[Effect]:
-        """Hold an effect in the place of another, of which it is known that it never leaves."""
+        """Hold an effect in the place of another that is known never to leave."""
         yield from self._calls.hold(attempt, attempt.live, edited)
         gate.outcome, gate.tag = Outcome.DROPPED, Tag.CLEAN
         gate.disposed = Disposed(Disposition.EDITED, link=edited.key)
@@ -278,7 +278,7 @@ class Parking:
         return edited
 
     def _refuse_unknown(self, name: str, recorded: RecordedTransaction | None) -> None:
-        """Return when everything of a recorded transaction can leave, or be undone, in this process.
+        """Check that everything of a recorded transaction can leave, or be undone, in this process.
 
         Raises:
             DeclarationError: a tool is not declared here; nothing moved.
@@ -300,7 +300,7 @@ class Parking:
 
 
 def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
-    """Return a record in which what was split off, or approved with other arguments, has the outcome it had there."""
+    """Return a record with the final outcomes of effects split off, or approved with other arguments."""
     by_key = {effect.row.key: effect for effect in recorded.effects}
     parts: dict[str, Iterator[RecordedEffect]] = {}
     effects: list[RecordedEffect] = []
@@ -321,7 +321,7 @@ def follow(book: Book, recorded: RecordedTransaction) -> RecordedTransaction:
 def _gates(
     recorded: RecordedTransaction | None, txn: Txn, attempt: Attempt | None = None
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return the gated effects that would leave, as they are recorded, or as this process knows them."""
+    """Return the gated effects that would leave, as recorded or as this process knows them."""
     if recorded is None:
         return tuple(
             {"tool": e.declaration.tool}

@@ -1,10 +1,10 @@
-"""Taking up what processes that are gone have left: every transaction they had begun is brought to its end.
+"""Recovery: every transaction that an ended process left is brought to its end.
 
-The ledger has the protocol's state as it was: holds, claims and places in line are all still there. So
-nothing is claimed anew; an ended worker's transactions become nobody's, and whoever knows their handlers
-owns them and goes on: a decision is carried out, an undo undone to its end, a sealed one commits when its
-turn comes, an open one is aborted, after a grace period in which its framework may come back to it.
-Source: the crash windows of Atomix §D.3, ARIES (analysis, redo, undo) at the level of effects.
+The ledger has the protocol's state as it was: holds, claims and places in line are all still there. So nothing is
+claimed anew; an ended worker's transactions lose their owner, and any process that knows their handlers owns them and
+continues: a decision is carried out, an undo completed, a sealed transaction commits when its turn comes, an open one
+is aborted, after a grace period in which its framework may resume it. Source: the crash windows of Atomix §D.3, ARIES
+(analysis, redo, undo) at the level of effects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNDOING = (State.ABORTING, State.ABORTED)
 CAUSE = "its process ended"
 _MANY, _LANES = 256, 32
 HANDLER_GRACE = 5.0
-"""Seconds in which a tool that nobody declared may still be: "not yet", before it is "gone"."""
+"""Seconds in which a tool may still be declared before it counts as missing."""
 
 
 class Recovery:
@@ -51,11 +51,12 @@ class Recovery:
         self._releases = releases
         self._settling = settling
         self.keep_open = 0.0
-        self.ending: dict[Attempt, list[Ticket]] = {}  # what a program here has taken up, and who waits for that
+        # taken up by a program here, with the tickets of those who wait for the end
+        self.ending: dict[Attempt, list[Ticket]] = {}
         self._took_up = False
         self._first_seen: dict[int, float] = {}
         self._stuck_since: dict[str, float | None] = {}
-        self._turn = Ticket()  # of those that were left sealed: fires when one of them may go on
+        self._turn = Ticket()  # fires when a sealed transaction that was left may go on
         self._turn.fired = True
 
     def take_up(
@@ -66,15 +67,15 @@ class Recovery:
         turn: Ticket | None = None,
         beside: Beside | None = None,
     ) -> Program[Recovered]:
-        """End what processes that are gone have left, and return a `Recovered`; nothing here waits for a rival.
+        """End what ended processes have left, and return a `Recovered`; waits for no other transaction.
 
-        What a failing store had stopped in this process goes on, too.
+        Work of this process that a failing store had stopped continues too.
 
         Args:
-            only: the name of the one that is taken up; all by default.
-            keep_open: seconds for which an open one stays as it is since it was first seen.
-            turn: fires when whoever a sealed one waits for has moved.
-            beside: runs the programs that end them, each beside the others: the report is without what they do.
+            only: the name of the one to take up; all by default.
+            keep_open: seconds for which an open one stays as it is, from when it was first seen.
+            turn: fires when the transaction that a sealed one waits for has moved.
+            beside: runs the ending programs concurrently; the report then leaves their results out.
         """
         report = Recovered()
         grace = self.keep_open if keep_open is None else keep_open
@@ -99,7 +100,7 @@ class Recovery:
             records: list[RecordedTransaction] = []
             if only is not None:
                 records = [r for r in (book.load(only),) if due and r is not None]
-            elif due or gone or keep_open is not None or not self._took_up:  # else it is much to read for nothing
+            elif due or gone or keep_open is not None or not self._took_up:  # else a large read would find nothing
                 records = book.unfinished()
             found = {(r.row.name, r.row.attempt): r for r in records}
             if only is None:
@@ -139,7 +140,7 @@ class Recovery:
         return report
 
     def _end_beside_each_other(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program[None]:
-        """Do as `end_all`, so that what they record shares commits."""
+        """End all as `end_all` does, but concurrently, so that their records share commits."""
         lanes = [taken[n::_LANES] for n in range(_LANES)]
         ended: list[Ended] = yield Together([self.end_all(lane, report, turn) for lane in lanes])
         failed = next((lane.error for lane in ended if lane.error is not None), None)
@@ -150,19 +151,19 @@ class Recovery:
             names.sort(key=order.__getitem__)
 
     def end_all(self, taken: list[Attempt], report: Recovered, turn: Ticket | None) -> Program[None]:
-        """Bring what was taken up to its end, one after the other, and tell what has been done."""
+        """End everything taken up, one after the other, and report."""
         try:
             for attempt in taken:
                 yield from self._end(attempt, report, turn)
         finally:
-            with self._kernel.local:  # what an interrupt or a failing store has left is taken up at the next look
+            with self._kernel.local:  # work left by an interrupt or a failing store is taken up at the next look
                 for attempt in taken:
                     txn = attempt.live
                     if self._kernel.attempts.get(txn) is not attempt:
-                        continue  # who looked meanwhile may be at it by now
+                        continue  # another look may be at work on it by now
                     if txn.state is State.RELEASING or (attempt.adrift and attempt.knows_more):
-                        attempt.adrift = True  # what has left is known here, and perhaps not on record
-                    elif not (txn.finished or attempt.concluding):  # else another program is at it
+                        attempt.adrift = True  # releases are known here, and perhaps not recorded
+                    elif not (txn.finished or attempt.concluding):  # else another program is at work on it
                         self._kernel.attempts.pop(txn, None)
                 waiting = [ticket for attempt in taken for ticket in self.ending.pop(attempt, ())]
             fire(waiting)
@@ -170,7 +171,7 @@ class Recovery:
             self._kernel.telling.observer.tell(Recovering(report))
 
     def _give_back(self, attempt: Attempt) -> None:
-        """Let go of what was taken up, and will not be begun: the next look takes it up."""
+        """Drop what was taken up and will not be begun: the next look takes it up."""
         with self._kernel.local:
             if self._kernel.attempts.get(attempt.live) is attempt:
                 del self._kernel.attempts[attempt.live]
@@ -178,18 +179,18 @@ class Recovery:
         fire(waiting)
 
     def _adrift(self, book: Book, only: str | None) -> list[Attempt]:
-        """Take up what a failing store had stopped in this process."""
+        """Take up work of this process that a failing store had stopped."""
         found = [
             attempt for attempt in self._kernel.attempts.values() if attempt.adrift and only in (None, attempt.name)
         ]
         for attempt in found:
             attempt.adrift = False
             book.otherwise(partial(setattr, attempt, "adrift", True))
-        # Whose abort the store never took is as it was, and its program goes on.
+        # An abort that the store never took has changed nothing: its own program continues.
         return [a for a in found if not (a.live.state is State.OPEN or (a.live.state is State.SEALED and a.settling))]
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
-        """Take up what was left, and return when what is being ended or undone here is over."""
+        """Take up what was left, and return when everything being ended or undone here is done."""
         yield from self._undoing.tidy()
         report: Recovered = yield from self.take_up(keep_open=keep_open)
         with self._kernel.local:
@@ -207,9 +208,9 @@ class Recovery:
         return report
 
     def tend(self, beside: Beside | None = None) -> Program[None]:
-        """Conclude what others aborted, and take up what ended processes left; tell what nobody here can end.
+        """Conclude what others aborted, and take up what ended processes left; report what cannot be ended here.
 
-        `beside` runs a program beside this one: a handler that hangs then holds up nothing but its own transaction.
+        `beside` runs a program in another thread: a handler that hangs delays only its own transaction.
         """
         yield from self._undoing.tidy(beside)
         report: Recovered = yield from self.take_up(beside=beside)
@@ -228,34 +229,34 @@ class Recovery:
             )  # fmt: skip
 
     def is_elsewhere(self, txn: Txn) -> bool:
-        """Whether no program of this process has it: another process does, or one that has ended."""
+        """Whether no program of this process has it: another process does, or one that has ended did."""
         return txn not in self._kernel.attempts
 
     def is_nobodys(self, txn: Txn) -> bool:
-        """Whether no program of this process or another brings a transaction to its end."""
+        """Whether no program of any process is bringing a transaction to its end."""
         return txn.owner in (NOBODY, self._kernel.ledger.worker) and txn not in self._kernel.attempts
 
     def coming(self) -> set[Txn]:
-        """Return the retries whose aborted attempts other programs here conclude, and then enter."""
+        """Return the retries that other programs here will enter, once they have concluded the aborts."""
         return {txn.successor for txn in self._kernel.attempts if txn.successor is not None}
 
     def _is_kept(self, txn: Txn, grace: float) -> bool:
         if txn.state is not State.OPEN or txn.mends:
-            return False  # no framework comes back to a mend, and others wait for its scope
+            return False  # no framework resumes a mend, and others wait for its scope
         if txn.role == "choice" and any(self._is_kept(member, grace) for member in txn.members.values()):
             return True
         seen = self._first_seen.setdefault(txn.id, self._kernel.monotonic())
         return txn.parked or self._kernel.monotonic() - seen < grace
 
     def _awaits_sender(self, txn: Txn, recorded: RecordedTransaction | None, ghosts: frozenset[str]) -> bool:
-        """Whether an abort is left where it is, because a worker that fell silent may be at work on an effect of it.
+        """Whether an abort must wait, because a silent worker may still be at work on one of its effects.
 
-        What has only its intent on record is asked about first: that is how it comes to be in doubt.
+        An effect with only its intent on record is probed first: that is how it comes to be in doubt.
         """
         if recorded is None:
             return False
         if txn.mends and any(effect.sender in ghosts for effect in recorded.effects):
-            return True  # what a mend has on record is its undo: one that may be under way is not begun again
+            return True  # a mend's recorded effect is its undo: one that may be under way is not begun again
         if txn.state is not State.ABORTING or recorded.row.attempt != txn.attempt:
             return False
         out = [e for e in haunted(recorded, txn.state, ghosts) if e.outcome is not Outcome.INTENDED]
@@ -264,9 +265,9 @@ class Recovery:
         return bool(out)
 
     def record_ends(self, protocol: Protocol, book: Book, found: dict[tuple[str, int], RecordedTransaction]) -> None:
-        """Record the end of those that the protocol has finished, and whose process ended before it could say so.
+        """Record the end of transactions that the protocol finished, and whose process ended before it recorded that.
 
-        Only an abort that had nothing to undo ends there by itself.
+        Only an abort with nothing to undo ends in that way.
         """
         live = {(txn.name, txn.attempt) for txn in protocol.live.values()}
         ours = {(attempt.name, attempt.number) for attempt in self._kernel.attempts.values()}
@@ -285,7 +286,7 @@ class Recovery:
         return sorted({named(effect.row) for effect in self.beyond(txn, recorded)})
 
     def beyond(self, txn: Txn, recorded: RecordedTransaction | None) -> list[RecordedEffect]:
-        """Return the effects of a transaction that must leave, or be undone, by handlers that are not known here."""
+        """Return the effects of a transaction that must leave, or be undone, by handlers unknown here."""
         found: list[RecordedEffect] = []
         for effect in recorded.effects if recorded is not None else ():
             declared = self._kernel.declaration(effect.row.tool, effect.row.version)
@@ -308,7 +309,7 @@ class Recovery:
         attempt: Attempt,
         recorded: RecordedTransaction | None = None,
     ) -> Attempt:
-        """Own a transaction that is nobody's, and give an attempt what the ledger knows of it."""
+        """Own a transaction without an owner, and fill an attempt from its record."""
         if txn.owner == NOBODY:
             protocol.own(txn, self._kernel.ledger.worker)
         recorded = recorded or book.load(txn.name)
@@ -330,7 +331,7 @@ class Recovery:
 
     @staticmethod
     def _doubt_first(attempt: Attempt) -> None:
-        """Ask about the first queued effect: each outcome was on disk before the next was let go."""
+        """Probe the first queued effect: each outcome was recorded before the next was released."""
         queued = next((e for e in attempt.leaving() if e.outcome is Outcome.QUEUED), None)
         if queued is not None:
             queued.doubt()
@@ -347,7 +348,7 @@ class Recovery:
             elif txn.state is State.COMMITTED:
                 self._releases.leave(attempt, txn)
             elif txn.state is State.ABORTING:
-                # Its caller has ended with its process: a retry would hold all it held, and nobody would run it.
+                # Its caller has ended with its process: nobody would run a retry, which would keep all holds.
                 yield from self._kernel.step(lambda protocol, _book: protocol.unretry(txn))
                 yield from self._undoing.conclude(txn)
             elif txn.role == "choice" and txn.members:
@@ -357,7 +358,7 @@ class Recovery:
                 yield from self._kernel.step(lambda protocol, _book: protocol.unretry(txn))
                 yield from self._undoing.abort(attempt, Reason.LEFT, cause=CAUSE)
         except (Refused, PartialCommit, InDoubt):
-            pass  # it ended as it could, and what is left is named
+            pass  # it ended as far as it could, and what is left is named
         if txn.state is State.COMMITTED:
             report.committed.append(txn.name)
         elif txn.state is State.ABORTED:
@@ -368,7 +369,7 @@ class Recovery:
             report.left.append(txn.name)
 
     def _commit_at_last(self, attempt: Attempt, txn: Txn, report: Recovered, turn: Ticket | None) -> Program[None]:
-        """Commit a sealed transaction if its turn has come; else let go of it until the one before it moves."""
+        """Commit a sealed transaction if its turn has come; else drop it until the one before it moves."""
 
         def decide(protocol: Protocol, book: Book) -> bool:
             blocked = protocol.decide(txn, lasting=attempt.written)

@@ -1,10 +1,10 @@
-"""Finding out what became of effects in doubt: asked again and again, told by a webhook, decided by an operator.
+"""Resolving effects in doubt: by repeated probes, a webhook, or an operator's verdict.
 
-A truth that comes while its transaction is unfinished is written to the record, where whoever settles it
-looks first. One that comes after an abort is undone: in a transaction of its own (`trip#1/mend/0`), which
-claims the scope, holds the late effect as if it had just acted, and aborts. So the undo runs as every undo
-does, is taken up after a crash as every abort is, and overwrites nobody's work.
-Source: the loop that resolves the third outcome, in the orchestrator's six primitives (§IX).
+An outcome that arrives while its transaction is unfinished is written to the record, where the settling program looks
+first. An effect found to have happened after its abort is undone in a transaction of its own (`trip#1/mend/0`), which
+claims the scope, holds the late effect as if it had just acted, and aborts. So this undo runs like every undo, is
+recovered after a crash like every abort, and overwrites nobody's work. Source: the loop that resolves the third
+outcome, in the orchestrator's six primitives (§IX).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ MEND, REWIND = "/mend/", "/rewind/"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 WAIT_SECONDS = 30.0
 
-_TO_TAKE_UP = "its transaction is taken up by whoever settles here next, or by settlemark recover, and then it is asked"
+_TO_TAKE_UP = "the next process that settles here, or settlemark recover, takes its transaction up and then asks"
 
 Found = tuple[RecordedTransaction, RecordedEffect]
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An effect of which nobody here can say what became of it, or what has to be done about it.
+    """An effect whose outcome, or whose remedy, nobody here can tell.
 
     Attributes:
-        transaction, attempt, tool, scope, key: which one it is; its counterparty knows it by the key.
+        transaction, attempt, tool, scope, key: the effect; its counterparty knows it by the key.
         since: when it was about to act, in seconds since 1970.
         why: what is known.
         remedy: what to do.
@@ -69,7 +69,7 @@ class Doubt:
 
 
 class Resolution:
-    """Resolves what is in doubt."""
+    """Resolves effects in doubt."""
 
     def __init__(
         self, kernel: Kernel, probing: Probing, undoing: Undoing, admission: Admission, recovery: Recovery
@@ -79,15 +79,15 @@ class Resolution:
         self._undoing = undoing
         self._admission = admission
         self._recovery = recovery
-        self.asked: dict[str, tuple[float, float]] = {}  # by key: when it is asked about again, and the pause then
+        self.asked: dict[str, tuple[float, float]] = {}  # by key: when to probe again, and the pause then (seconds)
         self._looked = -inf
 
-    # ---- what somebody says
+    # ---- verdicts
 
     def confirm(
         self, key: str, outcome: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
     ) -> Program[Outcome]:
-        """Record what became of an effect, undo it when it came too late, and return what it is by then.
+        """Record an effect's outcome, undo the effect if it came too late, and return its outcome by then.
 
         Raises:
             UsageError: there is no such effect, or nothing of it was sent yet; nothing was recorded.
@@ -105,7 +105,7 @@ class Resolution:
     def resolve(
         self, key: str, verdict: Verdict, found: Any, *, by: str, note: str = "", wait: float = WAIT_SECONDS
     ) -> Program[tuple[Outcome, bool]]:
-        """Record an operator's verdict on an effect, and return what it is by then, and whether that was news.
+        """Record an operator's verdict on an effect; return the outcome by then, and whether the verdict was news.
 
         Raises:
             UsageError: as `confirm`.
@@ -133,7 +133,7 @@ class Resolution:
             if change is not None and not written:
                 book.write([change])
             if change is not None and change.outcome is Outcome.CONFIRMED and change.tag is None:
-                book.may_come([key], None)  # it has come: who was sending it does nothing more
+                book.may_come([key], None)  # it has arrived: its former sender does nothing more
             if change is not None and self._recorded_as(book, key)[0].state is State.ABORTING:
                 self._kernel.call_tender()  # an abort may have waited for this
             return change
@@ -149,8 +149,8 @@ class Resolution:
         recorded = book.find(key)
         if recorded is None:
             raise UsageError(
-                f"no effect with the key {key!r} is on record in {self.where()}: nothing was recorded;"
-                " keys are what current_call().key was, and are looked for in this settlement's namespace only",
+                f"no effect with the key {key!r} is on record in {self.where()}: nothing was recorded; a key is what"
+                " current_call().key was in the tool, and is looked for in this settlement's namespace only",
                 key=key,
             )
         return recorded, next(effect for effect in recorded.effects if effect.row.key == key)
@@ -162,10 +162,10 @@ class Resolution:
         declared = self._kernel.declaration(effect.row.tool, effect.row.version)
         return effect.row.undoable or (declared is not None and declared.undo is not None)
 
-    # ---- asking again
+    # ---- probing again
 
     def look_now_and_then(self) -> Program[None]:
-        """Look, every five minutes, whether this process can deal with what is in doubt, and have it done."""
+        """Every five minutes, look for effects in doubt that this process can deal with, and request that."""
         if self._kernel.monotonic() - self._looked >= LONGEST_PAUSE:
             self._looked = self._kernel.monotonic()
             found: list[Found] = yield from self._kernel.step(self._open_questions)
@@ -173,7 +173,7 @@ class Resolution:
                 self._probing.doubt()
 
     def recover(self, *, keep_open: float | None = None) -> Program[Recovered]:
-        """Do as every driver does; then ask once about what is in doubt, and undo what had happened too late."""
+        """Recover as `Recovery.recover`; then probe once what is in doubt, and undo what happened too late."""
         report: Recovered = yield from self._recovery.recover(keep_open=keep_open)
         found: list[Found] = yield from self._kernel.step(self._open_questions)
         known = False
@@ -191,9 +191,9 @@ class Resolution:
         return report
 
     def ask_again(self) -> Program[None]:
-        """Ask about every effect in doubt whose time has come, and undo what turned out to have happened too late.
+        """Probe every effect in doubt that is due, and undo those found to have happened too late.
 
-        The pauses between two looks at one effect grow, from a second to five minutes.
+        The pauses between two probes of one effect grow, from a second to five minutes.
         """
         found: list[Found] = yield from self._kernel.step(self._open_questions)
         now = self._kernel.monotonic()
@@ -212,12 +212,12 @@ class Resolution:
             yield from self._deal_with(recorded, effect, wait=WAIT_SECONDS)
 
     def until_due(self) -> float | None:
-        """Return the seconds until something is to be asked about, or None when nothing is."""
+        """Return the seconds until the next probe is due, or None."""
         dues = [due for due, _ in list(self.asked.values())]
         return max(0.0, min(dues) - self._kernel.monotonic()) if dues else None
 
     def _deal_with(self, recorded: RecordedTransaction, effect: RecordedEffect, *, wait: float) -> Program[Outcome]:
-        """Undo what happened too late, ask about what is in doubt, and return what it is by then."""
+        """Undo an effect that happened too late, or probe one in doubt; return its outcome by then."""
         row = effect.row
         if is_to_undo(recorded, effect):
             return (yield from self._learn(row.key, _nothing_new, wait))
@@ -226,11 +226,11 @@ class Resolution:
         found = yield from self._probing.ask(late, current, None, final=True)
         if found is UNKNOWN:
             return Outcome.UNKNOWN
-        word = Word(found, "its counterparty, asked again", self._kernel.clock())
+        word = Word(found, "its counterparty, probed again", self._kernel.clock())
 
         def learn(_protocol: Protocol, book: Book) -> OutcomeChange | None:
             again, now = self._recorded_as(book, row.key)
-            # Whoever knew more meanwhile goes before an answer that may be older.
+            # A verdict given meanwhile takes precedence over an answer that may be older.
             if not is_in_doubt(now):
                 return None
             return verdicts.judge(again, now, word, undoable=self._is_undoable(now))
@@ -238,7 +238,7 @@ class Resolution:
         return (yield from self._learn(row.key, learn, wait))
 
     def _open_questions(self, _protocol: Protocol, book: Book) -> list[Found]:
-        """Return what is in doubt or to be undone, and was not given up, oldest first."""
+        """Return the effects in doubt or to be undone that were not given up, oldest first."""
         found: dict[str, Found] = {}
         for recorded in [*book.unresolved(), *book.unfinished(Outcome.UNKNOWN)]:
             for effect in recorded.effects:
@@ -250,17 +250,17 @@ class Resolution:
         return self._handler(effect, "undo" if is_to_undo(recorded, effect) else "probe") is not None
 
     def _handler(self, effect: RecordedEffect, role: Role) -> Declaration | None:
-        """Return the declaration that can play this role for a recorded effect, or None."""
+        """Return the declaration that has this handler for a recorded effect, or None."""
         row = effect.row
         declared = self._kernel.declaration(row.tool, row.version)
         if declared is None or getattr(declared, role) is None:
             return None
         return None if cannot_run(role, declared, row.arguments, effect.result) else declared
 
-    # ---- undoing what came too late
+    # ---- undoing late effects
 
     def _mend(self, key: str, wait: float) -> Program[None]:
-        """Undo an effect that happened after its transaction was undone, unless somebody does, or it cannot be now."""
+        """Undo an effect that happened after its transaction was undone, unless another does or it is impossible."""
 
         def enter(protocol: Protocol, book: Book) -> tuple[Attempt, Effect] | None:
             recorded, late = self._recorded_as(book, key)
@@ -309,12 +309,12 @@ class Resolution:
             raise
         yield from self._undoing.abort(attempt, Reason.LATE)
 
-    # ---- what an operator sees
+    # ---- the operator's view
 
     def doubts(self, protocol: Protocol, book: Book, *, stuck: bool = True) -> list[Doubt]:
-        """Return every effect that somebody has to look at before anybody can say what became of it.
+        """Return every effect that somebody has to look at.
 
-        With `stuck`, also what is known to have happened, and cannot be ended for want of handlers in this process.
+        With `stuck`, also known effects that cannot be ended for want of handlers in this process.
         """
         found = [self._doubted(recorded, effect) for recorded, effect in self._open_questions(protocol, book)]
         known = {doubt.key for doubt in found if doubt is not None}
@@ -346,7 +346,7 @@ class Resolution:
             return None  # known, and about to be undone
         elif declared is not None and getattr(declared, role) is not None:
             lacking = cannot_run(role, declared, effect.row.arguments, effect.result)
-            remedy = lacking or f"its counterparty is asked again by itself; if you know more: {_saying(effect)}"
+            remedy = lacking or f"its counterparty is probed again automatically; if you know more: {_saying(effect)}"
         else:
             remedy = f"ask its counterparty by the key, then {_saying(effect)}"
         why = str(effect.disposed) if late else effect.error or CUT_OFF
@@ -372,7 +372,7 @@ def _mend_of(effect: RecordedEffect) -> str:
 
 
 def _may_have_acted(txn: Txn, effect: RecordedEffect) -> bool:
-    """Whether nobody knows what became of an effect of an unfinished transaction that nobody is at."""
+    """Whether the outcome of an effect is unknown, in an unfinished transaction that no program is at work on."""
     leaves = effect.outcome is Outcome.QUEUED and txn.state is State.RELEASING
     return effect.outcome is Outcome.INTENDED or leaves
 

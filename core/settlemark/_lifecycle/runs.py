@@ -1,4 +1,4 @@
-"""Calling the body of a transaction again, on fresh state, when it lost a race."""
+"""Calling a transaction's body again, on fresh state, when it lost a race."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class Runs:
         self._ages = ages
 
     def run(self, enter: Program[Part], body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program[Any]:
-        """Begin, call the body, commit, and return the body's value; again on fresh state when it lost a race.
+        """Begin, call the body, commit, and return the body's value; again on fresh state after a lost race.
 
-        A part of another is called once: it is its caller that commits, or begins again.
+        A part that joined another transaction is called once: its caller commits, or begins again.
 
         Raises:
-            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+            Refused: it lost `tries` races, or was refused for another reason.
+            BaseException: the body's own exception.
         """
         part: Part = yield from enter
         if part.joined:
@@ -50,15 +51,16 @@ class Runs:
             return (yield from self.trying(part.attempt, body, self.conclude, tries))
 
     def branch(self, attempt: Attempt, body: Callable[[Part], Callable[[], Any]], *, tries: int) -> Program[Any]:
-        """Do as `run` in a transaction that has begun, but for the commit: it stays open, with all it has done.
+        """Call the body as `run` does in a transaction that has begun, without the commit: it stays open.
 
         Raises:
-            Refused: it lost `tries` races, or was refused for another reason. Else what the body raised.
+            Refused: it lost `tries` races, or was refused for another reason.
+            BaseException: the body's own exception.
         """
         return self.trying(attempt, body, self.rest, tries)
 
     def rest(self, attempt: Attempt) -> Program[None]:
-        """Wait until all its calls have returned, and return when it is still open."""
+        """Wait until all its calls have returned, and check that it is still open."""
         yield from self._kernel.quiesce(attempt, attempt.live)
         if attempt.live.state is not State.OPEN:
             with self._kernel.local as protocol:
@@ -91,9 +93,9 @@ class Runs:
                 return value
 
     def line_up(self, attempt: Attempt) -> Program[None]:
-        """Wait, before one that lost a race begins again, for those who are before it on what it had read.
+        """Before a transaction that lost a race begins again, wait for those ahead of it on what it had read.
 
-        It saves an attempt that would be lost, and is no more than that: after its deadline it goes ahead.
+        This only saves attempts that would be lost: after the deadline the transaction goes ahead.
         """
         txn = attempt.txn
         deadline = Deadline(attempt.wait)
@@ -110,13 +112,13 @@ class Runs:
                 return
 
     def let_pass(self, attempt: Attempt) -> Program[None]:
-        """Wait until the transaction that wounded an attempt is done: work begun before would lose the race again.
+        """Wait until the transaction that wounded an attempt is done: earlier work would lose the race again.
 
-        It saves that, and is no more: after its deadline it lets the work go ahead.
+        This only saves attempts: after the deadline the work goes ahead.
         """
         txn = attempt.txn
         if txn is None or txn.reason is not Reason.WOUNDED or txn.parent or txn.group:
-            return  # for one that is tied others may wait, and they be waited for by whoever wounded it
+            return  # others may wait for a tied transaction, and the one that wounded it for them
         deadline, scope, name = Deadline(attempt.wait), txn.detail.get("scope"), txn.detail.get("holder")
         while name is not None and scope is not None:
             with self._kernel.local as protocol:
@@ -130,13 +132,13 @@ class Runs:
                 return
 
     def retry(self, attempt: Attempt, *, last: bool) -> Program[Attempt | None]:
-        """Return the attempt that took this one's place, once it is finished, or None."""
+        """Return the attempt that took this one's place, once this one is finished, or None."""
         txn = attempt.txn
         if txn is None:
             return None
         if last:
             yield from self._undoing.abandon(attempt)
-        # The body may have raised this for another transaction than its own: then it failed.
+        # The body may have raised another transaction's error: then this one failed.
         yield from self._undoing.abort(attempt, Reason.FAILED)
         if not txn.finished:
             yield from self._undoing.abandon(attempt)
@@ -146,10 +148,11 @@ class Runs:
         return again
 
     def conclude(self, attempt: Attempt) -> Program[None]:
-        """Commit, or put aside what is to wait for an answer: whole, or split at its gates.
+        """Commit, or put aside a transaction that waits for an answer: whole, or split at its gates.
 
         Raises:
-            Entangled: that is asked for where it would wait for its own end; nothing moved. Else as `commit`.
+            Entangled: the caller is inside one of its own calls or hooks; nothing moved.
+            BaseException: as `commit`.
         """
         if attempt.txn is not None and attempt.txn.state is State.OPEN and self._kernel.is_within(attempt.txn):
             refuse_own_end(attempt.name)

@@ -1,4 +1,4 @@
-"""Choosing among attempts that stay open: one step seals the chosen one and aborts the others."""
+"""Choosing among open attempts: one step seals the chosen one and aborts the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from settlemark.ledger._contract import Book
 
 
 class Selection:
-    """Commits the winner of a choice when the losers are undone."""
+    """Commits a choice's winner when the losers are undone."""
 
     def __init__(
         self, kernel: Kernel, freshness: Freshness, undoing: Undoing, orphans: Orphans, settling: Settling, runs: Runs
@@ -34,11 +34,11 @@ class Selection:
         self._runs = runs
 
     def discard_all(self, attempts: Iterable[Attempt], *, cause: str) -> Program[None]:
-        """Abort transactions that nobody will try again, beside each other, and return when all is undone or named."""
+        """Abort transactions that nobody will try again, concurrently, and return when all is undone or named."""
         lost = [attempt for attempt in attempts if attempt.replay is None]
         acted = [attempt for attempt in lost if any(effect.executed for effect in attempt.effects.values())]
         if acted:
-            # What each has to undo takes its time.
+            # Concurrently: each undo takes its time.
             ended = yield Together([self._undoing.discard(attempt, Reason.ABANDONED, cause=cause) for attempt in acted])
             raise_interrupt(ended)
         for attempt in lost:
@@ -53,14 +53,14 @@ class Selection:
         cause: str,
         noted: Callable[[Book, float], None] | None = None,
     ) -> Program[None]:
-        """Commit the winner of a choice, if there is one, when the losers are undone; one step decides both.
+        """Commit a choice's winner, if there is one, when the losers are undone; one step decides both.
 
-        It seals the one and aborts the others, so nobody can choose anew: what a process that ends behind it has left
-        is carried out by whoever recovers. `noted` writes to the book in the same step, which then is on disk before
-        anything is undone.
+        The step seals the winner and aborts the others, so nobody can choose again: recovery carries the decision out
+        if the process ends after it. `noted` writes to the book in the same step, which is on disk before anything is
+        undone.
 
         Raises:
-            Refused: before the step the winner was undone, and nothing moved; else as `commit`.
+            Refused: the winner was undone before the step, and nothing moved; else as `commit`.
         """
         with nullcontext() if winner is None else settling(winner):
             yield from self._choose(winner, losers, cause, noted)
@@ -77,7 +77,7 @@ class Selection:
         def decide(protocol: Protocol, book: Book) -> bool:
             if winner is not None:
                 if winner.in_flight():
-                    return False  # a call slipped in
+                    return False  # another call was issued meanwhile
                 protocol.seal(winner.live, hooked=bool(winner.hooks or self._freshness.live_reads(winner)))
                 self._settling.note_sealed(winner, book)
             for attempt in lost:
@@ -101,7 +101,7 @@ class Selection:
         except GeneratorExit:
             raise
         except BaseException as error:
-            interrupted = error  # what was chosen is carried out first
+            interrupted = error  # the choice is carried out first
         if winner is not None:
             yield from self._settling.commit(winner, sealed=True)
         if interrupted is not None:
@@ -109,7 +109,7 @@ class Selection:
 
 
 def raise_interrupt(ended: Iterable[Ended]) -> None:
-    """Raise what is no failure of a program: an interrupt from the keyboard, or a cancellation."""
+    """Raise an exception that is no program's failure: a keyboard interrupt or a cancellation."""
     for end in ended:
         if end.error is not None and not isinstance(end.error, Exception):
             raise end.error

@@ -1,8 +1,8 @@
-"""The board: who is unfinished, what each holds, who was woken and who is to be undone; and the small moves on it.
+"""The board: the protocol's shared state (transactions, holds, tickets, pending aborts) and the small moves on it.
 
-Every part of the protocol (`admission`, `decision`, `abort` and the others) is composed over one board. It decides
-nothing: the parts do, and each of them says which rule it keeps. What is derived is kept equal here: the index of
-holds follows the holds (`refresh`, `drop_hold`, `place`), and whoever watches a transaction is woken when it moves.
+Every rule of the protocol (`admission`, `decision`, `abort` and the others) works on one board. The board decides
+nothing; the rules do. The board keeps derived data consistent: the index of holds follows the holds (`refresh`,
+`drop_hold`, `place`), and the watchers of a transaction are woken when it moves.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """The state that all parts of the protocol share.
+    """The state that all rules of the protocol share.
 
     Attributes:
-        next_epoch: the epoch that is given next.
-        time: what time it is where the record lives, in seconds since 1970.
-        serial: the number of the transaction that began last.
-        tick: the number of the hold or claim that was made last.
-        index: which holds, floors and versions overlap a scope.
+        next_epoch: the next epoch to be given.
+        time: the store's time, in seconds since 1970.
+        serial: the number of the newest transaction.
+        tick: the number of the newest hold or claim.
+        index: finds the holds, floors and versions that overlap a scope.
         versions: what was committed since a read.
-        live: the unfinished transactions, by their positions.
-        by_id: the same, by their numbers.
-        named: the same, by their names.
-        order: their positions, in order.
-        tied: the numbers of those that run inside another's call, or under a hold.
-        fenced: the runs that were cancelled.
-        chronicle: who writes down what was decided.
-        closed: what ended since the last commit of the ledger, where that can fail.
-        woken: the tickets that fired, to be taken.
-        aborted: the transactions whose abort somebody has to conclude, to be taken.
+        live: the unfinished transactions, by position.
+        by_id: the same, by number.
+        named: the same, by name.
+        order: their positions, sorted.
+        tied: the numbers of transactions that run inside another's call, or under a hold.
+        fenced: the cancelled runs.
+        chronicle: writes a history of the decisions.
+        closed: what ended since the last commit of the ledger, where that commit can fail.
+        woken: fired tickets, to be taken.
+        aborted: transactions whose abort somebody has to conclude, to be taken.
     """
 
     def __init__(self, *, first_epoch: int, plans: int, floors: int) -> None:
@@ -65,28 +65,28 @@ class Board:
     # ---- transactions
 
     def next_serial(self) -> int:
-        """Return a number that no transaction has had."""
+        """Return a new transaction number."""
         self.serial += 1
         return self.serial
 
     def fresh(self, ordinal: str = "") -> Position:
-        """Return a position behind all that were given."""
+        """Return a position after all given ones."""
         epoch = self.next_epoch
         self.next_epoch = epoch + 1
         return (epoch, ordinal)
 
     def leap(self, epochs: int) -> int:
-        """Leave out so many epochs, and return the first of them."""
+        """Skip so many epochs, and return the first of them."""
         first = self.next_epoch
         self.next_epoch += epochs
         return first
 
     def tell_time(self, seconds: int) -> None:
-        """Note what time it is where the record lives."""
+        """Record the store's time."""
         self.time = seconds
 
     def enter(self, txn: Txn) -> None:
-        """Index a transaction by its position, its number and its name."""
+        """Index a transaction by position, number and name."""
         self.live[txn.position] = txn
         self.by_id[txn.id] = txn
         self.named[txn.name] = txn
@@ -102,19 +102,19 @@ class Board:
         self.note_end(txn)
 
     def note_end(self, txn: Txn) -> None:
-        """Note that a transaction is over: it is no member of its hold any more, and nobody's kin."""
+        """Remove a finished transaction from its hold's members and from the tied ones."""
         if self.closed is not None:
             self.closed.append(txn)
         self.leave_group(txn)
         self.tied.discard(txn.id)
 
     def join_group(self, txn: Txn) -> None:
-        """Make a transaction a member of the hold it works under."""
+        """Add a transaction to the members of its hold."""
         if txn.group and txn.group in self.by_id:
             self.by_id[txn.group].members[txn.id] = txn
 
     def leave_group(self, txn: Txn) -> None:
-        """Take a transaction out of the members of the hold it works under."""
+        """Remove a transaction from the members of its hold."""
         if txn.group and txn.group in self.by_id:
             self.by_id[txn.group].members.pop(txn.id, None)
 
@@ -134,7 +134,7 @@ class Board:
         txn.state, txn.moved = following, self.time
 
     def place(self, txn: Txn, position: Position) -> None:
-        """Give a transaction, with all that it holds, another position."""
+        """Move a transaction, with its holds, to another position."""
         index, old = self.index, txn.position
         for hold in txn.holds.values():
             index.drop_position(hold.path, HOLDS, old)
@@ -162,15 +162,15 @@ class Board:
     # ---- holds
 
     def match(self, hold: Hold) -> Match:
-        """Return what a hold overlaps."""
+        """Return the index's nodes that a hold overlaps."""
         return self.index.match(hold.scope) if self.index.wildcards else hold.match
 
     def hold(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
-        """Let a transaction hold a scope, and return the hold: the one there is, or a new one."""
+        """Return a transaction's hold on a scope: the existing one, or a new one."""
         return self.hold_at(txn, scope, self.index.enter(scope), declared=declared)
 
     def hold_at(self, txn: Txn, scope: Scope, path: list[Node], *, declared: bool) -> Hold:
-        """Let a transaction hold a scope whose path was entered just now."""
+        """Return a transaction's hold on a scope whose path was just entered into the index."""
         end = path[-1]
         hold = txn.holds.get(end)
         if hold is not None:
@@ -182,7 +182,7 @@ class Board:
         return hold
 
     def refresh(self, hold: Hold) -> None:
-        """Index a hold by what it is now (active, busy, reading), and wake others if it became calmer."""
+        """Update a hold's index entries (active, busy, reading), and wake watchers if it blocks less than before."""
         txn = hold.txn
         busy = hold.claims > 0 or (hold.held > 0 and txn.state is State.RELEASING)
         reading = hold.readings > 0
@@ -214,14 +214,14 @@ class Board:
             self.wake(txn)
 
     def enter_line(self, hold: Hold) -> None:
-        """Put a hold in line."""
+        """Put a hold into the line."""
         if not hold.lined:
             hold.lined = True
             self.index.lined += 1
             self.index.add_position(hold.path, LINE, hold.txn.position)
 
     def drop_hold(self, hold: Hold) -> None:
-        """Let go of a scope."""
+        """Drop a transaction's hold on a scope."""
         txn, path = hold.txn, hold.path
         index = self.index
         if hold.active:
@@ -238,10 +238,10 @@ class Board:
         del txn.holds[path[-1]]
         index.leave(path[-1])
 
-    # ---- who is told
+    # ---- waking
 
     def wake(self, txn: Txn, *, siblings: bool = True) -> None:
-        """Fire the tickets of those that watch a transaction; of its own calls only with `siblings`."""
+        """Fire the tickets of a transaction's watchers; of its own calls only with `siblings`."""
         watchers = txn.watchers
         if watchers:
             kept = () if siblings else [ticket for ticket, sibling in watchers.items() if sibling and not ticket.fired]
@@ -252,7 +252,7 @@ class Board:
                     self.woken.append(ticket)
 
     def tell_tied(self) -> None:
-        """Ask tied transactions to look again: a new wait may have closed a circle."""
+        """Make tied transactions look again: a new wait may have closed a circle."""
         for number in self.tied:
             txn = self.by_id[number]
             under = self.by_id.get(txn.group)
@@ -261,7 +261,7 @@ class Board:
 
     @staticmethod
     def watch(watched: Iterable[Txn], *, sibling: bool) -> Ticket:
-        """Return a ticket that fires when one of these transactions moves; one that is over has moved."""
+        """Return a ticket that fires when one of these transactions moves; it has fired for a finished one."""
         ticket = Ticket()
         for txn in watched:
             if txn.finished:
@@ -277,7 +277,7 @@ class Board:
         return woken
 
     def take_aborted(self, most: int | None) -> list[Txn]:
-        """Return the transactions, or so many of them, whose abort is now the caller's to conclude."""
+        """Return all (or so many) transactions whose abort the caller now has to conclude."""
         aborted, self.aborted = self.aborted[:most], [] if most is None else self.aborted[most:]
         return aborted
 

@@ -1,11 +1,11 @@
-"""A history of what the protocol decided, as it decides it: which reads each transaction acted on, and what it wrote.
+"""The history of the protocol's decisions, written as they are made: each transaction's reads and writes.
 
-It listens to the protocol's steps. Where processes share a store each replays the steps of all, so each can write the
-whole history, in the one order there is. Cells are scopes, and their values the names of those who last wrote them:
-versions are compared, never values. A transaction that read at several moments becomes several records, each with its
-own window, so that what it had seen already counts as seen. One that stays open keeps what it has to know of the writes
-on what it has read, and no others. Who is undone while others read what it had done has a
-record that says so: at the moment it was first seen.
+The chronicle listens to the protocol's steps. Where processes share a store each replays everybody's steps, so each can
+write the whole history, in its one order. Cells are scopes, and a cell's value is the name of its last writer: versions
+are compared, never values. A transaction that read at several moments becomes several records, each with its own
+window, so that a value is counted from the moment it was seen. For a transaction that stays open, only writes to scopes
+it has read are remembered. A transaction that was undone after others had read its work gets a record too, at the
+moment it was first seen.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Record = dict[str, Any]
 
 
 WRITES = 64
-"""How many writes are remembered whoever stays open, and for each who is open so many more."""
+"""How many writes are remembered at least, and how many more for each open transaction."""
 
 
 class _Version(NamedTuple):
-    """What a scope holds: whose work, and after how many of its acts where that is not all of it."""
+    """The version of a scope: its writer, and the number of the writer's acts unless all of them count."""
 
     writer: str
     act: int
@@ -43,7 +43,7 @@ class _Version(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """One write of a scope: when, what it made of it, and what it was before, None for never written."""
+    """One write of a scope: its time, the new version and the one before (None for never written)."""
 
     time: int
     scope: Scope
@@ -53,13 +53,14 @@ class _Written(NamedTuple):
 
 @dataclass
 class _Open:
-    """What an unfinished transaction has read, when; its effects as they left; its records, once it is decided.
+    """An unfinished transaction's reads with their times, its acted effects, and its records once decided.
 
-    `leaving` are the places of what is held, as that is to leave;
-    `early` is what it saw, at each moment, of work that was not settled, `preds` whose work that was; `seen` says that
-    others saw its own so, and `shown` is its place in the history for those whom its undo leaves with that. Once writes
-    are forgotten that came since it began, `before` says for each moment what those on its reads had found there, and
-    `paths` where it is told of more.
+    Attributes:
+        leaving: the places of held effects, in their order of release.
+        early: the unsettled work it saw, at each moment; `preds` are the authors of that work.
+        seen: others saw its unsettled work; `shown` is its place in the history, kept for readers of work since undone.
+        before: once writes since it began are forgotten: what its reads found at each moment.
+        paths: the index nodes at which it is told of further writes.
     """
 
     began: int
@@ -78,7 +79,7 @@ class _Open:
 
 
 class _Read(NamedTuple):
-    """A read, made at a moment, by one who has been open for long."""
+    """A read at a moment, by a transaction that has been open for long."""
 
     known: _Open
     at: int
@@ -91,14 +92,14 @@ class _Read(NamedTuple):
 
 
 class Chronicle:
-    """Writes a record of each operation that commits, in the order in which they were decided.
+    """Writes a record of each operation that commits, in the order of the decisions.
 
-    One that was decided and could then not leave, so that it was undone, has a record, too: as retracted. So has one
-    whose work others saw before it was undone.
+    An operation that was decided and then undone, because it could not be released, has a record too, marked as
+    retracted; so has one whose work others saw before it was undone.
 
     Args:
-        write: is given each record; under the protocol's lock, so it should be quick.
-        retract: is given the id of a record that was written, and whose transaction is undone on request.
+        write: receives each record, under the protocol's lock: be quick.
+        retract: receives the id of a written record whose transaction is undone on request.
         writes: see `WRITES`.
     """
 
@@ -114,14 +115,14 @@ class Chronicle:
         self._told_back = retract
         self._clock = 0
         self._open: dict[int, _Open] = {}
-        self._recent: dict[int, _Open] = {}  # of these, who began first at the front
+        self._recent: dict[int, _Open] = {}  # the same, the first to begin at the front
         self._index = ScopeIndex()
         self._last: dict[Scope, _Version] = {}
         self._writes: deque[_Written] = deque()
         self._decided: deque[_Open] = deque()
 
     def began(self, txn: Txn) -> None:
-        """Note that a transaction is there."""
+        """Record that a transaction began."""
         self._open[txn.id] = self._recent[txn.id] = _Open(self._clock)
 
     def _of(self, txn: Txn) -> _Open:
@@ -140,7 +141,7 @@ class Chronicle:
         return known
 
     def read(self, txn: Txn, scope: Scope) -> None:
-        """Note that it reads a scope as it is now; read again, the first time is what has to hold."""
+        """Record a read of a scope; of repeated reads the first counts."""
         known = self._of(txn)
         if scope not in known.reads:
             known.reads[scope] = self._clock
@@ -148,7 +149,7 @@ class Chronicle:
                 self._watch(known, known.paths, scope)
 
     def saw(self, txn: Txn, claims: Iterable[Hold], *, first: bool) -> None:
-        """Note that its last read, the `first` of its scope or not, saw what these claims had put there."""
+        """Record that the last read, the `first` of its scope or not, saw the work under these claims."""
         known, moment = self._of(txn), self._clock
         for claim in claims:
             other = self._of(claim.txn)
@@ -158,23 +159,23 @@ class Chronicle:
                 version = decided or _Version(_name(claim.txn), claim.last_act)
                 known.early.setdefault(moment, {}).setdefault(claim.scope, version)
             other.seen = True
-            # With early reads it ends with the other, and nobody is left who has seen it.
+            # With early reads this reader is undone with the other, so that nobody has seen the undone work.
             if txn.guards.reads == "any" and decided is None and other.shown is None:
                 self._clock += 1
                 other.shown = _Open(self._clock)
                 self._decided.append(other.shown)
 
     def left(self, txn: Txn, call: Call) -> None:
-        """Note that an effect of it has acted."""
+        """Record that an effect of a transaction has acted."""
         self._of(txn).left.append(call)
 
     def decided(
         self, txn: Txn, written: Iterable[Hold], bindings: Mapping[str, Binding], revoked: Container[str]
     ) -> None:
-        """Note that it is to commit, with these writes, the tools being these: from here on others may see them."""
+        """Record a commit decision with its writes and the current tools: others may see the writes from here on."""
         known = self._of(txn)
         if known.records:
-            return  # the store failed before this was recorded, and it is decided again
+            return  # decided again, since the store failed before it recorded the decision
         moments = sorted({*known.reads.values()} or {known.began})
         known.records = [self._record(txn, known, moment, last=moment == moments[-1]) for moment in moments]
         known.leaving = _leaving(txn)
@@ -191,14 +192,14 @@ class Chronicle:
         self._decided.append(known)
 
     def committed(self, txn: Txn) -> None:
-        """Note that all of a decided transaction has left: its records are written when those before it are."""
+        """Record that everything of a decided transaction has left; its records are written once earlier ones are."""
         known = self._close(txn.id)
         if known is None or not known.records:
-            return  # decided before anybody listened here
+            return  # decided before the chronicle listened
         self._show(known, None)
         last = known.records[-1]
-        # What is held is issued to the commit, in the order in which it is to leave there; with nobody to keep an order
-        # it is issued where it was called. A call that is a turn of its own is issued when it acts.
+        # Held effects count as issued at the commit, in their order of release; where no order is kept, where they were
+        # called. A call that is a turn of its own counts as issued when it acts.
         turned = [call for call in known.left if call.turned]
         places = {place: number for number, place in enumerate(known.leaving)} if txn.guards.ordered else {}
 
@@ -214,19 +215,19 @@ class Chronicle:
         self._end(known)
 
     def aborted(self, txn: Txn) -> None:
-        """Note that a transaction was undone; of one that had been decided the records say so."""
+        """Record that a transaction was undone; records of a decided one say so."""
         known = self._close(txn.id)
         if known is not None:
             self._show(known, None if known.records else txn)
             self._retract(known)
 
     def retracted(self, name: str, attempt: int) -> None:
-        """Note that somebody went back over what has committed."""
+        """Record that a committed transaction was rewound."""
         self._told_back(f"{name}#{attempt}")
 
     @staticmethod
     def _show(known: _Open, undone: Txn | None) -> None:
-        """Fill the place of one whose work was seen before it was undone, or give it up."""
+        """Fill the place of a transaction whose work was seen before it was undone, or give the place up."""
         if known.shown is None:
             return
         known.shown.ended = True
@@ -247,7 +248,7 @@ class Chronicle:
         for record in known.records:
             record["aborted"] = True
         for write in known.written:
-            if self._last.get(write.scope) is write.version:  # what it had been is there again
+            if self._last.get(write.scope) is write.version:  # the earlier version is back
                 if write.before is None:
                     del self._last[write.scope]
                 else:
@@ -255,7 +256,7 @@ class Chronicle:
         self._end(known)
 
     def keep(self, live: Container[int]) -> None:
-        """Forget all transactions but these, by their numbers: the store does not have the others."""
+        """Forget all transactions except these (by number): the store does not have the others."""
         for number in [number for number in self._open if number not in live]:
             known = self._close(number)
             assert known is not None, "it is open"
@@ -267,14 +268,14 @@ class Chronicle:
         while self._decided and self._decided[0].ended:
             for record in self._decided.popleft().records:
                 self._write(record)
-        # Of whoever is open longest, who came first: it may still have to know what was written since.
+        # The oldest open transaction: everything written since its beginning may still be needed.
         oldest = next((each.began for each in self._open.values()), self._clock)
         room = self._room * (1 + len(self._open))
         while self._writes and (self._writes[0].time <= oldest or len(self._writes) > room):
             self._forget(self._writes.popleft())
 
     def _forget(self, write: _Written) -> None:
-        """Copy what a write found to each earlier read that overlaps it, before the write is forgotten."""
+        """Before a write is forgotten, copy its earlier version to each earlier overlapping read."""
         while self._recent:
             number, known = next(iter(self._recent.items()))
             if known.began >= write.time:
@@ -293,7 +294,7 @@ class Chronicle:
         paths.append((path, read))
 
     def waiting(self) -> Iterable[Record]:
-        """Return the records that are not written yet: of what was decided, and may still be undone."""
+        """Return the records that are not written yet: decided, and possibly still to be undone."""
         return (record for known in self._decided for record in known.records)
 
     def _record(self, txn: Txn, known: _Open, moment: int, *, last: bool) -> Record:
@@ -315,7 +316,7 @@ class Chronicle:
         }
 
     def _seen(self, known: _Open, reads: list[Scope], moment: int) -> dict[str, _Version | None]:
-        """Return the versions that reads saw, of their scopes and of each that overlaps one and was written since."""
+        """Return the versions that reads saw: of their scopes and of each overlapping scope written since."""
         seen: dict[str, _Version | None] = {}
         for write in reversed(self._writes):
             if write.time <= moment:
@@ -330,7 +331,7 @@ class Chronicle:
 
 
 def _leaving(txn: Txn) -> list[int]:
-    """Return the places of what a transaction holds, in the order in which that is to leave."""
+    """Return the places of a transaction's held effects, in the order of their release."""
     held: dict[int, Held] = {}
     for call in txn.calls.values():
         if call.mode is Mode.HELD and call.admitted and call.hold is not None:
@@ -344,7 +345,7 @@ def _name(txn: Txn) -> str:
 
 
 def _tools(txn: Txn, bindings: Mapping[str, Binding], revoked: Container[str]) -> Record:
-    """Return which tool a transaction had planned to call, and what its tools were then and are now."""
+    """Return the tools that a transaction planned to call, as planned and as they are now."""
     then = {tool: binding.signature for tool, binding in txn.tools.items()}
     now: dict[str, str] = {}
     for tool, planned in txn.tools.items():

@@ -1,15 +1,15 @@
-"""The commands of the protocol, as values: the alphabet of the shared log.
+"""The commands of the protocol, as values: the format of the shared log.
 
-Each step that moves the protocol is one tagged struct. A ledger records these values, their JSON is derived from them,
-and a replica takes them in the same order (`Protocol.apply`): the protocol is deterministic, so the replica holds the
-same scopes, claims, floors and versions. Sources: state machine replication (Schneider 1990), over a shared log
-(Tango, 2013).
+Each step that moves the protocol is one tagged struct. A ledger records these values (their JSON is derived from them)
+and a replica applies them in the same order (`Protocol.apply`): the protocol is deterministic, so the replica has the
+same scopes, claims, floors and versions. Sources: state machine replication (Schneider 1990), over a shared log (Tango,
+2013).
 
-`refusals` are the errors that a command may answer with. A refused command is on record like any other, and is refused
-wherever it is taken again; any other error is a fault, and whoever meets one stops.
+`refusals` are the errors that a command may answer with. A refused command is recorded like any other, and every
+replica refuses it too; any other error is a fault, at which a replica stops.
 
-A command names a transaction by its number and a call by its transaction's and its own. Its fields are the parameters
-of the rule's method that takes it, in their order (`rules.parts`).
+A command names a transaction by its number, and a call by its transaction's number and its own. Its fields are the
+parameters of the rule's method that takes it, in their order (`rules.parts`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TxnId = NewType("TxnId", int)
 
 
 class CallRef(msgspec.Struct, frozen=True, array_like=True):
-    """A call: its transaction's number, and its own (0: it has none yet), with all that makes it."""
+    """A call: its transaction's number, its own (0: not numbered yet), and its description."""
 
     txn: TxnId
     number: int
@@ -55,13 +55,13 @@ class CallRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class At(msgspec.Struct, frozen=True):
-    """A scope, where a text could stand as well."""
+    """A scope, in a place where a text may stand too."""
 
     scope: Scope
 
 
 Said = str | int | float | bool | At | None
-"""One thing that is said of an abort."""
+"""One detail of an abort's reason."""
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="do"):
@@ -71,7 +71,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @classmethod
     def of(cls, *given: Any, **named: Any) -> Command:
-        """Return the command that stands for a step, which was taken with these transactions, calls and values."""
+        """Return the command for a step that was taken with these transactions, calls and values."""
         return cls(*map(_plain, given), **{name: _plain(value) for name, value in named.items()})
 
 
@@ -79,7 +79,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class Begin(Command, frozen=True, tag="begin"):
-    """A transaction takes its place."""
+    """A transaction begins."""
 
     refusals = (Cancelled, Entangled, StateError)
 
@@ -99,7 +99,7 @@ class Begin(Command, frozen=True, tag="begin"):
 
 
 class Split(Command, frozen=True, tag="split"):
-    """A part of a parked transaction takes a place of its own."""
+    """A part of a parked transaction becomes a transaction of its own."""
 
     name: str
     run: str
@@ -110,13 +110,13 @@ class Split(Command, frozen=True, tag="split"):
 
 
 class Cancel(Command, frozen=True, tag="cancel"):
-    """A fence is put up before a run."""
+    """A run is fenced."""
 
     run: str
 
 
 class Unfence(Command, frozen=True, tag="unfence"):
-    """The fences before these runs are taken down."""
+    """The fences of these runs are removed."""
 
     runs: tuple[str, ...]
 
@@ -125,7 +125,7 @@ class Unfence(Command, frozen=True, tag="unfence"):
 
 
 class Admit(Command, frozen=True, tag="admit"):
-    """A call asks to touch its scope; `planned` is its tool, that one's signature, and a number of changes."""
+    """A call asks to touch its scope; `planned` is the tool, its signature, and the number of tool changes then."""
 
     refusals = (LateAppend, Refused, Revoked, Entangled)
 
@@ -142,13 +142,13 @@ class Declare(Command, frozen=True, tag="declare"):
 
 
 class Withdraw(Command, frozen=True, tag="withdraw"):
-    """A call waits no longer."""
+    """A call stops waiting."""
 
     call: CallRef
 
 
 class Acted(Command, frozen=True, tag="acted"):
-    """A read, or an effect that ran at once, has returned."""
+    """A read, or an eager effect, has returned."""
 
     call: CallRef
     happened: bool
@@ -182,7 +182,7 @@ class Undone(Command, frozen=True, tag="undone"):
 
 
 class Refine(Command, frozen=True, tag="refine"):
-    """A broad claim becomes narrower ones."""
+    """A broad claim is replaced by narrower ones."""
 
     refusals = (OutsideDeclared,)
 
@@ -194,7 +194,7 @@ class Refine(Command, frozen=True, tag="refine"):
 
 
 class Seal(Command, frozen=True, tag="seal"):
-    """The footprint of a transaction is frozen."""
+    """A transaction's footprint is frozen."""
 
     refusals = (LateAppend, Refused, StateError)
 
@@ -203,7 +203,7 @@ class Seal(Command, frozen=True, tag="seal"):
 
 
 class Commit(Command, frozen=True, tag="commit"):
-    """A sealed transaction commits: it was found to wait for nobody."""
+    """A sealed transaction commits; it was found to wait for nobody."""
 
     txn: TxnId
     lasting: bool
@@ -226,7 +226,7 @@ class Abort(Command, frozen=True, tag="abort"):
 
 
 class Revert(Command, frozen=True, tag="revert"):
-    """A releasing transaction is aborted, of which nothing has left."""
+    """A releasing transaction of which nothing has left is aborted."""
 
     refusals = (StateError,)
 
@@ -244,13 +244,13 @@ class FinishAbort(Command, frozen=True, tag="finish_abort"):
 
 
 class Unretry(Command, frozen=True, tag="unretry"):
-    """Nobody will retry a transaction."""
+    """A transaction will not be retried."""
 
     txn: TxnId
 
 
 class Retract(Command, frozen=True, tag="retract"):
-    """What has committed is undone on request."""
+    """A committed transaction is undone on request."""
 
     name: str
     attempt: int
@@ -260,29 +260,29 @@ class Retract(Command, frozen=True, tag="retract"):
 
 
 class Rebind(Command, frozen=True, tag="rebind"):
-    """A tool is another one from now on."""
+    """A tool has changed."""
 
     tool: str
     signature: str
 
 
 class Revoke(Command, frozen=True, tag="revoke"):
-    """A tool is taken away."""
+    """A tool is revoked."""
 
     tool: str
 
 
 class Reinstate(Command, frozen=True, tag="reinstate"):
-    """A tool is given back."""
+    """A tool is reinstated."""
 
     tool: str
 
 
-# ---- who brings it to its end
+# ---- ownership
 
 
 class Park(Command, frozen=True, tag="park"):
-    """A transaction is put aside, or somebody has come back to it."""
+    """A transaction is put aside, or resumed."""
 
     txn: TxnId
     parked: bool
@@ -290,7 +290,7 @@ class Park(Command, frozen=True, tag="park"):
 
 
 class Own(Command, frozen=True, tag="own"):
-    """A worker takes a transaction."""
+    """A worker takes a transaction over."""
 
     refusals = (StateError,)
 
@@ -299,7 +299,7 @@ class Own(Command, frozen=True, tag="own"):
 
 
 class Bury(Command, frozen=True, tag="bury"):
-    """A dead worker's transactions are nobody's."""
+    """A dead worker's transactions lose their owner."""
 
     worker: str
 
@@ -317,26 +317,26 @@ class Advance(Command, frozen=True, tag="advance"):
 
 
 class Leap(Command, frozen=True, tag="leap"):
-    """Epochs are left out."""
+    """Epochs are skipped."""
 
     epochs: int
 
 
 class TellTime(Command, frozen=True, tag="tell_time"):
-    """What time it is where the record lives."""
+    """The store's time is recorded."""
 
     seconds: int
 
 
 COMMANDS: tuple[type[Command], ...] = tuple(Command.__subclasses__())
-"""The whole alphabet."""
+"""All commands."""
 
 
 # ---- values and texts
 
 
 def _plain(value: Any) -> Any:
-    """Return what stands for a value in a command."""
+    """Return the value that stands for another one in a command."""
     kind = _kind(value)
     if kind in _AS_THEY_ARE:
         return value
@@ -366,7 +366,7 @@ def _said(value: object) -> Said:
 
 
 def detail_of(said: dict[str, Said]) -> dict[str, Any]:
-    """Return what is said of an abort as the protocol has it."""
+    """Return an abort's details as the protocol keeps them."""
     return {name: value.scope if isinstance(value, At) else value for name, value in said.items()}
 
 
@@ -398,7 +398,7 @@ def encode(commands: Iterable[Command]) -> str:
     """Return commands as a JSON list.
 
     Raises:
-        ValueError: a number in them is infinite, or none.
+        ValueError: a number in them is infinite or NaN.
 
     >>> encode([Seal(TxnId(7)), Advance(Scope.parse("room:/Ada"), 3)])
     '[{"do":"seal","txn":7},{"do":"advance","scope":"room:/Ada","epoch":3}]'
@@ -411,20 +411,20 @@ def encode(commands: Iterable[Command]) -> str:
 
 
 def _refuse_endless(detail: dict[str, Said]) -> None:
-    """Return when JSON has every number of a detail: msgspec would write null for one that it has not.
+    """Check that JSON can hold every number of a detail: msgspec would write null for the others.
 
     Raises:
-        ValueError: one is infinite, or no number.
+        ValueError: a number is infinite or NaN.
     """
     for name, said in detail.items():
         if type(said) is float and not isfinite(said):
-            raise ValueError(f"{name}={said} is no number that JSON has")
+            raise ValueError(f"{name}={said} is not a number that JSON can hold")
 
 
 def decode(text: str) -> tuple[Command, ...]:
     """Return the commands of a JSON list.
 
     Raises:
-        ValueError: it is none (`msgspec.DecodeError`), or a scope in it is no scope.
+        ValueError: the text is no list of commands (`msgspec.DecodeError`), or holds a malformed scope.
     """
     return _DECODER.decode(text)

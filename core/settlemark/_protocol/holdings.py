@@ -1,4 +1,4 @@
-"""What the protocol decides about: transactions, their holds on scopes, their calls, and who waits."""
+"""What the protocol decides about: transactions, their holds on scopes, their calls, and their waits."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Mode(Enum):
 
     READ = auto()
     EAGER = auto()
-    FINAL = auto()  # runs at once and cannot be undone cleanly
+    FINAL = auto()  # eager, and cannot be undone cleanly
     HELD = auto()
 
 
 DETACHED = 0
-"""The id of a transaction that is none any more in this process: another has it, or it was never recorded."""
+"""The id of a transaction without a record in this process: another process has it, or it was never recorded."""
 PLANNED = -1
-"""The id of a transaction that this process has begun, and that takes its place with the next step behind that."""
+"""The id of a transaction that has begun in this process, and is recorded with its first step."""
 NOBODY = ""
 """The owner of a transaction whose worker is gone."""
 AT_ONCE = (Mode.EAGER, Mode.FINAL)
 
 
 Role = Literal["", "hold", "choice"]
-"""What a transaction is for: work; to hold scopes for work to come; the same for branches of which one is chosen."""
+"""A transaction's purpose: work, holding scopes for work to come, or the hold over the branches of a choice."""
 
 
 class Placing(TypedDict, total=False):
-    """Where a transaction takes its place in the order, and what keeps it from others; see `Protocol.begin`."""
+    """A transaction's place in the order, and its isolation; see `Protocol.begin`."""
 
     position: Position | None
     parent: int
@@ -46,14 +46,14 @@ class Placing(TypedDict, total=False):
 
 
 class Binding(NamedTuple):
-    """What a tool is: its signature, and the number of the change that made it that (0: none has)."""
+    """A version of a tool: its signature, and the number of the change that made it (0: never changed)."""
 
     number: int
     signature: str
 
 
 class Ticket:
-    """A waiter's place: fired once, when whom it waits for has moved."""
+    """A waiter's ticket: fires once, when a watched transaction moves."""
 
     __slots__ = ("fired", "wake")
 
@@ -62,12 +62,12 @@ class Ticket:
         self.wake: Callable[[], None] | None = None
 
     def has_fired(self) -> bool:
-        """Whether it has fired by now: another thread may have done so since the last look."""
+        """Whether the ticket has fired: another thread may fire it at any time."""
         return self.fired
 
 
 def fire(tickets: Iterable[Ticket]) -> None:
-    """Wake whoever waits on these tickets, or will. Not under a lock: they may move at once."""
+    """Wake the waiters on these tickets. Do not call it under a lock: they may move at once."""
     for ticket in tickets:
         ticket.fired = True
         if ticket.wake is not None:
@@ -75,7 +75,7 @@ def fire(tickets: Iterable[Ticket]) -> None:
 
 
 class Hold:
-    """One transaction's hold on one scope, and what makes it more than a hold."""
+    """One transaction's hold on one scope, with its counts of claims, held effects, reads and waits."""
 
     __slots__ = ("active", "busy", "claims", "declared", "granted", "held", "last_act", "lined", "match", "path",
                  "reading", "readings", "scope", "since", "touched", "txn", "wants")  # fmt: skip
@@ -91,17 +91,17 @@ class Hold:
         self.held = 0
         self.wants = 0
         self.readings = 0
-        self.last_act = 0  # the number, among its transaction's, of the last act on it
+        self.last_act = 0  # the number, within the transaction, of the last act on the scope
         self.touched = False
         self.active = False
         self.busy = False
         self.reading = False
-        self.lined = False  # a race was lost here, or stands to be: those who come behind it may wait for it
-        self.match = Match(path[:-1], path[-1:])  # what it overlaps while nobody holds a wildcard
+        self.lined = False  # a race was lost here, or may be: later ones may wait behind this hold
+        self.match = Match(path[:-1], path[-1:])  # overlaps while nobody holds a wildcard
 
 
 def oldest_first(holds: list[Hold]) -> list[Hold]:
-    """Return holds by the age of their transactions, those of one transaction as it took them."""
+    """Return holds sorted by their transactions' age, then by when they were taken."""
     if len(holds) > 1:
         holds.sort(key=_age)
     return holds
@@ -112,7 +112,7 @@ def _age(hold: Hold) -> tuple[Position, int]:
 
 
 class Call:
-    """One request to touch a scope: admitted, or waiting for somebody."""
+    """One request to touch a scope: admitted, or waiting."""
 
     __slots__ = ("admitted", "hold", "leaves", "mode", "number", "place", "returned", "scope", "since", "turned",
                  "txn", "wanting")  # fmt: skip
@@ -123,10 +123,10 @@ class Call:
         self.txn = txn
         self.scope = scope
         self.mode = mode
-        self.place = place  # the number of the decision it is for; -1: none, it reads
-        self.turned = turned  # it was issued as one of several, in an order
-        self.leaves = leaves  # what is asked of its place among the held ones: see `leaving`
-        self.number = 0  # its number among the calls of its transaction, once it was asked for
+        self.place = place  # the decision's number; -1 for a read
+        self.turned = turned  # issued as one of several, in an order
+        self.leaves = leaves  # see `leaving`
+        self.number = 0  # within its transaction, once the call was requested
         self.hold: Hold | None = None
         self.wanting = False
         self.admitted = False
@@ -135,7 +135,7 @@ class Call:
 
 
 class Blocked(NamedTuple):
-    """Whom a request waits for, and on what; `in_line` where it need not, and would only lose by going ahead."""
+    """The transaction and scope that a request waits for; `in_line`: a wait that only avoids losing a race."""
 
     holder: Txn
     scope: Scope
@@ -189,7 +189,7 @@ class Txn:
         "wrote",
     )
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing that is said of it
+    def __init__(  # noqa: PLR0913 - one keyword for each property
         self,
         serial: int,
         name: str,
@@ -207,20 +207,20 @@ class Txn:
         mends: bool = False,
     ) -> None:
         self.id = serial
-        self.owner = owner  # the worker that brings it to its end
+        self.owner = owner  # the worker that ends the transaction
         self.parent = parent  # the transaction in whose call it runs, independent of it; 0 for none
         self.group = group  # the hold it works under; 0 for none
         self.role: Role = role
         self.guards = guards
-        self.queues = queues  # where a race was lost it stands in line
-        self.mends = mends  # it is there to undo what others have done
-        self.begins_again = False  # it stands in line before it does anything
-        self.writes = False  # it has asked to write
-        self.preds: dict[int, dict[Scope, int]] = {}  # whose work it read before that was settled: see `ties`
+        self.queues = queues  # stands in line after it lost a race
+        self.mends = mends  # its purpose is to undo effects of others
+        self.begins_again = False  # waits in line before it does anything
+        self.writes = False  # has asked to write
+        self.preds: dict[int, dict[Scope, int]] = {}  # the unsettled work it has read, by author: see `ties`
         self.dependents: set[int] = set()
         self.acts = 0  # how many of its effects have executed
-        self.tools: dict[str, Binding] = {}  # what it has planned to call, as it was then
-        self.members: dict[int, Txn] = {}  # of a hold: the unfinished ones that work under it
+        self.tools: dict[str, Binding] = {}  # the tools it planned to call, as planned
+        self.members: dict[int, Txn] = {}  # of a hold: the unfinished transactions under it
         self.name = name
         self.run = run
         self.attempt = attempt
@@ -242,15 +242,15 @@ class Txn:
         self.watchers: dict[Ticket, bool] = {}
         self.calls: dict[int, Call] = {}
         self.numbered = 0
-        self.hooked = False  # it has hooks to ask before it may commit
-        self.judged = False  # they had said yes to it as it is: it was split off behind them
-        self.since = 0  # when it began, and when it came to its present state: in the time it was told
+        self.hooked = False  # has hooks to ask before it may commit
+        self.judged = False  # the hooks approved it as it is, before it was split off
+        self.since = 0  # when it began and when its state last changed, in the store's time
         self.moved = 0
-        self.parked = False  # its framework has put it aside, and comes back to it
+        self.parked = False  # its framework has put it aside, and will resume it
 
     @property
     def epoch(self) -> int:
-        """The epoch of its one current position."""
+        """The epoch of its current position."""
         return self.position[0]
 
     @property

@@ -1,11 +1,11 @@
-"""Which holds, floors and versions overlap a scope, at a cost of its depth and not of the crowd.
+"""Finds the holds, floors and versions that overlap a scope, at the cost of the scope's depth, not of the crowd.
 
-A trie over scopes' segments. What overlaps a scope is what stands on the way to it (its prefixes)
-and what stands below it. So every node keeps its *own* entries and those of its whole subtree
-(*all*): a question reads `own` along the way and `all` at the end. Wildcards branch the way.
+A trie over scopes' segments. Overlapping entries stand on the way to a scope (its prefixes) or below it. So every node
+keeps its *own* entries and those of its whole subtree (*all*): a query reads `own` along the way and `all` at the end.
+Wildcards branch the way.
 
-Positions are kept in order, so that "the nearest older holder" is one bisection: a waiter watches
-that one, and a departure wakes one waiter instead of all (10,000 waiters drain in linear time).
+Positions are sorted, so that "the nearest older holder" is one bisection: a waiter watches that one, and a departure
+wakes one waiter instead of all (10,000 waiters drain in linear time).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOWHERE: Position = (0, "")
 HOLDS, ACTIVE, LINE = 0, 1, 2
 BUSY, READING, LATE = 0, 1, 2
 
-# Below this a list's insertion (one memmove) beats the bookkeeping of a balanced structure.
+# Up to this size a list's insertion (one memmove) is faster than a balanced structure.
 _LIST_LIMIT = 1024
 
 
@@ -35,7 +35,7 @@ class Positions:
     """An ordered multiset of positions.
 
     Attributes:
-        left: when its smallest was last taken away, for who waits: no decision asks for it.
+        left: when its smallest position was last removed; shown to people, read by no decision.
     """
 
     __slots__ = ("items", "left")
@@ -45,7 +45,7 @@ class Positions:
         self.left = 0.0
 
     def add(self, position: Position) -> None:
-        """Insert one."""
+        """Insert a position."""
         items = self.items
         if isinstance(items, list):
             if not items or position >= items[-1]:
@@ -58,7 +58,7 @@ class Positions:
             cast("Any", items).add(position)
 
     def discard(self, position: Position) -> None:
-        """Remove one that is there."""
+        """Remove a position that is there."""
         items = self.items
         if isinstance(items, list):
             del items[bisect_left(items, position)]
@@ -66,7 +66,7 @@ class Positions:
             items.remove(position)
 
     def below(self, position: Position) -> Position | None:
-        """Return the largest one smaller than `position`, or None."""
+        """Return the largest position smaller than `position`, or None."""
         items = self.items
         if not items or items[0] >= position:
             return None
@@ -74,19 +74,19 @@ class Positions:
         return items[at - 1]
 
     def above(self, position: Position) -> Position | None:
-        """Return the smallest one greater than `position`, or None."""
+        """Return the smallest position greater than `position`, or None."""
         items = self.items
         at = bisect_right(items, position) if isinstance(items, list) else cast("Any", items).bisect_right(position)
         return items[at] if at < len(items) else None
 
     def all_above(self, position: Position) -> list[Position]:
-        """Return every one greater than `position`, in order."""
+        """Return every greater position, in order."""
         items = self.items
         at = bisect_right(items, position) if isinstance(items, list) else cast("Any", items).bisect_right(position)
         return list(items[at:])
 
     def least(self) -> Position | None:
-        """Return the smallest, or None."""
+        """Return the smallest position, or None."""
         return self.items[0] if self.items else None
 
 
@@ -124,10 +124,10 @@ class Match:
 
 
 class ScopeIndex:
-    """Holds, floors and versions by scope, asked by overlap.
+    """Holds, floors and versions by scope, queried by overlap.
 
     Attributes:
-        clock: tells when whoever was first on a scope has left it.
+        clock: the time at which the oldest holder of a scope left it.
         lined: how many holds stand in a line.
     """
 
@@ -142,7 +142,7 @@ class ScopeIndex:
     # ---- nodes
 
     def enter(self, scope: Scope) -> list[Node]:
-        """Return the path of nodes to a scope, made where missing, and count one use of its end."""
+        """Return the path of nodes to a scope, creating missing ones, and count one use of the last node."""
         node = self.root
         path: list[Node] = []
         for key in scope.parts:
@@ -157,7 +157,7 @@ class ScopeIndex:
         return path
 
     def leave(self, end: Node) -> None:
-        """Drop one use of a node, and every node that nothing needs any more."""
+        """Drop one use of a node, and every node that is no longer needed."""
         end.uses -= 1
         node = end
         while node.uses == 0 and not node.children and node.parent is not None:
@@ -167,7 +167,7 @@ class ScopeIndex:
             node = node.parent
 
     def match(self, scope: Scope) -> Match:
-        """Return what stands on the way to a scope and at its end."""
+        """Return the nodes on the way to a scope and at its end."""
         if self.wildcards or scope.has_wildcard:
             return self._match_wild(scope)
         node = self.root
@@ -202,7 +202,7 @@ class ScopeIndex:
     # ---- positions (holders, and among them the active ones) and sets of holds
 
     def add_position(self, path: list[Node], layer: int, position: Position) -> None:
-        """Enter a position at a scope."""
+        """Add a position at a scope."""
         end = path[-1]
         own = end.own_positions[layer]
         if own is None:
@@ -215,7 +215,7 @@ class ScopeIndex:
             found.add(position)
 
     def drop_position(self, path: list[Node], layer: int, position: Position) -> None:
-        """Take a position away from a scope."""
+        """Remove a position from a scope."""
         own = path[-1].own_positions[layer]
         assert own is not None
         if layer == HOLDS:
@@ -227,7 +227,7 @@ class ScopeIndex:
             found.discard(position)
 
     def _note_leaving(self, path: list[Node], position: Position) -> None:
-        """Note when the first of a scope leaves it, as others may wait there: one alone tells nobody."""
+        """Note when the oldest holder of a scope leaves it, unless it was alone there: then nobody waits."""
         everybody = path[0].all_positions[HOLDS]
         if everybody is None or len(everybody.items) == 1:
             return
@@ -237,13 +237,13 @@ class ScopeIndex:
                 found.left = now
 
     def left(self, match: Match) -> float:
-        """Return when a holder that overlaps, and was first where it stood, last left."""
+        """Return when an overlapping holder that was the oldest at its scope last left."""
         found = [node.own_positions[HOLDS] for node in match.ways]
         found += [node.all_positions[HOLDS] for node in match.ends]
         return max((positions.left for positions in found if positions is not None), default=0.0)
 
     def add_hold(self, path: list[Node], layer: int, hold: object) -> None:
-        """Enter a hold, or what else is kept by scope, in one of the sets at its scope."""
+        """Add a hold, or another entry, to one of the sets at its scope."""
         end = path[-1]
         own = end.own_sets[layer]
         if own is None:
@@ -256,7 +256,7 @@ class ScopeIndex:
             found[hold] = None
 
     def drop_hold(self, path: list[Node], layer: int, hold: object) -> None:
-        """Take a hold out of one of the sets at its scope."""
+        """Remove a hold from one of the sets at its scope."""
         own = path[-1].own_sets[layer]
         assert own is not None
         del own[hold]
@@ -266,7 +266,7 @@ class ScopeIndex:
             del found[hold]
 
     def below(self, match: Match, layer: int, position: Position) -> Position | None:
-        """Return the nearest overlapping position smaller than `position`, or None."""
+        """Return the nearest smaller overlapping position, or None."""
         best: Position | None = None
         for node in match.ways:
             found = node.own_positions[layer]
@@ -283,7 +283,7 @@ class ScopeIndex:
         return best
 
     def above(self, match: Match, position: Position) -> set[Position]:
-        """Return every overlapping holder's position greater than `position`."""
+        """Return every greater position of an overlapping holder."""
         found: set[Position] = set()
         for node in match.ways:
             own = node.own_positions[HOLDS]
@@ -296,14 +296,14 @@ class ScopeIndex:
         return found
 
     def least(self, match: Match) -> Position | None:
-        """Return the smallest overlapping holder's position, or None: the frontier."""
+        """Return the smallest position of an overlapping holder, or None: the frontier."""
         candidates = [node.own_positions[HOLDS] for node in match.ways]
         candidates += [node.all_positions[HOLDS] for node in match.ends]
         least = [found.items[0] for found in candidates if found is not None and found.items]
         return min(least, default=None)
 
     def members(self, match: Match, layer: int) -> list[Any]:
-        """Return what overlaps in one of the sets, in no order, whatever came before."""
+        """Return the overlapping members of one of the sets, in an order that does not depend on history."""
         found: list[Any] = []
         for node in match.ways:
             own = node.own_sets[layer]
@@ -318,20 +318,20 @@ class ScopeIndex:
     # ---- floors and versions: high-water marks
 
     def raise_floor(self, path: list[Node], position: Position) -> None:
-        """Note that a writer committed at `position` with this scope in its footprint."""
+        """Record that a writer committed at `position` with this scope in its footprint."""
         end = path[-1]
         end.floor = max(end.floor, position)
         for node in path:
             node.all_floor = max(node.all_floor, position)
 
     def note_write(self, path: list[Node], number: int) -> None:
-        """Note that the write with this sequence number, larger than any before, touched the scope."""
+        """Record that the write with this sequence number, larger than any before, touched the scope."""
         path[-1].write = number
         for node in path:
             node.all_write = number
 
     def floor(self, match: Match) -> Position:
-        """Return the highest floor overlapping."""
+        """Return the highest overlapping floor."""
         best = NOWHERE
         for node in match.ways:
             best = max(best, node.floor)
@@ -340,7 +340,7 @@ class ScopeIndex:
         return best
 
     def version(self, match: Match) -> int:
-        """Return the sequence number of the last committed write overlapping."""
+        """Return the sequence number of the last overlapping committed write."""
         best = 0
         for node in match.ways:
             best = max(best, node.write)

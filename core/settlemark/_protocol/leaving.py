@@ -1,11 +1,11 @@
-"""The order in which what a transaction has held leaves at its commit: what cannot be undone, last.
+"""The order in which held effects leave at the commit: irreversible ones last.
 
-Held effects leave as they were issued, but an irreversible one lets go before it whatever can still fail or be undone
-(a staged write, a call that was held because it overlaps another), wherever in its turn it was issued: should that
-fail, the irreversible one never left. Two that touch one resource keep their order, always, and so do those of turns
-that asked for it (`order="issued"`): what comes so behind an irreversible effect leaves behind it.
+Held effects leave as they were issued, except that an irreversible one lets everything go first that can still fail or
+be undone (a staged write, a call that was held because it overlaps another), wherever in its turn it was issued: if
+that fails, the irreversible one has never left. Two effects on one resource always keep their order, and so do those of
+turns with `order="issued"`: what is issued so after an irreversible effect leaves after it.
 
-The order is a function of what is on record, so that a process which goes on with another's releases has the same.
+The order is a function of the record, so that a process which continues another's releases finds the same order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 class Leaves(IntFlag):
     """What is asked of a held effect's place among those that leave with it.
 
-    `LAST`: nothing that can fail or be undone leaves behind it, unless it overlaps it. `AS_ISSUED`: it keeps its place
-    among the others of which the same is asked.
+    `LAST`: nothing that can fail or be undone leaves after it, unless the two overlap. `AS_ISSUED`: it keeps its place
+    among the others with this flag.
     """
 
     ANYWHERE = 0
@@ -33,14 +33,14 @@ class Leaves(IntFlag):
 
 
 class Held(NamedTuple):
-    """A held effect, for its place among those that leave."""
+    """A held effect, as far as its place in the order matters."""
 
     leaves: int
     scopes: Sequence[Scope]
 
 
 def leaving_order(issued: Sequence[_T], held: Callable[[_T], Held]) -> list[_T]:
-    """Return held effects in the order in which they leave, given in that in which they were issued.
+    """Return held effects in the order in which they leave, given in issuance order.
 
     >>> mail, page = Scope.parse("mail:/ada"), Scope.parse("page:/home")
     >>> turn = {"mail": Held(Leaves.LAST, [mail]), "page": Held(0, [page]), "resend": Held(0, [mail])}
@@ -50,7 +50,7 @@ def leaving_order(issued: Sequence[_T], held: Callable[[_T], Held]) -> list[_T]:
     index, strict = ScopeIndex(), NOWHERE
     places: list[tuple[Position, bool]] = []
     for number, one in enumerate(map(held, issued), 1):
-        # Behind which of those that leave last it comes, by their numbers; such a one is told by its own.
+        # The sort key: the numbers of the last-leaving effects it comes after; such an effect's own number for itself.
         behind = here = (number, "")
         if not one.leaves & Leaves.LAST:
             found = (index.below(index.match(scope), HOLDS, here) for scope in one.scopes)

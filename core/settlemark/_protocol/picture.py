@@ -1,7 +1,7 @@
-"""A hashable picture of the protocol's state, in which two states that behave alike are equal.
+"""A hashable picture of the protocol's state: equal for two states that behave alike.
 
-Epochs and ticks are replaced by their ranks, versions by whether a read is out of date: what only
-counts up does not make a state new.
+Epochs and ticks are replaced by their ranks, versions by whether a read is out of date: numbers that only count up do
+not make a state new.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def picture(
     live: Mapping[Position, Txn],
     rules: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """Return the picture of these parts of a protocol; `rules` is what they go by, as a part of it."""
+    """Return the picture of these parts of a protocol; `rules` adds the settings of its rules."""
     positions = sorted(live)
     names = {txn.id: txn.name for txn in live.values()}
     ticks = sorted({t for txn in live.values() for h in txn.holds.values() for t in (h.since, h.granted)})

@@ -1,17 +1,16 @@
 """The settlement protocol: values in, decisions out; no I/O, no clock, no randomness.
 
-`Protocol` is the facade. Its rules live in parts that are composed over one `board`, each in a file whose head says
-the rule: `beginnings` (who takes which place), `admission` (who may touch, who waits), `precedence` (who gives way:
-wounds and restamps), `line` (who begins again behind whom), `calls` (what becomes of a call), `staleness` and `tools`
-(what has changed under a plan), `decision` (who commits), `abort` (who is undone, and tried again),
-`frontier` (what is over for good: floors and fences), `ownership` (whose it is to end). `commands` has every step as a
-value, `states` has the table of a transaction's life.
+`Protocol` is the facade. Each rule has a file of its own in `rules`, which states it at its head: `beginnings` (the
+place in the order), `admission` (who may touch, who waits), `precedence` (who gives way: wounds and restamps), `line`
+(who begins again behind whom), `calls` (a call after its admission), `staleness` and `tools` (what has changed under a
+plan), `decision` (who commits), `abort` (who is undone, and tried again), `frontier` (what is final: floors and
+fences), `ownership` (which worker ends a transaction). All rules work on one `board`. `commands` has every step as a
+value, `states` the table of a transaction's life.
 
 Sources: Atomix §2.4 and appendix A (seal, progress predicate, stale reads), timely dataflow (holds as capabilities),
 and rules that were model-checked for this project. Every wait goes from a larger position to a smaller one, or for an
 undo, release or read that waits for nobody: no deadlock. Writers commit in position order on each scope: committed
-transactions are conflict-serializable. Each transaction says which guards keep it from others (`guards`); all do by
-default.
+transactions are conflict-serializable. Each transaction names its `guards`; by default all are on.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ _T = TypeVar("_T")
 class Protocol:
     """Decides who may touch, who waits, who commits and who aborts.
 
-    Every method is one step. After a step, `take_woken` has the tickets to fire and `take_aborted`
-    the transactions whose abort somebody must conclude (undo, then `finish_abort`).
+    Every method is one step. After a step, `take_woken` has the tickets to fire and `take_aborted` the transactions
+    whose abort somebody must conclude (undo, then `finish_abort`).
 
     >>> protocol = Protocol()
     >>> t = protocol.begin("trip-42")
@@ -55,10 +54,10 @@ class Protocol:
     (None, 'committed')
 
     Attributes:
-        journal: while it is a list, the command that stands for each step is noted in it.
-        fault: what a noted step has raised that its command may not answer with: no replica could take it again.
-        board: the state that the parts share, and what an image is made of.
-        tools: what the tools are by now.
+        journal: while it is a list, each step's command is appended.
+        fault: an error of a step that its command may not answer with: no replica could repeat that step.
+        board: the state that the rules share, and that an image contains.
+        tools: the current tools.
     """
 
     def __init__(self, *, first_epoch: int = 1, plans: int = 10_000, floors: int = FLOORS) -> None:
@@ -71,7 +70,7 @@ class Protocol:
     def _take(
         self, kind: type[Command], rule: Callable[_Given, _T], /, *given: _Given.args, **named: _Given.kwargs
     ) -> _T:
-        """Let a rule take a step, and note its command in the journal, refused or not."""
+        """Let a rule take a step, and append its command, refused or not, to the journal."""
         if self.journal is None:
             return rule(*given, **named)
         try:
@@ -84,50 +83,50 @@ class Protocol:
             self.journal.append(kind.of(*given, **named))
 
     def apply(self, command: Command) -> None:
-        """Take a command that another replica took; one about what has ended moves nothing.
+        """Apply a command that another replica took; one about something that has ended moves nothing.
 
         Raises:
-            SettlemarkError: what the command was refused for there, too: one of its `refusals`. Else it is a fault.
+            SettlemarkError: the command is refused with one of its `refusals`, as in the other replica; else a fault.
         """
         given = restored(self.board, command)
         if given is not None:
             self._parts.handlers[type(command)](**given)
 
-    # ---- what is there
+    # ---- state
 
     @property
     def live(self) -> dict[Position, Txn]:
-        """The unfinished transactions, by their positions."""
+        """The unfinished transactions, by position."""
         return self.board.live
 
     @property
     def by_id(self) -> dict[int, Txn]:
-        """The unfinished transactions, by their numbers."""
+        """The unfinished transactions, by number."""
         return self.board.by_id
 
     @property
     def named(self) -> dict[str, Txn]:
-        """The unfinished transactions, by their names."""
+        """The unfinished transactions, by name."""
         return self.board.named
 
     @property
     def fenced(self) -> set[str]:
-        """The runs that were cancelled."""
+        """The cancelled runs."""
         return self.board.fenced
 
     @property
     def next_epoch(self) -> int:
-        """The epoch that is given next."""
+        """The next epoch to be given."""
         return self.board.next_epoch
 
     @property
     def changes(self) -> int:
-        """How many changes of tools there were."""
+        """The number of tool changes so far."""
         return self.tools.changes
 
     @property
     def time(self) -> int:
-        """What time it is where the record lives, in seconds since 1970: no decision asks for it, people do."""
+        """The store's time, in seconds since 1970, for people; no decision reads it."""
         return self.board.time
 
     @time.setter
@@ -136,7 +135,7 @@ class Protocol:
 
     @property
     def chronicle(self) -> Chronicle | None:
-        """Who writes down what was decided."""
+        """Writes a history of the decisions."""
         return self.board.chronicle
 
     @chronicle.setter
@@ -145,7 +144,7 @@ class Protocol:
 
     # ---- beginning
 
-    def begin(  # noqa: PLR0913 - one keyword for each thing that is said of it
+    def begin(  # noqa: PLR0913 - one keyword for each property
         self,
         name: str,
         run: str | None = None,
@@ -163,17 +162,29 @@ class Protocol:
         mends: bool = False,
         into: Txn | None = None,
     ) -> Txn:
-        """Return a new open transaction at a fresh epoch (or at `position`, while nobody has it).
+        """Return a new open transaction at a fresh epoch (or at `position`, which nobody may have).
 
-        `owner` names the worker that brings it to its end. `parent` is the number (`Txn.id`) of the one in
-        whose call it runs, `group` that of the hold it works under, before which it takes its place. `guards` are
-        what keeps it from others. `mends` says that it is there to undo what others have done: it is nobody's to come
-        back to, and begun anew by who finds that there is still something to undo. `into` is an object that was made
-        of all this before, and takes the place.
+        Args:
+            name: the transaction's name.
+            run: the run it belongs to.
+            attempt: the number of the attempt.
+            declared: scopes that it may touch.
+            position: its place in the order; a fresh epoch by default.
+            retry: it is tried again when it loses a race.
+            owner: the worker that ends it.
+            parent: the number (`Txn.id`) of the transaction in whose call it runs.
+            group: the number of the hold it works under, before which it takes its place.
+            guards: its isolation.
+            queues: after a lost race it stands in line.
+            role: its purpose; see `Role`.
+            mends: it exists to undo effects of others: nobody resumes it, and recovery begins a new one while there is
+                something to undo.
+            into: an object made of all this before, which becomes the transaction.
 
         Raises:
-            Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
-            StateError: the hold has been dropped.
+            Cancelled: the run is fenced.
+            Entangled: it declares what its parent holds.
+            StateError: its hold has been dropped.
         """
         begin = self._parts.beginnings.begin
         return self._take(
@@ -193,99 +204,103 @@ class Protocol:
     ) -> Txn:
         """Return a new transaction, parked, that holds nothing and depends on these scopes as they are now.
 
-        `tools` are what it has planned to call: for each its name, and of its binding the number and the signature.
-        `hooked` says that the whole had hooks: they have said yes to what was split off, as it is.
+        `tools` are the tools it planned to call: by name, the number and signature of each binding. `hooked` says that
+        the whole transaction had hooks: they have approved the split-off part as it is.
         """
         return self._take(c.Split, self._parts.beginnings.split, name, run, reads, guards, tuple(tools), hooked=hooked)
 
     def refuse_fenced(self, name: str, run: str) -> None:
-        """Raise `Cancelled` when a fence stands before a run."""
+        """Raise `Cancelled` when a run is fenced."""
         self._parts.fences.refuse(name, run)
 
     def cancel(self, run: str) -> list[Txn]:
-        """Fence a run: abort what has not settled, refuse what comes later; return all of it that is unfinished."""
+        """Fence a run: abort what has not settled, refuse what comes later; return its unfinished transactions."""
         return self._take(c.Cancel, self._parts.fences.cancel, run)
 
     def unfence(self, runs: Iterable[str]) -> None:
-        """Take down the fences before runs that are long over."""
+        """Remove the fences of runs that are long over."""
         self._take(c.Unfence, self._parts.fences.unfence, tuple(runs))
 
     # ---- touching
 
     def request(self, txn: Txn, scope: Scope, mode: Mode, place: int = -1) -> Call:
-        """Return a request, to be admitted; nothing has moved yet. `place` is its decision's, in its transaction."""
+        """Return a request to be admitted; nothing has moved. `place` is the decision's number in its transaction."""
         return Call(txn, scope, mode, place)
 
     def admit(self, call: Call, planned: tuple[str, str, int] | None = None, patient: bool = True) -> Blocked | None:
-        """Admit a request and return None, or return whom it waits for; ask again when they moved.
+        """Admit a request and return None, or return whom it waits for; ask again when that one has moved.
 
-        `planned` is the tool that was chosen, its signature, and how many changes of tools there had been then. One
-        that is not `patient` stands in no line.
+        `planned` is the chosen tool, its signature, and the number of tool changes when it was chosen. A request that
+        is not `patient` stands in no line.
 
         Raises:
             LateAppend: the transaction was sealed; it is aborted as a protocol violation.
-            Refused: it was aborted, or its plan turned out stale just now. Revoked: the tool was; nothing moved.
-            Entangled: whom it would wait for cannot end before it. StateError: it has settled.
+            Refused: the transaction was aborted, or its plan was found stale just now.
+            Revoked: the tool was revoked; nothing moved.
+            Entangled: the request would wait for a transaction that cannot end before its own.
+            StateError: the transaction has settled.
         """
         return self._take(c.Admit, self._parts.admission.admit, call, planned, patient)
 
     def declare(self, txn: Txn, scopes: Iterable[Scope]) -> None:
-        """Hold what an open transaction may touch; one that is past that holds nothing new."""
+        """Hold what an open transaction may touch; a transaction in another state holds nothing new."""
         self._take(c.Declare, self._parts.admission.declare, txn, tuple(scopes))
 
     def withdraw(self, call: Call) -> None:
-        """Take back a request that is still waiting; a hold that served nothing else is dropped with it."""
+        """Withdraw a waiting request; a hold that served nothing else is dropped with it."""
         self._take(c.Withdraw, self._parts.calls.withdraw, call)
 
     def acted(self, call: Call, *, happened: bool) -> None:
-        """Note that an admitted read or effect has returned; an effect that did not happen frees its claim."""
+        """Record that an admitted read or effect has returned; an effect that did not happen frees its claim."""
         self._take(c.Acted, self._parts.calls.acted, call, happened)
 
     def resumed(self, calls: Iterable[Call]) -> None:
-        """Note that a suspended effect, whose claims are still held, runs again; refused once its step is over."""
+        """Record that a suspended effect, whose claims are still held, runs again; refused when its step is over."""
         self._take(c.Resumed, self._parts.calls.resumed, tuple(calls))
 
     def released(self, call: Call) -> None:
-        """Note that a held effect has left, or may have: from here on there is no way back."""
+        """Record that a held effect has left, or may have: from here on the transaction cannot be undone."""
         self._take(c.Released, self._parts.calls.released, call)
 
     def unhold(self, call: Call) -> None:
-        """Note that a held effect will never leave (it was refused, or could not be recorded)."""
+        """Record that a held effect will never leave (it was refused, or could not be recorded)."""
         self._take(c.Unhold, self._parts.calls.unhold, call)
 
     def undone(self, call: Call, *, clean: bool) -> None:
-        """Note that an abort dealt with one executed effect; what stays in the world is a write."""
+        """Record that an abort dealt with one executed effect; what stays in the world counts as a write."""
         self._take(c.Undone, self._parts.calls.undone, call, clean=clean)
 
     def refine(self, call: Call, to: Iterable[Scope]) -> list[Call]:
-        """Replace a broad claim by what its effect touched, none of it `OutsideDeclared`; return the narrower calls."""
+        """Replace a broad claim by narrower ones, none of them `OutsideDeclared`; return the narrower calls."""
         return self._take(c.Refine, self._parts.calls.refine, call, tuple(to))
 
     # ---- settling
 
     def seal(self, txn: Txn, *, hooked: bool = False) -> None:
-        """Freeze the footprint, and drop what was declared and stayed untouched; refused when it is not open.
+        """Freeze the footprint, and drop declared scopes that stayed untouched; refused unless open.
 
-        `hooked` says that hooks are still to be asked, which end with their process.
+        `hooked` says that hooks are still to be asked; they exist only in this process.
         """
         self._take(c.Seal, self._parts.decision.seal, txn, hooked)
 
     def waits_for(self, txn: Txn) -> Blocked | None:
-        """Return whom a sealed transaction waits for as it stands, or None; nothing moves, stale or not.
+        """Return whom a sealed transaction waits for, or None; nothing moves, stale or not.
 
         Raises:
-            Refused: it was aborted. StateError: it is not sealed. Entangled: whom it waits for cannot end before it.
+            Refused: the transaction was aborted.
+            StateError: it is not sealed.
+            Entangled: it would wait for a transaction that cannot end before it.
         """
         self._parts.decision.require_sealed(txn)
         return self._parts.decision.waits_for(txn)
 
     def refuse_stale(self, txn: Txn) -> None:
-        """Abort a sealed transaction when what it read, or planned to call, has changed, and raise why; else return."""
+        """Abort a sealed transaction, and raise why, when something it read or planned to call has changed."""
         self._parts.decision.require_sealed(txn)
         self.refuse_changed(txn, planned=txn.wrote)
 
     def refuse_changed(self, txn: Txn, *, planned: bool) -> None:
-        """Abort a transaction when what it acts on has changed, with its run's plan if `planned`, and raise `Stale`."""
+        """Abort a transaction, and raise `Stale`, when its reads (or its run's plan, if `planned`) have changed."""
         wrong = self._parts.staleness.found(txn, planned=planned)
         if wrong is not None:
             self.abort(txn, Reason.STALE, **wrong)
@@ -294,10 +309,10 @@ class Protocol:
     def decide(self, txn: Txn, *, lasting: bool = False) -> Blocked | None:
         """Commit and return None, or return whom to wait for; with nothing to release it is finished too.
 
-        Not so with `lasting`: it is releasing until `finish`, and can be undone while its record is being made durable.
+        With `lasting` it stays releasing until `finish`, and can be undone while its record is being made durable.
 
         Raises:
-            Refused: it was aborted, or what it read has changed, and it is aborted now.
+            Refused: it was aborted, or is aborted now because something it read has changed.
         """
         self.refuse_stale(txn)
         blocked = self._parts.decision.waits_for(txn)
@@ -306,7 +321,7 @@ class Protocol:
         return blocked
 
     def finish(self, txn: Txn) -> None:
-        """Note that every release is done: the transaction is committed and holds nothing."""
+        """Record that every release is done: the transaction is committed and holds nothing."""
         self._take(c.Finish, self._parts.decision.finish, txn)
 
     def abort(self, txn: Txn, reason: Reason, **detail: Any) -> None:
@@ -314,58 +329,58 @@ class Protocol:
         self._take(c.Abort, self._parts.aborts.abort, txn, reason, detail)
 
     def revert(self, txn: Txn, reason: Reason, **detail: Any) -> None:
-        """Abort a releasing transaction of which nothing has left, which who releases it knows; else `StateError`."""
+        """Abort a releasing transaction of which nothing has left (the caller knows); else `StateError`."""
         self._take(c.Revert, self._parts.aborts.revert, txn, reason, detail)
 
     def may_conclude(self, txn: Txn) -> bool:
-        """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
+        """Whether the undo of an aborted transaction can begin: no call of it runs, no reader of its work is left."""
         return self._parts.aborts.may_conclude(txn)
 
     def finish_abort(self, txn: Txn) -> None:
-        """Note that its undos are done; a retry takes its position and footprint in this same step."""
+        """Record that its undos are done; a retry takes its position and footprint in this same step."""
         self._take(c.FinishAbort, self._parts.aborts.finish, txn)
 
     def unretry(self, txn: Txn) -> None:
-        """Note that nobody will retry this transaction: its abort frees its place."""
+        """Record that nobody will retry this transaction: its abort frees its place."""
         self._take(c.Unretry, self._parts.aborts.unretry, txn)
 
     def retract(self, name: str, attempt: int) -> None:
-        """Note that what has committed is undone on request: histories hear of it, and nothing moves."""
+        """Record that a committed transaction is undone on request: histories hear of it, and nothing moves."""
         self._take(c.Retract, self._parts.aborts.retract, name, attempt)
 
     # ---- tools
 
     def rebind(self, tool: str, signature: str) -> None:
-        """Note that a tool is another one from now on; one that is revoked stays so."""
+        """Record a change of a tool; a revoked tool stays revoked."""
         self._take(c.Rebind, self.tools.rebind, tool, signature)
 
     def revoke(self, tool: str) -> None:
-        """Take a tool away until it is reinstated, and abort what has planned to call it and has not settled."""
+        """Revoke a tool until it is reinstated, and abort unsettled transactions that plan to call it."""
         self._take(c.Revoke, self.tools.revoke, tool)
 
     def reinstate(self, tool: str) -> None:
-        """Give a tool back."""
+        """Reinstate a revoked tool."""
         self._take(c.Reinstate, self.tools.reinstate, tool)
 
     def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
-        """Abort a transaction one of whose planned calls is of a tool that is none, or another one, by now."""
+        """Abort a transaction if a tool it plans to call was changed or removed."""
         self.abort(txn, Reason.STALE, **phantom(tool, how, remedy))
 
-    # ---- who brings it to its end
+    # ---- ownership
 
     def park(self, txn: Txn, *, parked: bool, hooked: bool = False) -> None:
-        """Note that a transaction is put aside until somebody comes back to it, or that this has happened.
+        """Record that a transaction is put aside until it is resumed, or that it was resumed.
 
-        Put aside it is nobody's, in whatever process. `hooked`: a process without its hooks lets nothing of it leave.
+        A parked transaction has no owner in any process. `hooked`: a process without its hooks releases nothing of it.
         """
         self._take(c.Park, self._parts.ownership.park, txn, parked=parked, hooked=hooked)
 
     def own(self, txn: Txn, worker: str) -> None:
-        """Give a transaction to a worker that will bring it to its end; `StateError` while another has it."""
+        """Give a transaction to the worker that will end it; `StateError` while another worker has it."""
         self._take(c.Own, self._parts.ownership.own, txn, worker)
 
     def bury(self, worker: str) -> list[Txn]:
-        """Take a dead worker's transactions from it, and return them: nobody's, and what they were doing is over."""
+        """Take a dead worker's transactions from it, and return them: no worker owns them now."""
         return self._take(c.Bury, self._parts.ownership.bury, worker)
 
     # ---- epochs and time
@@ -375,11 +390,11 @@ class Protocol:
         self._take(c.Advance, self._parts.frontier.advance, scope, epoch)
 
     def leap(self, epochs: int) -> int:
-        """Leave out so many epochs, and return the first: it, and all up to the next, was never given to anybody."""
+        """Skip so many epochs, and return the first: nobody ever gets one of them."""
         return self._take(c.Leap, self.board.leap, epochs)
 
     def tell_time(self, seconds: int) -> None:
-        """Note what time it is where the record lives, in seconds since 1970: no decision asks for it, people do."""
+        """Record the store's time, in seconds since 1970, for people; no decision reads it."""
         self._take(c.TellTime, self.board.tell_time, seconds)
 
     # ---- waiting
@@ -387,7 +402,7 @@ class Protocol:
     def watch(self, *watched: Txn, sibling: bool = False) -> Ticket:
         """Return a ticket that fires when one of these transactions moves.
 
-        That calls return is no move for a `sibling`, a call that waits for others of its turn: the turn tells it.
+        A returning call is no move for a `sibling`, a call that waits for others of its own turn: the turn wakes it.
         """
         return self.board.watch(watched, sibling=sibling)
 
@@ -397,7 +412,7 @@ class Protocol:
             txn.watchers.pop(ticket, None)
 
     def nudge(self, txn: Txn, *, siblings: bool = True) -> None:
-        """Fire the tickets of those that watch a transaction: something outside the protocol has changed."""
+        """Fire the tickets of a transaction's watchers: something outside the protocol has changed."""
         self.board.wake(txn, siblings=siblings)
 
     def take_woken(self) -> Sequence[Ticket]:
@@ -406,41 +421,41 @@ class Protocol:
 
     @property
     def has_aborted(self) -> bool:
-        """Whether `take_aborted` has something to give."""
+        """Whether `take_aborted` would return something."""
         return bool(self.board.aborted)
 
     def aborted(self) -> list[Txn]:
-        """Return what `take_aborted` has to give, and leave it."""
+        """Return what `take_aborted` would return, without taking it."""
         return list(self.board.aborted)
 
     def take_aborted(self, most: int | None = None) -> list[Txn]:
-        """Return the transactions, or so many of them, whose abort is now the caller's to conclude."""
+        """Return all (or so many) transactions whose abort the caller now has to conclude."""
         return self.board.take_aborted(most)
 
     def ahead(self, txn: Txn) -> Blocked | None:
-        """Return whom a transaction waits for before it begins again, or None; ask again when they moved."""
+        """Return whom a transaction waits for before it begins again, or None; ask again when that one has moved."""
         return self._parts.line.ahead(txn)
 
     def in_the_way(self, call: Call) -> Blocked | None:
-        """Return whom a waiting request waits for as it stands, a holder or one in line; nothing moves."""
+        """Return whom a waiting request waits for, a holder or one in line; nothing moves."""
         return self._parts.admission.in_the_way(call)
 
     def first(self, txn: Txn, blocked: Blocked) -> tuple[str, float]:
-        """Return the name of the first of those for whom a transaction waits, and when one before it left."""
+        """Return the name of the first transaction that this one waits for, and when one before that left."""
         return self._parts.frontier.first(txn, blocked)
 
-    # ---- what users may ask
+    # ---- queries for users
 
     def frontier(self, scope: Scope) -> int:
         """Return the smallest epoch among holds overlapping a scope; with none, the next epoch."""
         return self._parts.frontier.of(scope)
 
     def floor(self, scope: Scope) -> int:
-        """Return the epoch at or below which nobody may touch a scope anew; it never goes back."""
+        """Return the epoch at or below which nobody may newly touch a scope; it never decreases."""
         return self._parts.frontier.floor(scope)
 
     def version(self, scope: Scope) -> int:
-        """Return the number of the last committed write overlapping a scope, 0 for none still needed."""
+        """Return the number of the last committed write overlapping a scope, 0 if none is still needed."""
         return self._parts.frontier.version(scope)
 
     def refusal(self, txn: Txn) -> SettlemarkError:
@@ -448,7 +463,7 @@ class Protocol:
         return self.board.refusal(txn)
 
     def freeze(self) -> tuple[Any, ...]:
-        """Return a hashable picture of the state in which two states that behave alike are equal."""
+        """Return a hashable picture of the state: equal for two states that behave alike."""
         board, tools = self.board, self.tools
         rules = (tuple(sorted(board.fenced)), tuple(sorted(tools.bindings.items())), tuple(sorted(tools.revoked)))
         return picture(board.index, board.versions, board.live, rules)

@@ -1,4 +1,4 @@
-"""Why a transaction was undone, in words for its program."""
+"""The errors that tell a program why its transaction was undone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
     match reason:
         case Reason.STALE:
             how = detail.get("how", "changed after it was read")
-            remedy = detail.get("remedy", "read it again and decide anew")
+            remedy = detail.get("remedy", "read it again and plan again")
             return Stale(f"{name} was undone: {scope} {how}; {remedy}", **data)
         case Reason.WOUNDED:
             return Wounded(
@@ -38,8 +38,8 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             )
         case Reason.CASCADED:
             return Cascaded(
-                f"{name} was undone: it had read {scope} as {detail.get('holder')} left it, which was undone; read it"
-                " again and decide anew",
+                f"{name} was undone: it had read {scope} as {detail.get('holder')} left it, which was undone; read"
+                " it again and plan again",
                 **data,
             )
         case Reason.CANCELLED:
@@ -56,8 +56,8 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
             return LateAppend(f"{name} was undone: a call on {scope} came after it was sealed", **data)
         case Reason.LEASE:
             return LeaseLost(
-                f"{name} is another worker's now: this process did not move for longer than its lease, so it was"
-                " thought dead; nothing of it acts here any more; enter its name again to see how it ended",
+                f"{name} is another worker's now: this process was silent for longer than its lease, so it was taken"
+                " for dead; nothing of it acts here any more; enter its name again to see how it ended",
                 **data,
             )
         case Reason.OVERDUE:
@@ -75,11 +75,11 @@ def refusal(name: str, epoch: int, reason: Reason, detail: dict[str, Any]) -> Se
 
 
 def rewound(name: str, epoch: int | None, by: str) -> Rewound:
-    """Return the error that tells that a transaction was undone on request; `by` says who, when and why."""
+    """Return the error for a transaction that was undone on request; `by` says who, when and why."""
     told = f" ({by})" if by else ""
     return Rewound(
-        f"{name} was undone on request{told}: somebody went back before it, so nothing of it is replayed or run;"
-        " go on from where they went back to, or use a new name for new work",
+        f"{name} was undone on request{told}: its work was rewound, so nothing of it is replayed or run; continue"
+        " from the point of the rewind, or use a new name for new work",
         transaction=name,
         epoch=epoch,
         by=by,

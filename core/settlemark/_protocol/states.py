@@ -6,27 +6,26 @@ open ──seal──▶ sealed ──decide──▶ releasing ──finish─�
   └────abort──────┴───────────────────┴──abort──▶ aborting ──finish──▶ aborted
 ```
 
-*Waiting* is no state: it is a sealed transaction with somebody to wait for. `releasing` and
-`aborting` are unfinished: the transaction still holds its scopes while it acts on the world.
+*Waiting* is no state: it is a sealed transaction with somebody to wait for. `releasing` and `aborting` are unfinished:
+the transaction still holds its scopes while it acts on the world.
 
-A releasing transaction may still abort, but only while none of its held effects has left: then
-nothing irreversible has happened and its claims, kept until it finishes, make its undo safe.
+A releasing transaction may still abort, but only while none of its held effects has left: then nothing irreversible has
+happened, and its claims, kept until it finishes, make its undo safe.
 
-Only this file names transitions. Source: Atomix §2.2 (lifecycle), with the two unfinished states
-named apart.
+Only this file names transitions. Source: Atomix §2.2 (lifecycle), with the two unfinished states named apart.
 
-Beside the state a transaction carries flags, each a small machine of its own that another part of the protocol moves:
+Beside its state a transaction carries flags, each a small machine that another rule moves:
 
 * `writes`, then `wrote` (admission): it has asked to write; an effect of it was admitted. Neither goes back.
-* `released` (calls): something held has left, so that there is no way back. It never goes back either.
-* `parked`, `hooked`, `judged` (ownership, decision): it was put aside; it has hooks to ask before it may commit; they
-  had said yes to it as it is. Who comes back to it puts all three out, and its seal tells anew whether it has hooks.
-  A part that hooks have judged may settle as it is, still put aside.
+* `released` (calls): a held effect has left, so that it can no longer be undone. Never goes back.
+* `parked`, `hooked`, `judged` (ownership, decision): it was put aside; it has hooks to ask before it may commit; the
+  hooks have approved it as it is. Resuming it clears all three, and its seal sets `hooked` again. A part that hooks
+  have judged may settle as it is, still put aside.
 * `begins_again` (abort, line): it lost a race and waits in line before it asks for anything. Its first request, its
-  seal and the end of its worker put that out.
-* `retry` (begin, `unretry`): somebody will run it again when it loses a race.
+  seal and the end of its worker clear this.
+* `retry` (begin, `unretry`): it is run again when it loses a race.
 
-`FLAGS` has the combinations that are legal; no step leaves a transaction in another.
+`FLAGS` has the legal combinations; no step leaves a transaction in another.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a transaction from one state to the next."""
+    """A cause that moves a transaction from one state to the next."""
 
     SEAL = "seal"
     DECIDE = "decide"
@@ -67,11 +66,11 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 
 FINISHED = frozenset({State.COMMITTED, State.ABORTED})
 UNSETTLED = (State.OPEN, State.SEALED)
-"""Where a transaction may still be aborted by others, and wait for them."""
+"""The states in which others may still abort a transaction, and it may wait for them."""
 
 
 class Flag(NamedTuple):
-    """In which states a flag may be on, what else is on then (more of it while it is open), and what is not."""
+    """The states in which a flag may be set, the flags it needs (more of them while open), and those it excludes."""
 
     states: frozenset[State]
     needs: tuple[str, ...] = ()
@@ -92,7 +91,7 @@ FLAGS: dict[str, Flag] = {
 
 
 def illegal(state: State, on: Mapping[str, bool]) -> list[str]:
-    """Return what is wrong with these flags of a transaction in this state: nothing, ever.
+    """Return what is illegal about these flags in this state; always empty unless there is a bug.
 
     >>> illegal(State.OPEN, {"writes": True, "wrote": True, "released": True})
     ['released while open']
@@ -114,8 +113,8 @@ def illegal(state: State, on: Mapping[str, bool]) -> list[str]:
 class Reason(StrEnum):
     """Why a transaction aborted.
 
-    `LEFT`: its process had ended, and nobody came back to it. `CHOSEN` aborts nothing: it is the record of a choice,
-    which points to the candidate that was chosen.
+    `LEFT`: its process ended, and nobody resumed it. `CHOSEN` aborts nothing: it marks the record of a choice, which
+    links to the chosen candidate.
     """
 
     FAILED = "failed"

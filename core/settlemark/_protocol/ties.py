@@ -1,12 +1,12 @@
-"""Ties between transactions that no frontier shows: who cannot end before whom, and who saw whose work.
+"""Ties between transactions that no frontier shows: nested calls and branches, and readers of unsettled work.
 
 *Entangled*: a transaction that runs inside another's call, independent of it, has to end before that call returns. The
-branches of a choice end together, when one was chosen. Whoever is tied may wait for others, but not for those it is
-tied to, nor for anybody who waits for them: it would wait for ever, so it is refused at once.
+branches of a choice end together, when one is chosen. A tied transaction may wait for others, but not for those it is
+tied to, nor for anybody who waits for them: such a wait would never end, so it is refused at once.
 
-*Early reads*: a reader that saw another's unsettled work stands behind it. It commits when that has committed, and is
-undone first when that is undone; what it saw executed does not make it out of date when it settles, and what came
-behind its read does. Direct predecessors are known, and a cascade follows them. Source: the anomaly paper's causal
+*Early reads*: a reader of another's unsettled work stands behind the author. The reader commits after the author has
+committed, and is undone before the author is undone. The work it saw executed does not make it stale when it settles; a
+later write does. Direct predecessors are stored, and a cascade follows them. Source: the anomaly paper's causal
 discipline (section 5), with output commit (Strom and Yemini 1985, section 3).
 """
 
@@ -25,7 +25,7 @@ from settlemark._protocol.states import UNSETTLED, State
 
 
 def callers(known: Mapping[int, Txn], parent: int) -> Iterator[Txn]:
-    """Return those in whose calls a transaction with this parent runs, the innermost first."""
+    """Return the transactions in whose calls one with this parent runs, the innermost first."""
     caller = known.get(parent)
     while caller is not None:
         yield caller
@@ -33,7 +33,7 @@ def callers(known: Mapping[int, Txn], parent: int) -> Iterator[Txn]:
 
 
 def siblings(known: Mapping[int, Txn], txn: Txn) -> Iterator[Txn]:
-    """Return the other branches of the choice that a transaction is a branch of, as far as they are unfinished."""
+    """Return the other unfinished branches of a transaction's choice."""
     choice = known.get(txn.group) if txn.group else None
     if choice is not None and choice.role == "choice":
         yield from (member for member in choice.members.values() if member is not txn)
@@ -45,15 +45,15 @@ def are_siblings(known: Mapping[int, Txn], one: Txn, other: Txn) -> bool:
 
 
 def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn, *, within: bool = False) -> None:
-    """Return when a name in use is not that of one in whose call, or `within` whose body, it is to be begun.
+    """Check that a name in use is not that of a caller of the new transaction, or (`within`) of the body it is in.
 
     Raises:
-        Entangled: it is.
+        Entangled: the name is.
     """
     if any(caller is same for caller in callers(known, parent)):
         raise Entangled(
-            f"{name} was begun anew inside a call of its own: nothing was run; give the inner one a name of its own, or"
-            " let it join (leave out independent=True)",
+            f"{name} was begun again inside one of its own calls: nothing was run; give the inner transaction"
+            " another name, or let it join (leave out independent=True)",
             transaction=name,
             holder=name,
             scope=None,
@@ -61,7 +61,7 @@ def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn,
     if within and not same.finished:
         raise Entangled(
             f"{name} was entered again within itself, where it would wait for its own end: nothing was run; use the"
-            " transaction that is open, or give the inner one a name of its own",
+            " transaction that is open, or give the inner one another name",
             transaction=name,
             holder=name,
             scope=None,
@@ -69,14 +69,13 @@ def refuse_own_name(known: Mapping[int, Txn], name: str, parent: int, same: Txn,
 
 
 def refuse_own_end(name: str) -> NoReturn:
-    """Refuse to end a transaction in a call of its own, or in what is asked for it.
+    """Refuse to end a transaction inside one of its own calls, hooks or approvers.
 
     Raises:
         Entangled: always.
     """
     raise Entangled(
-        f"{name} cannot commit before the call has returned in which that was asked for: nothing moved; let it return,"
-        " and commit then",
+        f"{name} cannot commit inside one of its own calls or hooks: nothing moved; let that return, and commit then",
         transaction=name,
         holder=name,
         scope=None,
@@ -84,14 +83,14 @@ def refuse_own_end(name: str) -> NoReturn:
 
 
 def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
-    """Refuse a wait for one that is asked for something, and cannot end before that has returned: the caller is in it.
+    """Refuse a wait for a transaction that cannot end before the calling function returns.
 
     Raises:
         Entangled: always.
     """
     raise Entangled(
-        f"{name} would wait for {to.holder.name}, which holds {to.scope} and cannot end before what is asked for it has"
-        " returned, which this is a part of: it goes no further; do it when that has returned",
+        f"{name} would wait for {to.holder.name}, which holds {to.scope} and cannot end before the function returns"
+        " in which this was asked: nothing was run; do it after that function has returned",
         transaction=name,
         holder=to.holder.name,
         scope=to.scope,
@@ -99,10 +98,10 @@ def refuse_to_wait(name: str, to: Blocked) -> NoReturn:
 
 
 def refuse_callers(known: Mapping[int, Txn], name: str, parent: int, scope: Scope) -> None:
-    """Return when nobody in whose call a transaction runs holds the scope.
+    """Check that no caller of a transaction holds the scope.
 
     Raises:
-        Entangled: one does.
+        Entangled: a caller does.
     """
     for caller in callers(known, parent):
         if any(hold.scope.overlaps(scope) for hold in caller.holds.values()):
@@ -121,19 +120,19 @@ def _refuse_inner(name: str, caller: Txn, scope: Scope) -> NoReturn:
 
 
 def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
-    """Return when a branch may touch a scope without waiting for another branch of its choice.
+    """Check that a branch may touch a scope without waiting for another branch of its choice.
 
-    What one of them has done at once stands until the choice: the others can neither read nor do it. What they
-    hold back they may all hold, because one at most is let go.
+    An eager effect of one branch stands until the choice: the others can neither read nor touch its scope. Held effects
+    may overlap, since at most one branch's are released.
 
     Raises:
-        Entangled: it would have to wait.
+        Entangled: the branch would have to wait.
     """
     if call.mode is Mode.HELD:
         return
     for sibling in siblings(known, call.txn):
         if sibling.state not in UNSETTLED:
-            continue  # it is being undone: that is waited for
+            continue  # waits for the undo
         waits = call.mode is Mode.FINAL and sibling.position < call.txn.position
         for hold in sibling.holds.values():
             if (hold.claims or waits) and hold.scope.overlaps(call.scope):
@@ -142,9 +141,9 @@ def refuse_siblings(known: Mapping[int, Txn], call: Call) -> None:
 
 def _refuse_branch(txn: Txn, sibling: Txn, scope: Scope) -> NoReturn:
     raise Entangled(
-        f"{txn.name} needs {scope}, which {sibling.name}, a branch beside it, has until one of them is chosen: nothing"
-        " was run; stage it per branch (declare the tool staged, or irreversible), so that it happens in the chosen one"
-        " alone, or give each branch a resource of its own",
+        f"{txn.name} needs {scope}, which its sibling branch {sibling.name} holds until one of them is chosen:"
+        " nothing was run; stage it per branch (declare the tool staged, or irreversible), so that it happens in the"
+        " chosen one alone, or give each branch a resource of its own",
         transaction=txn.name,
         holder=sibling.name,
         scope=scope,
@@ -159,12 +158,12 @@ def refuse_circle(
     txn: Txn,
     to: Blocked,
 ) -> None:
-    """Return when a tied transaction may wait: whom it waits for does not wait for one that it is tied to.
+    """Check that a tied transaction may wait: the holder must not wait for a transaction that it is tied to.
 
-    `ties` are the numbers of all that are tied: whom it waits for may wait for those it is tied to itself.
+    `ties` are the numbers of all tied transactions, through which the holder may wait in turn.
 
     Raises:
-        Entangled: that would be a circle.
+        Entangled: the wait would close a circle.
     """
     tied = {*callers(known, txn.parent), *(other for other in siblings(known, txn) if other.state in UNSETTLED)}
     if not tied or not (to.holder.state in UNSETTLED or to.holder.dependents):
@@ -180,7 +179,7 @@ def refuse_circle(
         following = [(older, False) for older in _older(live, index, ahead, rests=rests)]
         following += [(called, False) for called in inner.get(ahead.id, ()) if called.state in UNSETTLED]
         following += [(other, True) for other in siblings(known, ahead) if other.state in UNSETTLED]
-        # One that is undone waits for those that saw it, and they for what runs inside of their calls.
+        # An undone transaction waits for its readers, and they for transactions inside their calls.
         ended = [known[number] for number in ahead.dependents if ahead.state is State.ABORTING and number in known]
         following += [(reader, True) for reader in ended]
         following += [(called, False) for reader in ended for called in inner.get(reader.id, ())]
@@ -195,8 +194,8 @@ def refuse_circle(
 def _refuse_wait(txn: Txn, to: Blocked, end: Txn) -> NoReturn:
     last, waits = (to.holder, "") if end is txn else (end, f"waits for {end.name}, which ")
     raise Entangled(
-        f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and {waits}cannot end before {txn.name}:"
-        f" nothing was run; do it when {last.name} has ended",
+        f"{txn.name} would wait for {to.holder.name}, which holds {to.scope} and {waits}cannot end before"
+        f" {txn.name}: nothing was run; do it when {last.name} has ended",
         transaction=txn.name,
         holder=to.holder.name,
         scope=to.scope,
@@ -204,7 +203,7 @@ def _refuse_wait(txn: Txn, to: Blocked, end: Txn) -> NoReturn:
 
 
 def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: bool) -> Iterator[Txn]:
-    """Return whom a transaction waits for: until it commits, or with `rests` until its calls have returned."""
+    """Return whom a transaction waits for: until its commit, or with `rests` until its calls have returned."""
     waits = _waits(txn)
     for hold in txn.holds.values():
         if hold.wants or (hold.lined and txn.begins_again) or (waits and not rests):
@@ -215,22 +214,22 @@ def _older(live: Mapping[Position, Txn], index: ScopeIndex, txn: Txn, *, rests: 
 
 
 def _waits(txn: Txn) -> bool:
-    """Whether it will have to wait for older ones: what only reads does not."""
+    """Whether it will have to wait for older ones; a reader does not."""
     return txn.wrote or any(hold.wants for hold in txn.holds.values())
 
 
-# ---- early reads: who saw whose work
+# ---- early reads: readers of unsettled work
 
 
 def reads_through(txn: Txn) -> bool:
-    """Whether a transaction sees what is not settled: not so one that has done what nobody can take back."""
+    """Whether a transaction reads unsettled work; not after an act that cannot be undone."""
     if txn.guards.reads == "early":
         return not any(call.admitted and call.mode is Mode.FINAL for call in txn.calls.values())
     return txn.guards.reads == "any"
 
 
 def unsettled(known: Mapping[int, Txn], txn: Txn) -> Blocked | None:
-    """Return one whose work a transaction has seen, and that has not settled yet: it may be undone still."""
+    """Return an unsettled transaction whose work this one has seen: it may still be undone."""
     if not txn.preds or txn.guards.reads != "early":
         return None
     number, scopes = next(iter(txn.preds.items()))
@@ -238,7 +237,7 @@ def unsettled(known: Mapping[int, Txn], txn: Txn) -> Blocked | None:
 
 
 def is_open_to(hold: Hold) -> bool:
-    """Whether a claim may be read through now: nothing is on its way there, and what is there is no undo's."""
+    """Whether a claim may be read through now: no act is in flight there, and no undo."""
     txn = hold.txn
     if txn.state is State.ABORTING or (txn.state is State.RELEASING and hold.held):
         return False
@@ -246,9 +245,9 @@ def is_open_to(hold: Hold) -> bool:
 
 
 def depend(txn: Txn, scope: Scope, others: Iterable[Hold], *, first: bool) -> list[Hold]:
-    """Note that a transaction has read what these claims have put there, and return those that have put something.
+    """Record that a transaction has read the work under these claims, and return those that have done some.
 
-    Read again, a scope counts as it was read `first`; who is seen only now was not seen then.
+    For a repeated read the `first` one counts; an author seen only now was not seen then.
     """
     seen: list[Hold] = []
     for other in others:
@@ -262,13 +261,13 @@ def depend(txn: Txn, scope: Scope, others: Iterable[Hold], *, first: bool) -> li
 
 
 def dependents(known: Mapping[int, Txn], txn: Txn) -> Iterator[Txn]:
-    """Return the unfinished ones that end as this one ends, the oldest first."""
+    """Return the unfinished transactions that end with this one, the oldest first."""
     found = [known[number] for number in txn.dependents if number in known]
     yield from sorted((each for each in found if each.guards.reads == "early"), key=lambda each: each.position)
 
 
 def readers_of(known: Mapping[int, Txn], index: ScopeIndex, txn: Txn, written: list[Hold]) -> list[tuple[Txn, Scope]]:
-    """Return the reads that have seen all a transaction wrote, and that nothing else has made out of date."""
+    """Return the reads that saw everything a transaction wrote, and that nothing else has made stale."""
     found: list[tuple[Txn, Scope]] = []
     for number in txn.dependents:
         reader = known[number]
@@ -281,7 +280,7 @@ def readers_of(known: Mapping[int, Txn], index: ScopeIndex, txn: Txn, written: l
 
 
 def part(known: Mapping[int, Txn], txn: Txn) -> list[Txn]:
-    """Untie a finished transaction from those it saw, and from those that saw it; return the former."""
+    """Untie a finished transaction from its authors and its readers; return the authors."""
     for number in txn.dependents:
         if number in known:
             known[number].preds.pop(txn.id, None)

@@ -1,14 +1,13 @@
-"""What was committed since a read: versions, the plans of runs, and how long both must be known.
+"""What was committed since a read: versions, the plans of runs, and how long both must be kept.
 
-A version is the number of the last committed write overlapping a scope: numbers are compared, never
-values (ABA). A run's reads outlive the turn that made them, as its *plan*, until its next writing
-turn. Every commit goes to a log, and leaves it (with its floors and versions) when no unfinished
-position is below it and no read is older.
+A version is the number of the last committed write overlapping a scope: numbers are compared, never values (ABA). A
+run's reads outlive the turn that made them, as its *plan*, until its next writing turn. Every commit is appended to a
+log, and leaves it (with its floors and versions) when no unfinished position is below it and no read is older.
 
-Who stays behind for long (parked for a person, hung, a run that never wrote) keeps no log. When a
-write leaves the log before it has been seen by all, the reads that it makes out of date are told so,
-each once; what a reader never read is kept for nobody. Floors that leave so become one for their
-type of resource: whoever is below it is restamped at its next touch, which is always safe.
+A reader that stays behind for long (parked for a person, hung, a run that never wrote) does not keep the log alive.
+When a write leaves the log before every reader has seen it, the reads that it makes stale are marked, each once. Floors
+that leave so become one floor for their type of resource: a transaction below that floor is restamped at its next
+touch, which is always safe.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from settlemark._protocol.holdings import Hold, Txn
 from settlemark._protocol.index import LATE, NOWHERE, Match, Node, Position, Positions, ScopeIndex
 
 FLOORS = 16
-"""How many commits are remembered whoever stays behind, and for each unfinished transaction so many more."""
+"""How many commits are kept at least, and how many more for each unfinished transaction."""
 TYPES = 64
-"""How many types of resource have a floor of their own that stands for forgotten ones."""
+"""How many types of resource keep a floor of their own for forgotten floors."""
 LAST = "\U0010ffff"
-"""The ordinal behind every other one of its epoch."""
+"""The ordinal after every other one of its epoch."""
 
 
 Reader = Txn | str
-"""Whose reads they are: an unfinished transaction's, or a run's that has not acted on them yet."""
+"""The owner of reads: an unfinished transaction, or a run that has not acted on its reads yet."""
 
 
 class Entry(NamedTuple):
-    """One committed write: its number and position, the scopes written, and all that its floor is raised on."""
+    """One committed write: its number and position, the scopes written, and all scopes whose floor it raises."""
 
     number: int
     position: Position
@@ -44,7 +43,7 @@ class Entry(NamedTuple):
 
 
 class _Read:
-    """A read by one who stays behind: told of each write that leaves the log, until one has made it out of date."""
+    """A read by a reader that stays behind: marked by the first write leaving the log that makes it stale."""
 
     __slots__ = ("path", "reader", "reads", "scope")
 
@@ -56,7 +55,7 @@ class _Read:
 
 
 def outdated(seen: int) -> int:
-    """Return the number that stands for a read which is known to be out of date.
+    """Return the number that stands for a read known to be stale.
 
     >>> outdated(7), then(outdated(7)), then(7)
     (-8, 7, 7)
@@ -65,21 +64,21 @@ def outdated(seen: int) -> int:
 
 
 def then(seen: int) -> int:
-    """Return the number of the last write when a read was made, whatever is known of it by now."""
+    """Return the number of the last write when a read was made, stale or not."""
     return seen if seen >= 0 else ~seen
 
 
 class Versions:
-    """Numbers every committed write, and tells a read that is out of date.
+    """Numbers every committed write, and finds stale reads.
 
     Args:
-        index: where the scopes are.
+        index: finds overlapping scopes.
         plans: how many runs' plans are kept.
         floors: see `FLOORS`.
 
     Attributes:
         sequence: the number of the last committed write.
-        base: a floor under every scope: all at or below it is final, and forgotten one by one.
+        base: a floor under every scope, in place of forgotten ones.
         folded: floors under all scopes of a type.
         plan_limit: how many runs' plans are kept.
     """
@@ -93,7 +92,7 @@ class Versions:
         self._log: deque[Entry] = deque()
         self._plans: OrderedDict[str, dict[Scope, int]] = OrderedDict()
         self.plan_limit = plans
-        # Who has not fallen behind the log, by the oldest of its reads; and the reads of who has.
+        # Readers that follow the log, by the oldest of their reads; and the reads of those that have fallen behind.
         self._lows = Positions()
         self._low_of: dict[Reader, Position] = {}
         self._reader: dict[str, Reader] = {}
@@ -101,17 +100,17 @@ class Versions:
 
     @property
     def logged(self) -> int:
-        """How many commits are still remembered."""
+        """How many commits are still in the log."""
         return len(self._log)
 
     # ---- reading
 
     def read(self, txn: Txn, scope: Scope) -> None:
-        """Note that a transaction reads a scope as it is now."""
+        """Record that a transaction reads a scope as it is now."""
         if scope in txn.reads:
             return
         txn.reads[scope] = self.sequence
-        if txn.plan.pop(scope, None) is not None:  # read anew: what an earlier turn saw no longer counts
+        if txn.plan.pop(scope, None) is not None:  # read again: what an earlier turn saw no longer counts
             self._unwatch(txn, txn.plan, scope)
         if txn.low is None:
             txn.low = self.sequence
@@ -121,27 +120,28 @@ class Versions:
             self._follow(txn, self.sequence)
 
     def changed(self, txn: Txn, *, planned: bool) -> Scope | None:
-        """Return a scope whose read is out of date; a run's plan counts for what writes only."""
+        """Return a scope whose read is stale; a run's plan counts only for a transaction that writes."""
         if txn.low is None or txn.low >= self.sequence:
             return None
         for reads in (txn.reads, txn.plan) if planned else (txn.reads,):
             for scope, seen in reads.items():
-                if self._index.version(self._index.match(scope)) > seen:  # as is every number what is `outdated`
+                # true also for every `outdated` number, which is negative
+                if self._index.version(self._index.match(scope)) > seen:
                     return scope
         return None
 
     def forget(self, txn: Txn) -> None:
-        """Forget a transaction's reads: it is finished."""
+        """Forget a finished transaction's reads."""
         txn.low = None
         self._leave(txn)
 
     def standing(self, reader: Reader) -> tuple[int | None, bool]:
-        """Return the write from which on the log is kept for a reader, if it is, and whether it has fallen behind."""
+        """Return the write from which the log is kept for a reader, if any, and whether the reader fell behind."""
         low = self._low_of.get(reader)
         return (None if low is None else low[0]), reader in self._late
 
     def go_on(self, txn: Txn, low: int | None, *, late: bool) -> None:
-        """Follow a transaction whose reads are known from elsewhere, as `standing` had it there."""
+        """Follow a transaction whose reads come from another replica, with the state that `standing` had there."""
         known = (*txn.reads.values(), *txn.plan.values())
         txn.low = min(known, default=None)
         if low is not None:
@@ -149,7 +149,7 @@ class Versions:
         elif late:
             self._fall_behind(txn)
 
-    # ---- who is behind
+    # ---- readers that fall behind
 
     def _follow(self, reader: Reader, seen: int) -> None:
         """Keep the log for a reader from a write on, as long as there is room."""
@@ -168,7 +168,7 @@ class Versions:
             self._drop_read(read)
 
     def _fall_behind(self, reader: Reader) -> None:
-        """Tell each reader of the writes that leave the log."""
+        """Mark each read made stale by writes that leave the log."""
         self._leave(reader)
         self._late[reader] = {}
         for reads in (self._plans[reader],) if isinstance(reader, str) else (reader.reads, reader.plan):
@@ -206,8 +206,8 @@ class Versions:
         self._log.append(Entry(self.sequence, position, written, covered, [hold.path for hold in covering]))
 
     def advance(self, scope: Scope, position: Position) -> None:
-        """Raise the floor of a scope, to which nothing was written."""
-        # The base, too: a replica that began with an image knows no floor that was forgotten before.
+        """Raise the floor of a scope without a write."""
+        # The base too: a replica that began with an image does not know the floors forgotten before.
         if self.floor(scope, self._index.match(scope)) >= position:
             return
         path = self._index.enter(scope)
@@ -215,11 +215,11 @@ class Versions:
         self._log.append(Entry(self.sequence, position, (), (scope,), [path]))
 
     def floor(self, scope: Scope, match: Match) -> Position:
-        """Return the position at or below which nobody may touch a scope anew."""
+        """Return the position at or below which nobody may newly touch a scope."""
         return max(self._index.floor(match), self.base, self.folded.get(scope.type, NOWHERE))
 
     def restore(self, number: int, position: Position, written: Iterable[Scope], covered: Iterable[Scope]) -> None:
-        """Put an entry back into the log, as another replica has it."""
+        """Put another replica's entry into the log."""
         paths = {scope: self._index.enter(scope) for scope in covered}
         for path in paths.values():
             if position != NOWHERE:
@@ -236,18 +236,18 @@ class Versions:
 
     @property
     def plans(self) -> Mapping[str, dict[Scope, int]]:
-        """The reads that each run has not acted on yet, the run that read last at the end."""
+        """The reads that each run has not acted on yet, the most recent reader last."""
         return self._plans
 
     def take_plan(self, txn: Txn) -> None:
-        """Let a transaction go on from what its run has read before."""
+        """Let a transaction continue from its run's earlier reads."""
         plan = self._plans.get(txn.run)
         if plan:
             txn.plan = dict(plan)
             self.go_on(txn, _oldest(plan), late=False)
 
     def put_plan(self, run: str, plan: dict[Scope, int], *, late: bool = False) -> None:
-        """Keep a run's plan, behind all others."""
+        """Keep a run's plan, as the most recent."""
         self._plans[run] = plan
         oldest = _oldest(plan)
         if late:
@@ -260,18 +260,18 @@ class Versions:
         return self._plans.pop(run, {})
 
     def keep_plan(self, txn: Txn) -> None:
-        """Keep what a transaction read for its run's next writing turn."""
+        """Keep a transaction's reads for its run's next writing turn."""
         self.put_plan(txn.run, {**self._take_out(txn.run), **txn.reads})
         if len(self._plans) > self.plan_limit:
             self.drop_plan(next(iter(self._plans)))
 
     def consume_plan(self, txn: Txn) -> None:
-        """Note that a writing turn has committed on its run's plan."""
+        """Record that a writing turn has committed on its run's plan."""
         plan = self._plans.get(txn.run)
         if plan is None:
             return
         for scope, seen in (*txn.plan.items(), *txn.reads.items()):
-            # What another turn of the run has read since then is still to be acted on.
+            # Reads of another turn of the run since then stay.
             if scope in plan and then(plan[scope]) <= then(seen):
                 self._unwatch(txn.run, plan, scope)
                 del plan[scope]
@@ -282,13 +282,13 @@ class Versions:
             self.put_plan(txn.run, plan)
 
     def drop_plan(self, run: str) -> None:
-        """Forget a run's plan: it was told what has changed."""
+        """Drop a run's plan: the run was told what has changed."""
         self._take_out(run)
 
     # ---- forgetting
 
     def prune(self, oldest: Position | None, unfinished: int) -> None:
-        """Forget what nobody can need any more, and the oldest of what only those need who stay behind."""
+        """Forget what nobody can need any more, and the oldest entries that only readers far behind need."""
         room = self.floors * (1 + unfinished)
         while self._log:
             entry = self._log[0]
@@ -308,7 +308,7 @@ class Versions:
         return (oldest is None or entry.position < oldest) and (low is None or entry.number <= low[0])
 
     def _tell_late(self, entry: Entry) -> None:
-        """Tell the reads that a write has made out of date, before it is forgotten."""
+        """Mark the reads that a write has made stale, before the write is forgotten."""
         if not entry.written:
             return
         while (low := self._lows.least()) is not None and low[0] < entry.number:
@@ -332,7 +332,7 @@ class Versions:
 
 
 def _oldest(plan: dict[Scope, int]) -> int | None:
-    """Return the oldest of the reads that may yet turn out to be out of date."""
+    """Return the oldest of the reads that may yet become stale."""
     return min((seen for seen in plan.values() if seen >= 0), default=None)
 
 

@@ -1,4 +1,4 @@
-"""What waits for a person: each call that needs a yes, wherever its transaction was put aside."""
+"""Calls that wait for a person's yes, wherever their transactions were put aside."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Question:
 
     Attributes:
         key: its idempotency key, by which it is answered.
-        transaction, attempt, run, tool, scope: which call it is.
-        arguments: what it would run with: an approval is for these.
+        transaction, attempt, run, tool, scope: the call.
+        arguments: the arguments it would run with, which an approval covers.
         rationale: what the model said when it issued the call.
         since: when it was issued, in seconds since 1970.
         parked: its transaction was put aside, and settles once all of its calls are approved; else its process, or its
-            framework, goes on with it.
-        answer: what was answered and nobody has taken up yet: `decision`, `arguments`, `because`; None without.
-        answered_by: who answered so.
+            framework, continues with it.
+        answer: an answer that nobody has acted on yet: `decision`, `arguments`, `because`; None without.
+        answered_by: who gave that answer.
     """
 
     key: str
@@ -54,7 +54,7 @@ class Question:
     answered_by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the question as JSON values."""
         return {
             "key": self.key, "transaction": self.transaction, "attempt": self.attempt, "run": self.run,
             "tool": self.tool, "class": self.kind, "scope": self.scope, "arguments": self.arguments,
@@ -65,14 +65,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOnRecord:
-    """What somebody has answered to a question, in whatever process, and who."""
+    """An answer on record, given in any process, and its author."""
 
     answer: Mapping[str, Any]
     by: str | None
 
 
 def answer_on_record(effect: RecordedEffect | None) -> AnswerOnRecord | None:
-    """Return the answer that an effect's record has, or None."""
+    """Return the answer recorded with an effect, or None."""
     said = {} if effect is None else said_values(effect)
     if effect is None or "decision" not in said:
         return None
@@ -80,7 +80,7 @@ def answer_on_record(effect: RecordedEffect | None) -> AnswerOnRecord | None:
 
 
 def no_on_record(effect: RecordedEffect | None) -> str | None:
-    """Return in words that somebody said no to an effect, who and why; None when nobody did."""
+    """Say that somebody rejected an effect, who and why; None when nobody did."""
     if effect is None:
         return None
     if said_values(effect).get("decision") == "reject":
@@ -94,7 +94,7 @@ def is_parked(txn: Txn) -> bool:
 
 
 def gated_in(recorded: RecordedTransaction, txn: Txn) -> list[RecordedEffect]:
-    """Return the effects of what is put aside that would leave on a yes."""
+    """Return the effects of a parked transaction that would leave on a yes."""
     return [
         effect
         for effect in recorded.effects
@@ -133,10 +133,10 @@ def _question(recorded: RecordedTransaction, effect: RecordedEffect, *, parked: 
 
 
 def asked_in(ledger: Ledger) -> list[Question]:
-    """Return what waits for a person in a ledger that was opened to be read.
+    """Return what waits for a person in a ledger that was opened for reading.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: the ledger cannot be read.
     """
     from settlemark.ledger._replica.looking import looking
 
@@ -147,7 +147,7 @@ def asked_in(ledger: Ledger) -> list[Question]:
 
 
 def asked_account(asked: Sequence[Question]) -> str:
-    """Return in sentences what waits for a person, and how it is answered.
+    """Describe in sentences what waits for a person, and how to answer.
 
     >>> asked_account([])
     'Nothing waits for a person.'

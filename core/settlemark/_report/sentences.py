@@ -1,4 +1,4 @@
-"""What a ledger holds, told to people: in sentences, in tables, and as plain JSON values."""
+"""The contents of a ledger for people: as sentences, tables, and plain JSON values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EMPTY = "The ledger is empty: no transaction with an effect is on record."
 NOTHING_LEFT = "Nothing is left to mend."
 NOTHING_YET = "Nothing is left to mend so far."
-"""What is said in its place beside what is unfinished: nobody knows yet what that leaves."""
+"""Used in place of NOTHING_LEFT beside unfinished transactions, whose residue is not known yet."""
 
 _WHY = {
     Reason.FAILED: "a call failed",
@@ -40,7 +40,7 @@ _WHY = {
     Reason.LOST: "its ledger failed",
     Reason.LEASE: "its process hung, and was thought dead",
     Reason.LATE: "what it holds had happened too late",
-    Reason.REWOUND: "somebody went back before it",
+    Reason.REWOUND: "its work was rewound",
     Reason.OVERDUE: "it was open for longer than it may be",
     Reason.LEFT: "whoever ran it was gone",
     Reason.CHOSEN: "a choice was made",
@@ -57,14 +57,14 @@ _BECAME = {
 }
 _LONG, _TAIL = 60, 12
 SHOWN_SECONDS = 0.05
-"""For how long a transaction has to have waited for people to be told."""
+"""The wait (seconds) from which a transaction's waits are reported."""
 
 
 def account(transactions: Sequence[RecordedTransaction]) -> str:
-    """Return the ledger's account in sentences: a paragraph a transaction, a line an effect.
+    """Return the ledger's account in sentences: a paragraph for each transaction, a line for each effect.
 
-    Each paragraph says how the transaction ended and why; its effects follow in the order in which
-    they were issued, each with what became of it and, where it was recorded, the reason for it.
+    A paragraph says how the transaction ended and why; its effects follow in issuance order, each with its outcome and,
+    where recorded, the reason for it.
 
     >>> account([])
     'The ledger is empty: no transaction with an effect is on record.'
@@ -73,7 +73,7 @@ def account(transactions: Sequence[RecordedTransaction]) -> str:
 
 
 def dealt_account(transactions: Sequence[RecordedTransaction]) -> str:
-    """Return in sentences what somebody has dealt with, or nothing."""
+    """Describe in sentences what somebody has dealt with; "" if nothing."""
     lines = ["Dealt with:"] if transactions else []
     for recorded, effect in left_over(transactions, dealt=True):
         lines.append(f"{_name(recorded)}: {effect.row.tool} on {effect.row.scope}: {dealt_with(effect)}")
@@ -82,9 +82,9 @@ def dealt_account(transactions: Sequence[RecordedTransaction]) -> str:
 
 
 def left_account(transactions: Sequence[RecordedTransaction], nothing: str = NOTHING_LEFT) -> str:
-    """Return in sentences what is left to mend, oldest first, each with the key its counterparty knows it by.
+    """Describe in sentences what is left to mend, oldest first, each with the key that its counterparty knows.
 
-    `nothing` is said where there is none.
+    `nothing` is returned if nothing is left.
 
     >>> left_account([])
     'Nothing is left to mend.'
@@ -99,9 +99,9 @@ def left_account(transactions: Sequence[RecordedTransaction], nothing: str = NOT
 
 
 def issued(recorded: RecordedTransaction) -> list[tuple[int, RecordedEffect]]:
-    """Return a transaction's effects in the order in which they were issued, numbered from 1.
+    """Return a transaction's effects in issuance order, numbered from 1.
 
-    What never began is not on record and has no number.
+    An effect that never began is not on record and has no number.
     """
     return list(enumerate(sorted(recorded.effects, key=lambda effect: effect.row.position), 1))
 
@@ -142,7 +142,7 @@ def _paragraph(recorded: RecordedTransaction) -> str:
 
 
 def _line(effect: RecordedEffect) -> str:
-    where = f" on {effect.row.scope}" if effect.row.scope else ""  # an old one has none any more
+    where = f" on {effect.row.scope}" if effect.row.scope else ""  # an old effect has none any more
     return f"{effect.row.tool}{where}: {became(effect)}"
 
 
@@ -153,7 +153,7 @@ def _name(recorded: RecordedTransaction) -> str:
 
 
 def short(name: str) -> str:
-    """Return a transaction's name as people are told it, the same wherever it is told.
+    """Return a transaction's short name, as shown to people everywhere.
 
     Frameworks make long names of their own ids: a reader needs the run, and what tells its steps apart.
 
@@ -174,7 +174,7 @@ def _one_line(text: str) -> str:
 
 
 def headline(recorded: RecordedTransaction) -> str:
-    """Return one sentence: how a transaction ended, or where it stands, and why."""
+    """Say in one sentence how a transaction ended, or where it stands, and why."""
     name, state = _name(recorded), recorded.state
     left = sum(1 for _ in left_over([recorded]))
     to_mend = "" if not left else f" {left} effect{'s' * (left > 1)} left to mend."
@@ -194,7 +194,7 @@ def headline(recorded: RecordedTransaction) -> str:
 
 
 def _silent(recorded: RecordedTransaction) -> str:
-    """Return a sentence for each effect that another process may still be at: nobody knows yet what comes of it."""
+    """Return a sentence for each effect that another process may still be running."""
     senders = {effect.sender for effect in recorded.effects if effect.sender is not None}
     return "".join(
         f" It keeps {effect.row.scope}, for {process(effect.sender or '')} may still be at {effect.row.tool}:"
@@ -209,10 +209,7 @@ def _standing_because(recorded: RecordedTransaction) -> str:
 
 
 def why(recorded: RecordedTransaction) -> str:
-    """Return in plain words why a transaction was undone.
-
-    The cause somebody gave follows the kind of reason.
-    """
+    """Say why a transaction was undone: the kind of reason, then the recorded cause."""
     if recorded.reason is None:
         return _one_line(recorded.cause or "") or "nobody said why"
     told = _WHY[recorded.reason]
@@ -222,7 +219,7 @@ def why(recorded: RecordedTransaction) -> str:
 
 
 def became(effect: RecordedEffect) -> str:
-    """Return in plain words what became of an effect, with its residue where it left any."""
+    """Say an effect's outcome, with its residue if any."""
     words = _outcome(effect)
     if effect.tag in (None, Tag.CLEAN):
         said = answer_of(effect) or (_one_line(str(effect.disposed)) if effect.disposition in AT_A_GATE else "")
@@ -233,7 +230,7 @@ def became(effect: RecordedEffect) -> str:
 
 
 def dealt_with(effect: RecordedEffect) -> str:
-    """Return in plain words who has dealt with what an effect left, when and how."""
+    """Say who has dealt with an effect's residue, when and how."""
     when = datetime.fromtimestamp(effect.dealt_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
     note = said_values(effect).get("note")
     return f"dealt with by {effect.said_by}, {when}{f': {_one_line(str(note))}' if note else ''}"
@@ -243,7 +240,7 @@ _ANSWERS = {"approve": "approved", "edit": "approved with other arguments", "rej
 
 
 def answer_of(effect: RecordedEffect) -> str:
-    """Return in plain words what a person has answered about an effect from elsewhere; nothing when nobody has."""
+    """Say what a person has answered about an effect from elsewhere; "" if nobody has."""
     said = said_values(effect)
     answer = _ANSWERS.get(str(said.get("decision")))
     because = said.get("because")
@@ -251,7 +248,7 @@ def answer_of(effect: RecordedEffect) -> str:
 
 
 def said_values(effect: RecordedEffect) -> dict[str, Any]:
-    """Return what a person has said of an effect last; nothing where nobody has, or it cannot be read."""
+    """Return the last answer of a person about an effect; empty where there is none, or it cannot be read."""
     if effect.said is None or isinstance(effect.said, Unreadable):
         return {}
     return cast("dict[str, Any]", json_text.decode(effect.said))
@@ -266,14 +263,14 @@ def _outcome(effect: RecordedEffect) -> str:
 
 
 def waits(recorded: RecordedTransaction) -> tuple[str, str] | None:
-    """Return for whom an unfinished transaction waits, and on which resource; None when it does not."""
+    """Return for whom an unfinished transaction waits, and on which resource; None when it does not wait."""
     if recorded.state not in (State.OPEN, State.SEALED) or recorded.waits_for is None:
         return None
     return short(recorded.waits_for), recorded.waits_on or ""
 
 
 def waited_for(recorded: RecordedTransaction) -> str:
-    """Return in plain words for how long a transaction waited for others, and for whom last; nothing for no time."""
+    """Say for how long a transaction waited for others, and for whom last; "" for no time."""
     seconds = _waited(recorded)
     if not seconds:
         return ""
@@ -291,7 +288,7 @@ def _waited(recorded: RecordedTransaction) -> str:
 
 
 def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
-    """Return all the ledger has of a transaction as JSON values."""
+    """Return the record of a transaction as JSON values."""
     row = recorded.row
     return {
         "name": row.name, "attempt": row.attempt, "run": row.run, "state": recorded.state.value,
@@ -305,7 +302,7 @@ def as_values(recorded: RecordedTransaction) -> dict[str, Any]:
 
 
 def effect_values(effect: RecordedEffect) -> dict[str, Any]:
-    """Return all the ledger has of an effect as JSON values."""
+    """Return the record of an effect as JSON values."""
     row = effect.row
     return {
         "position": row.position, "tool": row.tool, "class": row.kind.value, "scope": row.scope, "held": row.held,
@@ -332,7 +329,7 @@ def residue_values(transactions: Sequence[RecordedTransaction], *, dealt: bool =
 
 
 def tables(transactions: Sequence[RecordedTransaction]) -> RenderableType:
-    """Return transactions, their effects, who waits for whom, and the residue, for a rich console."""
+    """Return rich tables of transactions, their effects, who waits for whom, and the residue."""
     from rich.console import Group
     from rich.text import Text
 
@@ -351,7 +348,7 @@ def tables(transactions: Sequence[RecordedTransaction]) -> RenderableType:
 
 
 def residue_table(transactions: Sequence[RecordedTransaction], nothing: str = NOTHING_LEFT) -> RenderableType:
-    """Return what is left to mend as a table, or one line that says there is `nothing`."""
+    """Return a table of what is left to mend, or one line that says `nothing`."""
     from rich.text import Text
 
     left = list(left_over(transactions))
@@ -365,7 +362,7 @@ def residue_table(transactions: Sequence[RecordedTransaction], nothing: str = NO
 
 
 def dealt_table(transactions: Sequence[RecordedTransaction]) -> Table:
-    """Return what somebody has dealt with as a table."""
+    """Return a table of what somebody has dealt with."""
     table = new_table("Dealt with", "transaction", "tool", "scope", "residue", "how", "key")
     for recorded, effect in left_over(transactions, dealt=True):
         tag = "" if effect.tag is None else effect.tag.value
@@ -400,7 +397,7 @@ _UNBOUND = 1 << 20
 
 
 def new_table(title: str, *columns: str) -> Table:
-    """Return an empty table for a rich console; where it would break words, each row is shown line by line instead."""
+    """Return an empty rich table; rows are shown line by line where columns would break words."""
     from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
@@ -425,8 +422,8 @@ def new_table(title: str, *columns: str) -> Table:
 
 
 def add_row(table: Table, *cells: str | Sequence[str]) -> None:
-    """Add cells to a table, each a line, or several."""
-    # As Text, since scopes and errors may contain what rich would take for its markup.
+    """Add a row to a table; a cell may have several lines."""
+    # As Text, since scopes and errors may contain rich's markup.
     from rich.text import Text
 
     table.add_row(*(Text(plain(cell) if isinstance(cell, str) else joined(cell)) for cell in cells))

@@ -1,10 +1,10 @@
-"""What a word on an effect means for its record: a counterparty's answer, a webhook's, an operator's.
+"""What a report on an effect changes in its record: a counterparty's answer, a webhook's report, an operator's verdict.
 
-Pure: a recorded effect and what is said of it go in, the change to write comes out: what is decided by it, and a note
-for operators, of whoever said it, when and why.
+Pure: a recorded effect and a report go in, the change to write comes out: the disposition, and a note for operators
+with who said so, when and why.
 
-A word ends a doubt, and corrects a call that was only seen to fail. It never overwrites another's word: of two
-that contradict each other the first stays, the second is named beside it, and an operator's verdict decides.
+A report ends a doubt, and corrects a call that was only seen to fail. It never overwrites another report: of two that
+contradict each other the first stays, the second is named beside it, and an operator's verdict decides.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NEVER_SENT = (Outcome.QUEUED, Outcome.SUSPENDED)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What somebody says of an effect.
+    """A report on an effect.
 
     Attributes:
-        found: its result, or None: it did not happen.
+        found: the effect's result, or None: it did not happen.
         by: who says so.
         at: when, in seconds since 1970.
         note: why.
@@ -49,7 +49,7 @@ class Word:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Take the note as it is recorded: it may be of a class of somebody's own."""
+        """Normalise the note: a subclass of str may have its own text."""
         object.__setattr__(self, "note", prose(self.note))
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Word:
 
 
 def _was_told_absent(effect: RecordedEffect) -> bool:
-    """Whether somebody has said that an effect did not happen: a call that failed is nobody's word."""
+    """Whether somebody has reported that an effect did not happen; the call's own failure does not count."""
     return effect.outcome is Outcome.FAILED and effect.disposition in (Disposition.ABSENT, Disposition.BY_HAND)
 
 
@@ -69,17 +69,18 @@ def is_given_up(effect: RecordedEffect) -> bool:
 
 
 def is_to_undo(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
-    """Whether an effect happened after its transaction was undone, and still has to be undone itself."""
+    """Whether an effect happened after its transaction was undone, and is still to be undone."""
     return (
         effect.outcome is Outcome.CONFIRMED
         and effect.tag is Tag.UNRESOLVED
         and effect.disposition is Disposition.TO_UNDO
-        and recorded.state in (*FINISHED, State.ABORTING)  # a committed one does without what no plan asked for
+        # a committed transaction undoes effects that no plan asked for
+        and recorded.state in (*FINISHED, State.ABORTING)
     )
 
 
 def is_to_rewind(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
-    """Whether somebody went back before an effect, and the rewind has yet to undo it."""
+    """Whether an effect was rewound, and is yet to be undone."""
     return (
         effect.outcome in (Outcome.CONFIRMED, Outcome.UNKNOWN)
         and effect.disposition is Disposition.TO_REWIND
@@ -88,22 +89,22 @@ def is_to_rewind(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
 
 
 def is_rewound(recorded: RecordedTransaction) -> bool:
-    """Whether somebody went back before a transaction: it is over, and was undone on request."""
+    """Whether a transaction is over, and was undone on request."""
     return recorded.state in FINISHED and recorded.reason is Reason.REWOUND
 
 
 def is_in_doubt(effect: RecordedEffect) -> bool:
-    """Whether nobody knows what became of an effect, and somebody still wants to."""
+    """Whether an effect's outcome is unknown, and not given up."""
     return effect.outcome is Outcome.UNKNOWN and not is_given_up(effect)
 
 
 def judge(recorded: RecordedTransaction, effect: RecordedEffect, word: Word, *, undoable: bool) -> OutcomeChange | None:
-    """Return what to record of an effect on hearing this, or None: that was known, or is no news.
+    """Return the change for a report on an effect, or None if it is no news.
 
-    `undoable` says that an undo of it was declared. The first word stays: one that contradicts it is named.
+    `undoable` says that an undo is declared. The first report stays: one that contradicts it is named beside it.
 
     Raises:
-        UsageError: nothing of it was sent yet, so nobody can know anything.
+        UsageError: nothing of the effect was sent yet, so nobody can know anything.
     """
     judged = _Judged(recorded, effect, word, undoable)
     outcome = effect.outcome
@@ -122,12 +123,11 @@ def judge(recorded: RecordedTransaction, effect: RecordedEffect, word: Word, *, 
 def resolve(
     recorded: RecordedTransaction, effect: RecordedEffect, verdict: Verdict, word: Word, *, undoable: bool
 ) -> OutcomeChange | None:
-    """Return what to record of an effect on an operator's verdict, or None when it says what the record says.
+    """Return the change for an operator's verdict, or None when the record says the same.
 
-    About an effect in doubt it is a word like any other. About residue, `confirmed` tries an undo that had
-    failed once more, or accepts what stands, and `absent` says that it was seen to by hand; so it decides
-    between words that contradict each other. `dealt_with` changes nothing of what became of it; that it is nobody's to
-    look at any more is recorded beside it.
+    About an effect in doubt a verdict is a report like any other. About residue, `confirmed` tries a failed undo once
+    more, or accepts what stands, and `absent` says that it was mended by hand; so a verdict settles contradicting
+    reports. `dealt_with` changes no outcome; it records that nobody need look at the effect any more.
 
     Raises:
         UsageError: nothing of it was sent yet, or there is nothing to give up, or to deal with.
@@ -151,10 +151,10 @@ def resolve(
 def first_hand(
     recorded: RecordedTransaction, found: RecordedEffect, effect: Effect, at: float, *, worker: str
 ) -> OutcomeChange | None:
-    """Return what to record of an effect on the word of who sent it, and was thought dead meanwhile, or None.
+    """Return the change for an outcome reported by a sender that was thought dead meanwhile, or None.
 
-    Nobody knows better what came of it, so that goes before what a probe was answered. Where another has sent it
-    again since, both have happened.
+    Nobody knows the outcome better, so it overrides a probe's answer. If another worker has sent the effect again
+    since, both have happened.
     """
     declaration = effect.declaration
     result = effect.plain_result() if effect.outcome is Outcome.CONFIRMED else None
@@ -177,12 +177,12 @@ def first_hand(
 
 
 def because_in(note: str | None) -> str | None:
-    """Return why a person said no, for people, from the note of what was rejected; None where nobody can tell."""
+    """Return a person's reason for a no, from the rejected effect's note; None if it cannot be read."""
     return None if isinstance(note, Unreadable) else note or None
 
 
 def is_resolved(effect: RecordedEffect) -> bool:
-    """Whether an operator has decided what became of an effect, or dealt with what it left, and no news came since."""
+    """Whether an operator has decided an effect's outcome, or dealt with its residue, and no news came since."""
     if effect.dealt_at is not None:
         return True
     settled = effect.tag in (None, Tag.CLEAN) and effect.outcome not in (*_MAY_HAVE, *_NEVER_SENT)
@@ -190,7 +190,7 @@ def is_resolved(effect: RecordedEffect) -> bool:
 
 
 def verdict_of(effect: RecordedEffect) -> Verdict | None:
-    """Return what an operator has last decided of an effect, or None."""
+    """Return an operator's last verdict on an effect, or None."""
     if effect.said is None or isinstance(effect.said, Unreadable):
         return None
     said = json_text.decode(effect.said).get("verdict")
@@ -198,7 +198,7 @@ def verdict_of(effect: RecordedEffect) -> Verdict | None:
 
 
 def said_of(effect: RecordedEffect, change: OutcomeChange | None, verdict: Verdict, word: Word) -> Said:
-    """Return how an operator's verdict stands in the record, beside what it changes."""
+    """Return a verdict as the record keeps it, beside its change."""
     before = effect.tag not in (None, Tag.CLEAN)
     after = before if change is None else change.tag not in (None, Tag.CLEAN)
     dealt = verdict == "dealt_with" or (before and not after)
@@ -256,7 +256,7 @@ def _without(value: Any, paths: set[str], path: str = "") -> Any:
 
 
 class _Judged:
-    """One effect, and one word on it."""
+    """One effect, and one report on it."""
 
     __slots__ = ("effect", "recorded", "undoable", "undone", "word")
 
@@ -287,7 +287,7 @@ class _Judged:
         if effect.outcome in _MAY_HAVE or leaving:
             return self._late(text) if self.undone else self._on_time(text)
         if effect.outcome is Outcome.FAILED and not _was_told_absent(effect):
-            # It was thought to have failed; its counterparty knows better.
+            # The call was thought to have failed; its counterparty knows better.
             return self._late(text) if self.undone else self._after_all(text)
         if effect.outcome in (Outcome.CONFIRMED, Outcome.UNDONE):
             if text is None or effect.result == text or self._agrees(text):
@@ -298,13 +298,13 @@ class _Judged:
         return self._contradicted("that it happened" if text is None else f"that it happened, with {text}")
 
     def happened_after_all(self) -> OutcomeChange:
-        """Return what to record when what was called absent has come."""
+        """Return the change when an effect reported absent has happened."""
         return self._late(self._text()) if self.undone else self._after_all(self._text())
 
     def twice(self) -> OutcomeChange:
-        """Return what to record when it was sent again, and the first sending has come, too."""
+        """Return the change when an effect was sent again, and the first sending has happened too."""
         effect = self.effect
-        said = f"it happened twice: sent again when nobody could find it, then told that it had happened ({self.word})"
+        said = f"it happened twice: sent again when nobody could find it, then reported to have happened ({self.word})"
         disposed = effect.disposed
         note = f"{said}; take one of them back by hand" if disposed == NOTHING else _joined(disposed, said)
         return self.change(
@@ -336,7 +336,7 @@ class _Judged:
         return self.change(done, Tag.CLEAN, self._told_so, result=text)
 
     def _agrees(self, text: str) -> bool:
-        """Whether the result is the recorded one, as far as that can still be read."""
+        """Whether the reported result is the recorded one, as far as that can still be read."""
         recorded = self.effect.result
         if isinstance(recorded, Unreadable):
             return True
@@ -345,7 +345,7 @@ class _Judged:
         return bool(lacking) and _without(json_text.decode(recorded), lacking) == told
 
     def _text(self) -> str | None:
-        # `True` is what says that it happened where nobody knows with what result.
+        # `True` stands for an effect that happened with an unknown result.
         return None if self.word.found is True else json_text.encode_result(self.word.found)
 
     def _others_happened(self) -> bool:
@@ -384,7 +384,7 @@ class _Judged:
 
 
 def _joined(disposed: Disposed, said: str) -> str:
-    """Return the note of how an effect stands with something more said of it."""
+    """Append to a note."""
     return f"{disposed.note}; {said}" if disposed.note else said
 
 

@@ -1,12 +1,12 @@
-"""What happened, operation by operation, and the anomalies in it, whatever engine ran it.
+"""Histories of agents' operations, and the anomalies in them, whatever engine ran the agents.
 
 A history is a file of records (JSON Lines), one for each operation that committed: what it read and when, what it wrote
-and when, which tool it had planned, in which order its effects left. Detectors find in it what went wrong between
-agents: exactly, in one pass, each with a witness. `Recorder` writes one for a loop of your own; `import_trace` makes
-one of what LangGraph, OpenTelemetry or a chat has left.
+and when, which tool it had planned, in which order its effects left. Detectors find the anomalies between agents:
+exactly, in one pass, each with a witness. `Recorder` writes a history from a loop of your own; `import_trace` makes one
+from traces of LangGraph, OpenTelemetry or a chat.
 
-A store with replicas has a log of its reads beside it (`ReplicaRead`), in which `split_view` finds what one copy said
-and another one did not.
+A store with replicas has a log of its reads beside it (`ReplicaRead`), in which `split_view` finds reads on which two
+replicas disagree.
 """
 
 from __future__ import annotations

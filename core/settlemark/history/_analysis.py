@@ -23,11 +23,11 @@ from settlemark.history._verdict import Verdict
 
 @dataclass(frozen=True)
 class Analysis:
-    """What there is in a history.
+    """The findings in a history.
 
     Attributes:
-        records: how many it has.
-        verdicts: one of each anomaly.
+        records: the number of records.
+        verdicts: one for each anomaly.
     """
 
     records: int
@@ -39,7 +39,7 @@ class Analysis:
 
     @property
     def point(self) -> Point:
-        """Of which of the four anomalies it is free."""
+        """The anomalies, of the four, that the history is free of."""
         return point_of(self.verdicts)
 
     @property
@@ -48,7 +48,7 @@ class Analysis:
         return level_of(self.point)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
+        """Return the analysis as plain JSON."""
         return {
             "records": self.records,
             "level": self.level.name,
@@ -58,14 +58,14 @@ class Analysis:
 
 
 def analyze(records: Iterable[OpRecord]) -> Analysis:
-    """Return what all detectors find in a history, given in the order of its write times.
+    """Run all detectors over a history, given in the order of its write times.
 
-    It takes time in proportion to the records and their cells, whatever the history is like, and keeps one record at a
-    time; what it remembers grows with the cells and values there are.
+    The time is proportional to the records and their cells, whatever the history is like. One record is in memory at a
+    time; what is remembered grows with the number of cells and values.
 
     Raises:
-        HistoryError: two records are not in the order of their write times: give them `ordered`. Or they have the same
-            one: then no order helps, they are of two histories. Or a value is nested too deep.
+        HistoryError: two records are not in the order of their write times (sort with `ordered`), or have the same one
+            (then they belong to two histories), or a value is nested too deep.
 
     >>> history = [
     ...     OpRecord(agent="ada", read_time=0, write_time=1, write_values={"date": "21 June"}),
@@ -105,7 +105,7 @@ def analyze(records: Iterable[OpRecord]) -> Analysis:
                 look(place, record)
         except RecursionError:
             raise HistoryError(
-                f"record {place}: a value of it is nested too deep", file=None, line=place, field=None
+                f"record {place}: one of its values is nested too deep", file=None, line=place, field=None
             ) from None
     return Analysis(place, tuple(verdict for detector in detectors for verdict in detector.verdicts()))
 

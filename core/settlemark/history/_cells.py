@@ -1,4 +1,4 @@
-"""The cells of a trace: what stands in each as far as it tells, and operations on them as a recorder has them."""
+"""The cells of a trace, as far as the trace shows their values, and the recorded operations on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pair = tuple[str, Any]
 
 
 class Seen(NamedTuple):
-    """What an agent has read of a cell: the moment whose state it saw, the value, and who had written that."""
+    """A read of a cell: the moment whose state was seen, the value, and the value's writer."""
 
     moment: int
     value: Any
@@ -22,11 +22,11 @@ class Seen(NamedTuple):
 
 
 class Cells:
-    """What stands in cells, and who has read it.
+    """The values of cells, and their readers.
 
-    Tools tell of a cell in their own words. A read that shows what was written last has read that; one that does not
-    has read what it said, and saw the state in which its call began. What was there before the first write is logged
-    as one, by `setup`.
+    Tools describe a cell in their own words. A read that shows the last written value has read that write; any other
+    read has read what it says, in the state in which its call began. A value from before the first write is logged as a
+    write by `setup`.
 
     >>> cells = Cells(Recorder())
     >>> cells.read("date", '{"date": "14 June", "seats": 3}', 0)
@@ -42,7 +42,7 @@ class Cells:
         self._stands: dict[str, Any] = {}
 
     def read(self, cell: str, value: Any, since: int) -> Seen:
-        """Return what was read, by a call that began at a moment and has ended now."""
+        """Return what a call read that began at a moment and has ended now."""
         value = compact(plain(told(value)))
         with self.lock:
             if cell not in self._stands:
@@ -57,7 +57,7 @@ class Cells:
             return Seen(begun.began, stands, tuple(begun.preds))
 
     def written(self, cell: str, value: Any) -> Any:
-        """Return the value that a write leaves: what stands there, when that already shows it."""
+        """Return the value that a write leaves: the current value, when that already shows the write."""
         stands = self._stands.get(cell)
         return stands if stands is not None and shows(stands, value) else value
 
@@ -71,10 +71,10 @@ class Cells:
         co: list[Pair] | None = None,
         name: str | None = None,
     ) -> dict[str, Seen]:
-        """Record an operation, and return those of its reads that are not told of yet or stay for its next write.
+        """Record an operation, and return those of its reads that are not recorded yet or stay for its next write.
 
-        An operation has one moment at which it read. So what was read at an earlier one, and was written by somebody
-        in between, goes into a record of its own, just before.
+        A record has one moment at which it read. So a read from an earlier moment, whose cell was written in between,
+        goes into a record of its own, just before.
         """
         with self.lock:
             last = max((each.moment for each in seen.values()), default=0)

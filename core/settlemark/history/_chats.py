@@ -1,7 +1,7 @@
-"""Chat logs: messages with the calls a model issued and what their tools answered.
+"""Reads chat logs: messages with the calls that a model issued and the tools' answers.
 
 A transcript keeps the order in which calls were issued, whatever order their effects happened in. So only messages with
-times tell of effects that were reordered, and of conversations that ran beside each other.
+times show reordered effects, and concurrent conversations.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Chats:
 
     @staticmethod
     def recognizes(sample: Sequence[Any]) -> bool:
-        """Say whether there is a message among these, or a conversation."""
+        """Whether there is a message, or a conversation, among these values."""
         return any(any(message(each) is not None for each in _within(value)) for value in sample)
 
     def begin(self, sample: Sequence[Any]) -> None:
-        """Nothing is to be known before."""
+        """Do nothing: no value is needed in advance."""
 
     def add(self, value: Any) -> Iterable[str | None]:
-        """Take in a message, or a conversation."""
+        """Add a message, or a conversation."""
         session = _session(value)
         several = is_list(value) or _listed(value) is not None
         if several:
@@ -64,7 +64,7 @@ class Chats:
             yield None
 
     def end(self) -> None:
-        """Record what was said, in the order of its times where it has such."""
+        """Record the messages, in the order of their times where they have some."""
         sessions = {each.session for each in self._said}
         timed = bool(self._said) and all(each.message.time is not None for each in self._said)
         said = sorted(self._said, key=lambda each: each.message.time or 0.0) if timed else self._said
@@ -133,7 +133,7 @@ def _listed(value: Any) -> list[Any] | None:
 
 
 def _within(value: Any) -> list[Any]:
-    """Return the messages that a value has in it, or is."""
+    """Return the messages inside a value, or the message that it is."""
     if is_list(value):
         return value
     listed = _listed(value)

@@ -1,7 +1,7 @@
-"""Detectors: each is given a history's records in the order of their write times, one at a time, and is exact.
+"""Detectors: each receives a history's records in the order of their write times, one at a time, and is exact.
 
 Definitions: the anomaly paper, section 3 (A1, A2, A3, A6), with the corrections of its author's later revisions:
-signatures in A2, effects that have left in A3x, permutations only in A6. All take constant time a record and cell.
+signatures in A2, effects that have left in A3x, permutations only in A6. Each takes constant time per record and cell.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from settlemark.history._record import OpRecord, comparable
 from settlemark.history._verdict import Verdict, Witness
 from settlemark.history._window import Latest, Write
 
-_SHORT = 64  # texts up to here take no more room than what a longer one is remembered by
+_SHORT = 64  # up to this length a text is smaller than its digest
 
 
 class Detector(Protocol):
-    """Finds one anomaly, or one family of them, in a history that passes by."""
+    """Finds one anomaly, or one family of them, in a stream of records."""
 
     def add(self, place: int, record: OpRecord) -> None:
-        """Look at the next record, whose place in the history (from 1) is given."""
+        """Add the next record, with its place in the history (from 1)."""
         ...
 
     def verdicts(self) -> list[Verdict]:
-        """Return what was found up to here."""
+        """Return the findings so far."""
         ...
 
 
 class StaleGeneration:
     """A1: a record's agent read a cell, another agent wrote another value to it, and then the record committed.
 
-    Any write in between counts, not the last alone: a value that went and came back was stale meanwhile. Whether the
-    record was retracted later does not matter. What its own agent wrote in between is told apart (`A1-self`).
+    Any write in between counts, not only the last: a value that changed and changed back was stale meanwhile. Whether
+    the record was retracted later does not matter. Writes of the same agent in between are counted apart (`A1-self`).
     """
 
     def __init__(self) -> None:
         self._cells: dict[str, Latest] = {}
-        # Of an agent's own writes the newest, and the newest of another value, answer every question.
+        # An agent's own newest write, and the newest with another value, suffice for every query.
         self._own: dict[tuple[str, str], tuple[Write, Write | None]] = {}
         self._others = Verdict("A1")
         self._itself = Verdict("A1-self")
@@ -92,10 +92,10 @@ class StaleGeneration:
 class StaleSupersteps:
     """A1-semantic: A1 on the clock of supersteps, where all that commit in one step commit at its end.
 
-    On the clock of commits two nodes of one superstep are stale by the accident of who ended first; on the clock of
-    supersteps as the paper has it, never. So a write counts when it is made visible behind the reader's barrier and not
-    behind its own commit: `read_barrier < written <= write_barrier`. A barrier that is lower than the last one begins
-    the clock anew, as a graph does that is run again from an older checkpoint: what was written before came before.
+    On the clock of commits, two nodes of one superstep are stale by the accident of who ended first; on the paper's
+    clock of supersteps, never. So a write counts if it becomes visible after the reader's barrier and by its own
+    commit's: `read_barrier < written <= write_barrier`. A barrier lower than the last one restarts the clock, as for a
+    graph that is run again from an older checkpoint: earlier writes then count as before.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class StaleSupersteps:
 
 
 class PhantomTool:
-    """A2: the tool that a record had chosen was there when it began, and was gone or another one when it committed."""
+    """A2: a record's planned tool existed when it began, and was gone or another one when it committed."""
 
     def __init__(self) -> None:
         self._verdict = Verdict("A2")
@@ -173,10 +173,10 @@ class PhantomTool:
 
 
 class _Observed(msgspec.Struct, eq=False, gc=False):
-    """An operation that others may not stand on: it was retracted, or stands on one that was, or may turn out to.
+    """An operation that others must not build on: it was retracted, or depends on one that was, or may turn out to.
 
-    `behind` is the place of the retracted one it observed, `open` how many of its preds may still turn out to be one,
-    and `readers` are those whom that concerns as well. What it read and wrote is not kept.
+    `behind` is the place of the retracted operation it observed, `open` the number of its preds that may still turn out
+    to be retracted, and `readers` those that depend on it. Its reads and writes are not kept.
     """
 
     place: int
@@ -196,11 +196,11 @@ class _Observed(msgspec.Struct, eq=False, gc=False):
 
 
 class CausalCascade:
-    """A3: a record that stands had observed one that was retracted; A3x: it has left, whether it stands or not.
+    """A3: a standing record had observed a retracted one; A3x: it has left, standing or not.
 
-    `preds` are all that it observed, directly or not; where only the direct ones are known (`direct`), what lies
-    behind them is followed. A pred may stand later in the history than its reader, which waits for it. Where an id is
-    used again, it means the last record before the reader that bore it, or else the first one after.
+    `preds` are all operations it observed, directly or not; where only the direct ones are known (`direct`), the
+    indirect ones are followed. A pred may stand later in the history than its reader, which waits for it. An id that is
+    used again means the last record before the reader with this id, or else the first one after.
     """
 
     def __init__(self) -> None:
@@ -221,7 +221,8 @@ class CausalCascade:
             found = _Observed.of(place, name, record)
         if record.id and not self._seen:
             self._seen.update(map(str, range(1, place)))
-        if record.id or self._seen:  # while all are called by their places, none need be remembered
+        # while no record has an id, only places are referred to, and nothing need be remembered
+        if record.id or self._seen:
             self._seen.add(name)
         if found is not None and (record.aborted or found.behind is not None or found.open):
             self._suspects[name] = found
@@ -252,7 +253,7 @@ class CausalCascade:
         return pred.place if pred.aborted else pred.behind if reader.direct else None
 
     def _arrived(self, name: str, pred: _Observed | None) -> None:
-        """Tell those who wait for an operation what has become of it."""
+        """Tell those who wait for an operation whether it was retracted."""
         for reader in self._waiting.pop(name, ()):
             behind = self._behind(reader, pred)
             if behind is not None:
@@ -273,7 +274,7 @@ class CausalCascade:
                 found.readers = []
 
     def _clear(self, first: _Observed) -> None:
-        """Note that one pred less of an operation may turn out to be retracted, and so on for its readers."""
+        """Record that one pred of an operation is not retracted after all, and so on for its readers."""
         cleared = [first]
         while cleared:
             found = cleared.pop()
@@ -304,10 +305,10 @@ class CausalCascade:
 
 
 class Residue:
-    """In a flat trace, without `preds`: a record read a value that no record that stands had written by then.
+    """In a flat trace, without `preds`: a record read a value that no standing record had written by then.
 
-    It fires on values that were there before the history began, too: log these as writes. It misses a cascade when a
-    survivor wrote the same value, or when what was retracted was None.
+    It fires on values from before the history, too: log these as writes. It misses a cascade when a standing record
+    wrote the same value, or when the retracted value was None.
     """
 
     def __init__(self) -> None:
@@ -394,7 +395,7 @@ def _is_before(name: str, place: int) -> bool:
 
 
 def _remembered(value: Any) -> Any:
-    """Return what a value is remembered by, however large it is: two are the same exactly when `comparable` is."""
+    """Return a value's bounded key: equal exactly when `comparable` is."""
     same = comparable(value)
     kind: type[Any] = type(same)  # pyright: ignore[reportUnknownVariableType]  # of Any it is unknown
     if kind is not tuple and (kind is not str or len(same) <= _SHORT):
@@ -405,7 +406,7 @@ def _remembered(value: Any) -> Any:
 
 
 def _plainly_alike(issued: list[tuple[str, Any]], left: list[tuple[str, Any]]) -> bool:
-    """Say whether they are the same, as nearly all are; what takes a closer look to tell is said to be different."""
+    """Whether two values are surely the same, by a cheap test; doubtful ones count as different."""
     if len(issued) != len(left):
         return False
     for (cell, value), (other_cell, other) in zip(issued, left, strict=True):
@@ -438,7 +439,7 @@ def _stale(place: int, record: OpRecord, cell: str, value: Any, write: Write) ->
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"  # noqa: PLR2004 - as much as a sentence bears
+    return text if len(text) <= 60 else f"{text[:57]}…"  # noqa: PLR2004 - fits into a sentence
 
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""A counterparty's log of accesses for Elle, a checker of isolation that others wrote, to be asked for its own opinion.
+"""A counterparty's log of accesses in the format of Elle, an independent checker of isolation.
 
-Elle learns the order of writes from what was read, so each scope becomes a list: a write appends its place in the log
-to it, and a read returns the list as it was (Elle's `list-append` model, which tells it the order of all writes). What
-Elle derives from the lists is the order that `serializability` derives from the log, by other means.
+Elle learns the order of writes from reads, so each scope becomes a list: a write appends its place in the log to the
+list, and a read returns the list as it was (Elle's `list-append` model, which gives it the order of all writes). So
+Elle derives from the lists the order that `serializability` derives from the log, by other means.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ Step = list[Any]
 def elle_history(log: Iterable[Access], committed: Collection[Hashable] | None = None) -> list[dict[str, Any]]:
     """Return a log as the operations of an Elle history, as plain JSON: `elle-cli --model list-append FILE.json`.
 
-    Each transaction is one operation, on a process of its own; its name is in `transaction`, which Elle passes over. A
-    last one, without a name, reads every list at the end, so that the order of all writes is known. The log does not
-    tell when a transaction was asked for or answered: all are given as concurrent, so that Elle adds no order of real
-    time, and its default, strict serializability, asks what `serializability` asks.
+    Each transaction is one operation, on a process of its own; its name is in `transaction`, which Elle ignores. A last
+    one, without a name, reads every list at the end, so that the order of all writes is known. The log does not tell
+    when a transaction was asked for or answered: all are given as concurrent, so that Elle adds no order of real time,
+    and its default, strict serializability, checks the same as `serializability`.
 
     Scopes that overlap without being equal become a list for each such pair, called `one {and} other`, to which both
-    write and which both read: so Elle sees exactly the conflicts that there are, and none between two children of one
-    parent.
+    write and which both read: so Elle sees exactly the real conflicts, and none between two children of one parent.
 
     A read holds all the writes before it: the history grows with the reads of a scope times its writes.
 
@@ -36,7 +35,7 @@ def elle_history(log: Iterable[Access], committed: Collection[Hashable] | None =
             out, so that Elle cannot tell whether one of their writes was read (its `G1a`).
 
     Raises:
-        ScopeError: a scope is none.
+        ScopeError: a scope is malformed.
 
     >>> log = [Access("a", "write", "seat:/7"), Access("b", "read", "seat:/7")]
     >>> for operation in elle_history(log)[3:]:
@@ -80,17 +79,17 @@ def elle_history(log: Iterable[Access], committed: Collection[Hashable] | None =
 
 
 def _keys(scopes: Collection[Scope]) -> dict[Scope, list[str]]:
-    """Return for each scope the lists it stands for: two share one exactly when they overlap."""
+    """Return the lists that each scope stands for: two scopes share one exactly when they overlap."""
     keys: dict[Scope, list[str]] = {}
     for scope in scopes:
         others = [other for other in scopes if other != scope and other.overlaps(scope)]
-        # A brace is in no scope's text, so no scope is called as a pair is.
+        # No scope's text has a brace, so no scope has a pair's name.
         keys[scope] = [" {and} ".join(sorted((scope.text, other.text))) for other in others] or [scope.text]
     return keys
 
 
 def _asked(step: Step) -> Step:
-    """Return a step as it was asked for: of a read nobody knows yet what it returns."""
+    """Return an operation as it was invoked: a read's result is not known yet."""
     return [step[0], step[1], None] if step[0] == "r" else step
 
 

@@ -16,21 +16,21 @@ from settlemark.history._so_far import so_far
 
 _log = logging.getLogger("settlemark")
 _NAME = re.compile(r"(.*#\d+)([@.]\d+)?", re.DOTALL)
-"""How the chronicle calls a transaction; and behind it which of its records, or after how many of its acts."""
+"""A transaction's name in the chronicle; after it, which of its records, or after how many of its acts."""
 
 
 class Historian:
-    """Appends what a protocol decides to a file. A file that cannot be written stops the history, and nothing else.
+    """Appends the protocol's decisions to a file. A file that cannot be written ends the history, and nothing else.
 
-    A file that has a history already is gone on with: its clock runs on, what was never written since reads as it stood
-    there, and a transaction that is called as one of it gets an id of its own, `NAME+CLOCK`.
+    An existing history is continued: its clock runs on, cells not written since have their value from it, and a
+    transaction with a name that it has already gets an id of its own, `NAME+CLOCK`.
 
     Attributes:
-        chronicle: what the protocol tells its decisions to.
+        chronicle: receives the protocol's decisions.
 
     Raises:
-        UsageError: another one writes the file, or it is no history; nothing was changed.
-        OSError: it cannot be opened.
+        UsageError: another process writes the file, or it is no history; nothing was changed.
+        OSError: the file cannot be opened.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -48,11 +48,11 @@ class Historian:
         self._put(lambda file: file.write(OpRecord(**(self._running_on(record) if self._before.clock else record))))
 
     def _retract(self, name: str) -> None:
-        # Of a name that is in the file from before, too, what was written here is meant, if anything was.
+        # A name that the earlier history has too means this process's record, if there is one.
         self._put(lambda file: file.retract(self._named(name) if name in self._renamed else name))
 
     def _running_on(self, record: Record) -> Record:
-        """Return a record of a clock that began at 0 as one of the clock of the file."""
+        """Move a record from a clock that began at 0 to the file's clock."""
         before = self._before
         reads: dict[str, Any] = record.get("read_values", {})
         stood = {cell: before.standing[cell] for cell in reads if reads[cell] is None and cell in before.standing}
@@ -80,17 +80,17 @@ class Historian:
             return
         try:
             put(self._file)
-        except BaseException as error:  # the protocol is in the midst of a step: nothing of a history may end it
+        except BaseException as error:  # the protocol is in the middle of a step, which a history must not break
             self.close()
             _log.error(
-                "the history %s ends here, it cannot be written: %s",
+                "the history %s ends here: it cannot be written: %s",
                 self._path,
                 quote_of(error),
                 extra=about(history=str(self._path)),
             )
 
     def close(self) -> None:
-        """Write nothing more. A second call does nothing."""
+        """Stop writing. A second call does nothing."""
         if self._file is not None:
             file, self._file = self._file, None
             file.close()

@@ -1,4 +1,4 @@
-"""The JSON values of a file, with the lines they begin at: lines of JSON, one array, or one value behind the other."""
+"""The JSON values of a file, with their line numbers: JSON Lines, one array, or values one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VALUE = re.compile(r"^\{", re.MULTILINE)
 
 
 class Entry(NamedTuple):
-    """A value of a file: the line it begins at (from 1), and the value; or why there is none."""
+    """A value of a file with its line (from 1), or why it cannot be read."""
 
     line: int
     value: Any
@@ -22,10 +22,10 @@ class Entry(NamedTuple):
 
 
 def entries(path: str | Path) -> Iterator[Entry]:
-    r"""Yield what a file has. Lines of JSON are read one at a time; anything else is read as a whole.
+    r"""Yield the values of a file. JSON Lines are read one at a time; anything else is read as a whole.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
 
     >>> import tempfile, os
     >>> path = Path(tempfile.mkdtemp()) / "a.json"
@@ -44,7 +44,7 @@ def entries(path: str | Path) -> Iterator[Entry]:
 
 
 def _has_lines(path: str | Path) -> bool:
-    """Say whether the first line that is not empty is JSON by itself, or no JSON at all."""
+    """Whether the first line that is not empty is a JSON value by itself, or no JSON at all."""
     with Path(path).open(encoding="utf-8", errors="replace") as file:
         first = next((line for line in file if line.strip()), "").strip().removeprefix(_BOM)
         others = any(line.strip() for line in file)
@@ -63,7 +63,7 @@ def _line(number: int, text: str) -> Entry:
 
 
 def _values(text: str) -> Iterator[Entry]:
-    """Yield the elements of an array, or the values that follow each other; behind a broken one, from the next line."""
+    """Yield an array's elements, or consecutive values; after a broken one, from the next line."""
     decoder = json.JSONDecoder()
     array = text.lstrip().startswith("[")
     at = text.index("[") + 1 if array else 0

@@ -32,7 +32,7 @@ class _Retraction(msgspec.Struct):
 
 
 class HistoryError(UsageError, ValueError):
-    """A line of a history is no record. Attributes: `file`, `line` (from 1), `field` (or None)."""
+    """A line of a history cannot be read. Attributes: `file`, `line` (from 1), `field` (or None)."""
 
     remedy: ClassVar[str] = (
         "Correct or remove the line that the message names; name the format with `settlemark check --format`."
@@ -40,7 +40,7 @@ class HistoryError(UsageError, ValueError):
 
 
 def read(path: str | Path) -> Iterator[OpRecord]:
-    """Yield the records of a file in its order; empty lines are passed over.
+    """Yield the records of a file in order; empty lines are skipped.
 
     Raises:
         HistoryError: a line is no record; it names file, line and field.
@@ -55,14 +55,14 @@ def read(path: str | Path) -> Iterator[OpRecord]:
             if line.isspace() or line.startswith(_RETRACTED):
                 continue
             raise bad_line(path, number, error) from None
-        # What a transaction read at several moments is several records, told apart behind an `@`.
+        # A transaction that read at several moments has several records, numbered after an `@`.
         if retracted and (record.id in retracted or record.id.rpartition("@")[0] in retracted):
             record = msgspec.structs.replace(record, aborted=True)
         yield record
 
 
 def _retracted(path: str | Path) -> set[str]:
-    """Return the ids of what was taken back: told behind its own line, and to be known before it."""
+    """Return the retracted ids: a retraction follows its record, and must be known before it."""
     decode, found = msgspec.json.Decoder(_Retraction).decode, set[str]()
     for number, line in lines(path):
         if line.startswith(_RETRACTED):
@@ -74,26 +74,26 @@ def _retracted(path: str | Path) -> set[str]:
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers, without the mark of UTF-8 that some editors begin one with."""
+    """Yield the lines of a file with their numbers, without a UTF-8 byte order mark."""
     with Path(path).open("rb", buffering=_CHUNK) as file:
         for number, line in enumerate(file, 1):
             yield number, line.removeprefix(_BOM) if number == 1 else line
 
 
 def ordered(records: Iterable[OpRecord]) -> list[OpRecord]:
-    """Return records in the order of their write times, as detectors want them: all of them in memory."""
+    """Return records sorted by write time, as detectors need them: all of them in memory."""
     return sorted(records, key=lambda record: record.write_time)
 
 
 class LineFile:
     """A file of JSON Lines that is written line by line, each in one piece, and may be read meanwhile.
 
-    It has one writer at a time. What a writer that died has left of its last line is cut off.
+    It has one writer at a time. An unfinished last line of a writer that died is cut off.
 
     Raises:
-        UsageError: another writer has it open, or its last line is none of this kind; nothing was changed. Attribute
+        UsageError: another writer has it open, or its last line is of another format; nothing was changed. Attribute
             `file`.
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     _beginnings: ClassVar[tuple[bytes, ...]] = ()
@@ -101,7 +101,7 @@ class LineFile:
     def __init__(self, path: str | Path) -> None:
         self._encoder = msgspec.json.Encoder()
         self._lock = threading.Lock()
-        self._file: IO[bytes] = open(  # noqa: SIM115 - open until it is closed, and a Path has no opener
+        self._file: IO[bytes] = open(  # noqa: SIM115 - open until `close`, and a Path has no opener
             path, "ab+", buffering=0, opener=private
         )
         try:
@@ -119,10 +119,10 @@ class LineFile:
             fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{path} is being written by another one: close that first, or name another file", file=str(path)
+                f"{path} is being written by another process: close that first, or name another file", file=str(path)
             ) from None
         except OSError:
-            return  # a file system without locks: the caller has to see to it
+            return  # a file system without locks: the caller must ensure a single writer
 
     def _mend_end(self, path: str | Path) -> None:
         """Make the file end with a whole line."""
@@ -134,7 +134,7 @@ class LineFile:
             self._append(b"\n")
             return
         if not any(last.startswith(known) or known.startswith(last) for known in self._beginnings):
-            raise UsageError(f"the last line of {path} was not written here: name another file", file=str(path))
+            raise UsageError(f"the last line of {path} is of another format: name another file", file=str(path))
         self._file.truncate(self._file.seek(0, os.SEEK_END) - len(last))
 
     def _behind_the_last_newline(self) -> bytes:
@@ -146,7 +146,7 @@ class LineFile:
         return last.rpartition(b"\n")[2]
 
     def _append(self, line: bytes) -> None:
-        """Write a whole line, or nothing and raise OSError: a disk that gets full takes a part of one."""
+        """Write a whole line, or nothing and raise OSError: a full disk takes a part of one."""
         done = 0
         with self._lock:
             try:
@@ -173,7 +173,7 @@ class LineFile:
 
 
 class HistoryFile(LineFile):
-    """A history that is written record by record; what is written is in the file, and may be read meanwhile.
+    """A history that is written record by record; each record is in the file at once, and may be read meanwhile.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "h.jsonl")
@@ -189,18 +189,18 @@ class HistoryFile(LineFile):
         """Append one record, in one piece.
 
         Raises:
-            TypeError, ValueError, OverflowError: a value of it is no JSON; nothing was written.
+            TypeError, ValueError, OverflowError: one of its values is no JSON; nothing was written.
             OSError: it cannot be written; nothing was.
         """
         self._append(encode(record, self._encoder) + b"\n")
 
     def retract(self, name: str) -> None:
-        """Note that the operation with this id was taken back."""
+        """Record that the operation with this id was retracted."""
         self._append(self._encoder.encode({"retracted": name}) + b"\n")
 
 
 def encode(record: OpRecord, encoder: msgspec.json.Encoder | None = None) -> bytes:
-    """Return a record as one line of JSON, with the sets that the paper's format has."""
+    """Return a record as one line of JSON, with the sets of the paper's format."""
     plain: dict[str, Any] = {"read_set": record.read_set, "write_set": record.write_set}
     plain |= {name: getattr(record, name) for name in record.__struct_fields__}
     plain = {name: value for name, value in plain.items() if value is not None or name == "planned_tool"}

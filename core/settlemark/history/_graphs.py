@@ -1,6 +1,6 @@
-"""Graphs of LangGraph as it tells of them: nodes by their channels, and the calls that models issue in them.
+"""LangGraph's graphs, as LangGraph reports them: nodes with their channels, and the calls that models issue.
 
-What it tells comes from callbacks, or from a file of the same events; nothing of LangGraph's is imported here.
+The reports come from callbacks, or from a file of the same events; nothing of LangGraph's is imported here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from settlemark.history._turns import Turns
 
 NODE_TAG = "graph:step:"
 _COMMAND = frozenset({"update", "goto"})
-_REMEMBERED = 10_000  # messages that an agent may have handed on
+_REMEMBERED = 10_000  # messages that an agent may have passed on
 _PUSHED = "__pregel_push"
 
 
@@ -28,12 +28,12 @@ class Place:
     """Where a node runs.
 
     Attributes:
-        label: the node's name, behind those of the nodes its graph is within.
+        label: the node's name, after those of the nodes around its graph.
         node: its name.
-        namespace: of its graph.
+        namespace: its graph's.
         step: the superstep's number.
-        thread: its id, or None.
-        pushed: it was sent to, with something that is no state.
+        thread: the thread's id, or None.
+        pushed: it was started by a Send whose argument is no state.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Place:
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> Place | None:
-        """Return what LangGraph's metadata say, or None when they say nothing.
+        """Return the place that LangGraph's metadata describe, or None.
 
         >>> Place.of({"langgraph_node": "b", "langgraph_step": 2, "langgraph_checkpoint_ns": "a:7|b:8"}).label
         'a:b'
@@ -56,7 +56,7 @@ class Place:
         namespace = str(metadata.get("langgraph_checkpoint_ns") or "").rpartition("|")[0]
         outer = [part.partition(":")[0] for part in namespace.split("|") if part and not part.isdecimal()]
         path, thread = metadata.get("langgraph_path"), metadata.get("thread_id")
-        pushed = str(path).startswith((f"['{_PUSHED}'", f"('{_PUSHED}'"))  # a list where it was JSON, else a tuple
+        pushed = str(path).startswith((f"['{_PUSHED}'", f"('{_PUSHED}'"))  # a list if it was JSON, else a tuple
         return cls(":".join([*outer, node]), node, namespace, step, None if thread is None else str(thread), pushed)
 
 
@@ -103,15 +103,15 @@ class Graphs:
         root: Hashable,
         channels: Iterable[str] = (),
     ) -> None:
-        """Note that a node began.
+        """Record that a node began.
 
         Args:
-            run: tells this run of it from all others.
-            place: where.
-            given: what it was given, as plain JSON.
+            run: identifies this run of the node.
+            place: where it runs.
+            given: its input, as plain JSON.
             graph: the run of its graph.
-            root: the run of the whole graph.
-            channels: those it is given: one that is not in `given` holds nothing.
+            root: the run of the outermost graph.
+            channels: its input channels: one that is not in `given` is empty.
         """
         with self._lock:
             self._nodes[run] = _Node(place, given)
@@ -132,14 +132,14 @@ class Graphs:
             )
 
     def _prefix(self, root: Hashable) -> str:
-        """Return what tells the channels of runs without a thread apart: they share nothing."""
+        """Return a prefix for the channels of runs without a thread: they share nothing."""
         if root not in self._runs:
             number = next(self._number)
             self._runs[root] = "" if number == 1 else f"run-{number}/"
         return self._runs[root]
 
     def node_ended(self, run: Hashable, output: Any) -> bool:
-        """Note that a node has ended, and what it returned as plain JSON; return whether that can be read."""
+        """Record that a node ended, and its output as plain JSON; return whether that can be read."""
         with self._lock:
             known = self._nodes.pop(run, None)
             writes = writes_of(output)
@@ -150,14 +150,14 @@ class Graphs:
             return writes is not None
 
     def node_failed(self, run: Hashable) -> None:
-        """Note that a node has failed, or was interrupted."""
+        """Record that a node failed, or was interrupted."""
         with self._lock:
             self._nodes.pop(run, None)
             self.steps.failed(run)
             self.turns.over(run)
 
     def returned(self, graph: Hashable, chunk: Any) -> None:
-        """Note what a graph's stream tells that its nodes have returned."""
+        """Record nodes' outputs that a graph's stream reports."""
         for node, update in chunk.items() if is_mapping(chunk) else ():
             writes = writes_of(update)
             if writes is not None and self.steps.returned(graph, node, writes):
@@ -165,7 +165,7 @@ class Graphs:
                     self._issue(node, messages_in(update), None)
 
     def over(self, graph: Hashable, final: Any = None, *, applied: bool = True) -> None:
-        """Note that the run of a graph is over: see `Supersteps.over`."""
+        """Record that a graph's run is over: see `Supersteps.over`."""
         with self._lock:
             self._runs.pop(graph, None)
             self.steps.over(graph, channels_of(final) if is_mapping(final) else None, applied=applied)
@@ -177,7 +177,7 @@ class Graphs:
             if each.role != "assistant" or (each.id is not None and each.id in self._said):
                 continue
             if each.id is not None:
-                self._said[each.id] = None  # the same message is handed on from state to state
+                self._said[each.id] = None  # the same message is passed on from state to state
                 if len(self._said) > _REMEMBERED:
                     del self._said[next(iter(self._said))]
             if not each.calls:
@@ -199,7 +199,7 @@ class Graphs:
         within: Iterable[Hashable],
         call: str | None = None,
     ) -> None:
-        """Note that a tool began: in which node run, and for which call, where that is known."""
+        """Record that a tool began: in which node's run, and for which call, where known."""
         with self._lock:
             node = next((each for each in within if each in self._nodes), None)
             began = self._tools[run] = _Tool(node, place, tool, arguments(given), self.turns.moment)
@@ -211,7 +211,7 @@ class Graphs:
                 began.issued = True
 
     def tool_ended(self, run: Hashable, output: Any, *, call: str | None = None, failed: bool = False) -> bool:
-        """Note that a tool has ended, and what it said as plain JSON; return whether it is known to have begun."""
+        """Record that a tool ended, and its answer as plain JSON; return whether its begin was seen."""
         with self._lock:
             began = self._tools.pop(run, None)
             if began is None:
@@ -228,7 +228,7 @@ class Graphs:
             return self.turns.ended(call, said, failed=failed, since=began.since, at=self.turns.now())
 
     def _claimed(self, began: _Tool) -> str | None:
-        """Return the call of a node's own that a tool was begun for, told by its name and arguments."""
+        """Return the call of a node that a tool was begun for, found by name and arguments."""
         known = self._nodes.get(began.node)
         calls = [] if known is None else given_calls(known.given)
         left = [
@@ -244,7 +244,7 @@ class Graphs:
         return f"run {run}"
 
     def _known(self, began: _Tool, call: str) -> bool:
-        """Say whether a call was issued; where nobody saw its model, its node was given what that said."""
+        """Whether a call was issued; if nobody saw its model, the node's input tells."""
         if self.turns.knows(call):
             return True
         known = self._nodes.get(began.node)
@@ -256,14 +256,14 @@ class Graphs:
         return bool(calls)
 
     def close(self) -> None:
-        """Note that nothing more will happen."""
+        """Record that nothing more will happen."""
         with self._lock:
             self.steps.close()
             self.turns.close()
 
 
 def channels_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state without what LangGraph keeps in it for itself."""
+    """Return a state without LangGraph's own channels."""
     return {key: value for key, value in state.items() if not key.startswith(("__", "branch:"))}
 
 
@@ -295,7 +295,7 @@ def writes_of(output: Any) -> dict[str, Any] | None:  # noqa: PLR0911 - the firs
 
 
 def given_calls(given: Any, call: str | None = None) -> list[ToolCall]:
-    """Return the calls that a node of tools is given; those that were issued together with one, where it is named."""
+    """Return the calls in the input of a tools node; those issued together with one, where it is named."""
     if is_mapping(given) and is_mapping(given.get("tool_call")):
         given = given.get("state") or [given["tool_call"]]
     if is_list(given) and given and all(is_mapping(each) and "args" in each and "name" in each for each in given):

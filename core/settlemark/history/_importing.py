@@ -1,4 +1,4 @@
-"""Histories from traces that others wrote: of LangGraph, of OpenTelemetry, of chats."""
+"""Imports histories from other formats: traces of LangGraph, of OpenTelemetry, chats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Format = Literal["auto", "history", "spans", "langgraph-events", "langgraph-stream", "chat"]
 FORMATS: tuple[Format, ...] = ("history", "spans", "langgraph-events", "langgraph-stream", "chat")
-"""What traces may be, in the order in which they are told apart."""
+"""The formats of traces, in the order in which they are tried."""
 
 _LOOKED_AT = 20
 _OWN = frozenset({"agent", "read_time", "write_time", "retracted"})
@@ -29,16 +29,16 @@ _OWN = frozenset({"agent", "read_time", "write_time", "retracted"})
 
 @dataclass(frozen=True)
 class Imported:
-    """What a trace tells.
+    """The contents of a trace.
 
     Attributes:
-        format: what it is.
+        format: its format.
         records: its operations, in the order of their write times.
         parsed: how many of its entries (messages, events, spans, lines) were understood.
         total: how many it has.
-        skipped: the others: the line each begins at, and why it was not.
-        tools: how each tool that nobody has declared was taken, by its name: "read" or "write".
-        notes: what cannot be seen in it, and what was assumed; a sentence each.
+        skipped: the others: their line, and why.
+        tools: how each undeclared tool was taken, by its name: "read" or "write".
+        notes: what it cannot show, and what was assumed; a sentence each.
     """
 
     format: Format
@@ -55,28 +55,28 @@ class Imported:
 
 def import_trace(
     path: str | Path,
-    format: Format = "auto",  # noqa: A002 - it is what the command's option is called, too
+    format: Format = "auto",  # noqa: A002 - the name of the command's option, too
     *,
     effects: Mapping[str, str | Mapping[str, Any] | Declaration] | None = None,
     declared: Callable[[str], Declaration | None] | None = None,
 ) -> Imported:
-    r"""Return the operations in a trace of any source, and how much of it was understood.
+    r"""Return the operations in a trace of any supported format, and how much of it was understood.
 
     An operation is what an agent reads until it writes, and what it writes then; of a graph of LangGraph it is also a
-    node's run, with the channels it was given and those it returned. Nothing is dropped in silence: what is not
-    understood is in `skipped`, what the format cannot tell in `notes`.
+    node's run, with its input and output channels. Nothing is dropped silently: `skipped` has what was not understood,
+    `notes` what the format cannot show.
 
     Args:
-        path: the file: lines of JSON, an array, or values one behind the other.
-        format: one of `FORMATS`; told by the first lines when nothing is said.
-        effects: what tools do, as in `{"audit": "read", "wire": {"kind": "write", "scope": "account:/{to}"}}`. A tool
-            that nobody declares reads when its name's verb says so; its cell is named after the noun, and the first
-            argument that is an address.
-        declared: looks up the declaration of a tool that `effects` does not name: `settlement.declared`, say.
+        path: the file: JSON Lines, an array, or values one after the other.
+        format: one of `FORMATS`; found from the first lines by default.
+        effects: what tools do, as in `{"audit": "read", "wire": {"kind": "write", "scope": "account:/{to}"}}`. An
+            undeclared tool reads when its name's verb says so; its cell is named after the noun, and the first argument
+            that is an address.
+        declared: finds the declaration of a tool that `effects` does not name: `settlement.declared`, for example.
 
     Raises:
-        HistoryError: nobody can tell what the file is; or it is a history, and a line of it is no record.
-        UsageError: there is no such format, or `effects` says what is no kind.
+        HistoryError: the format is unknown; or it is a history, and one of its lines is no record.
+        UsageError: there is no such format, or `effects` has an unknown kind.
         OSError: the file cannot be read.
 
     >>> import json, tempfile, os
@@ -94,7 +94,7 @@ def import_trace(
     [{'date': '21 June'}]
     """
     if format not in ("auto", *FORMATS):
-        raise UsageError(f"format={format!r} is none: choose auto or one of {', '.join(FORMATS)}", format=format)
+        raise UsageError(f"format={format!r} is unknown: choose auto or one of {', '.join(FORMATS)}", format=format)
     following = entries(path)
     first = list(islice(following, _LOOKED_AT))
     sample = [entry.value for entry in first if entry.why is None]
@@ -130,10 +130,10 @@ def import_trace(
 
 
 def format_of(path: str | Path) -> Format | None:
-    """Return what a file is, by its first lines; None when nobody can tell.
+    """Return the format of a file, from its first lines; None if unknown.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     first = list(islice(entries(path), _LOOKED_AT))
     return recognized([entry.value for entry in first if entry.why is None]) if first else "history"

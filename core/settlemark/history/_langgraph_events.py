@@ -1,4 +1,4 @@
-"""What `graph.astream_events(version="v2")` yields, one event a line."""
+"""Reads the events of `graph.astream_events(version="v2")`, one a line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IGNORED = ("_stream", "on_custom_event")
 
 
 class LangGraphEvents:
-    """Reads events as they come: nodes by what they were given and returned, tools in the order in which they ended."""
+    """Reads events in order: nodes with their input and output, tools in the order in which they ended."""
 
     def __init__(self, into: Into) -> None:
         self._into = into
@@ -23,17 +23,17 @@ class LangGraphEvents:
 
     @staticmethod
     def recognizes(sample: Sequence[Any]) -> bool:
-        """Say whether these are such events."""
+        """Whether these are such events."""
         return any(
             is_mapping(value) and str(value.get("event", "")).startswith("on_") and "run_id" in value
             for value in sample
         )
 
     def begin(self, sample: Sequence[Any]) -> None:
-        """Nothing is to be known before."""
+        """Do nothing: no value is needed in advance."""
 
     def add(self, value: Any) -> Iterable[str | None]:
-        """Take in an event."""
+        """Add an event."""
         yield self._why_not(value)
 
     def _why_not(self, value: Any) -> str | None:  # noqa: PLR0911 - each kind of event has its own way to be wrong

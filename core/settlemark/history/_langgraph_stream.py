@@ -1,4 +1,4 @@
-"""What `graph.stream(…)` yields, one chunk a line: updates, values, tasks or debug, alone or together."""
+"""Reads the chunks of `graph.stream(…)`, one a line: updates, values, tasks or debug, alone or together."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class _Chunk(NamedTuple):
 
 
 class LangGraphStream:
-    """Reads chunks. The richest mode in the file tells of the nodes; what the others say of them again is passed over.
+    """Reads chunks. The most detailed mode in the file describes the nodes; the other modes' repetitions are skipped.
 
-    Of `debug` and `tasks` what each node was given and returned; of `updates` what it returned, on the last `values` if
-    those are there, too; of `values` alone what has changed, and nobody who did it.
+    `debug` and `tasks` have each node's input and output; `updates` has outputs, based on the last `values` if those
+    are there, too; `values` alone shows what has changed, not which node did it.
     """
 
     def __init__(self, into: Into) -> None:
@@ -46,13 +46,13 @@ class LangGraphStream:
 
     @staticmethod
     def recognizes(sample: Sequence[Any]) -> bool:
-        """Say whether these are such chunks: of bare updates and values all have to be."""
+        """Whether these are such chunks; bare updates and values must all fit."""
         if any(_marked(value) is not None for value in sample):
             return True
         return bool(sample) and (all(map(_is_update, sample)) or _is_growing(sample))
 
     def begin(self, sample: Sequence[Any]) -> None:
-        """See which modes there are."""
+        """Find the modes in the file."""
         modes = {chunk.mode for value in sample if (chunk := _marked(value)) is not None}
         if not modes:
             self._bare = "updates" if all(map(_is_update, sample)) and not _is_growing(sample) else "values"
@@ -75,7 +75,7 @@ class LangGraphStream:
             )
 
     def add(self, value: Any) -> Iterable[str | None]:
-        """Take in a chunk."""
+        """Add a chunk."""
         self._entry += 1
         value = unserialized_within(value)
         chunk = _marked(value)
@@ -99,7 +99,7 @@ class LangGraphStream:
             return self._updates(chunk.namespace, data)
         return self._debug(chunk.namespace, data) if chunk.mode == "debug" else self._task(chunk.namespace, data, None)
 
-    # ---- what tells of the nodes
+    # ---- chunks that describe nodes
 
     def _values(self, state: dict[str, Any]) -> None:
         if self._mode == "values":
@@ -124,7 +124,7 @@ class LangGraphStream:
                 why = f"what {node} returned is a text: write chunks as JSON"
                 continue
             if namespace not in self._running or self._state is None or namespace:
-                self._next_step(namespace)  # where values do not tell which nodes ran together, each is by itself
+                self._next_step(namespace)  # where values do not tell which nodes ran together, each runs by itself
             self._over_within(namespace, f"{node}:")
             task = object()
             self._steps.began(
@@ -171,7 +171,7 @@ class LangGraphStream:
                 lasting=not namespace,
             )
             return None
-        self._running.discard(namespace)  # all of a superstep begin before one ends
+        self._running.discard(namespace)  # all nodes of a superstep begin before one ends
         self._over_within(namespace, f"{node}:{task}")
         if data.get("error") is not None or data.get("interrupts"):
             self._steps.failed(task)
@@ -183,7 +183,7 @@ class LangGraphStream:
         return None if writes is not None else f"what {node} returned is a text: write chunks as JSON"
 
     def _over_within(self, namespace: str, task: str) -> None:
-        """End the graph that a task was, where it was one."""
+        """End a subgraph, if a task was one."""
         start = f"{namespace}|{task}".removeprefix("|")
         for inner in [each for each in self._step if each.startswith(start)] if len(self._step) > 1 else ():
             self._steps.over(inner)
@@ -195,7 +195,7 @@ class LangGraphStream:
         return self._step[namespace]
 
     def _calls(self, agent: str, update: Any) -> None:
-        """Take in the calls and answers among the messages of an update, in the order in which it came."""
+        """Add the calls and answers among an update's messages, in order."""
         for each in messages_in(update):
             if each.role == "assistant" and each.id not in self._said:
                 self._said |= {each.id} if each.id is not None else set()
@@ -206,13 +206,13 @@ class LangGraphStream:
                 else:
                     self._turns.answered(agent)
             for result in each.results:
-                # Answers in one update are in the transcript's order, and tell nothing of that of the effects.
+                # Answers in one update are in the transcript's order, which is not the order of their effects.
                 if result.call is not None and self._turns.knows(result.call):
                     self._turns.ended(result.call, result.content, failed=result.failed, at=self._entry)
 
     def end(self) -> None:
         """End what is open."""
-        for namespace in sorted(self._step, reverse=True):  # those within others first
+        for namespace in sorted(self._step, reverse=True):  # inner graphs first
             self._steps.over(namespace)
         self._steps.close()
         self._turns.close()
@@ -235,7 +235,7 @@ def _prefix(namespace: str) -> str:
 
 
 def _marked(value: Any) -> _Chunk | None:  # noqa: PLR0911 - the first shape that fits decides
-    """Return a chunk that says its mode: a pair, a triple with the namespace first, `version="v2"`, or debug's own."""
+    """Return a chunk that names its mode: a pair, a triple with the namespace first, `version="v2"`, or debug's own."""
     if is_mapping(value):
         if str(value.get("type")) in _DEBUG and is_mapping(value.get("payload")):
             return _Chunk("debug", "", value)
@@ -262,16 +262,16 @@ def _joined(namespace: Any) -> str:
 
 
 def _is_update(value: Any) -> bool:
-    """Say whether a value looks like updates: nodes by name, each with the channels it writes."""
+    """Whether a value looks like updates: nodes by name, each with the channels it writes."""
     return (
         is_mapping(value)
-        and 0 < len(value) <= 16  # noqa: PLR2004 - a superstep of more nodes than that says so with a mode
+        and 0 < len(value) <= 16  # noqa: PLR2004 - a superstep of more nodes names its mode
         and all(item is None or is_mapping(item) or key == "__interrupt__" for key, item in value.items())
     )
 
 
 def _is_growing(sample: Sequence[Any]) -> bool:
-    """Say whether these are the states of one run: the messages of each begin with those of the one before."""
+    """Whether these are the states of one run: each has the messages of the one before, and perhaps more."""
     states = [value.get("messages") if is_mapping(value) else None for value in sample]
     return len(states) > 1 and all(
         is_list(one) and is_list(other) and other[: len(one)] == one for one, other in pairwise(states)

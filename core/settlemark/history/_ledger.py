@@ -1,4 +1,4 @@
-"""A ledger as a history: what committed, in which order its effects were issued, and in which they left.
+"""A ledger as a history: what committed, and in which order its effects were issued and left.
 
 A ledger keeps no reads, so only the order of effects can be checked in it: `Settlement(history=…)` records the rest.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
-    """Return one record for each transaction that committed, in the order in which they did.
+    """Return one record for each committed transaction, in order of commit.
 
-    Its effects are cells by their scope, with the name of their tool as the value. What is held is issued to the
-    commit, what cannot be undone last, and what no model issued (it has no id of a call) when it acts. When an effect
-    acted whose outcome was learned later nobody knows: it says nothing of the order.
+    Its effects are cells by scope, with the tool's name as the value. A held effect is issued at the commit,
+    irreversible ones last; a call that no model issued (it has no call id) when it acts. An effect whose outcome was
+    learned later has no known time: it says nothing of the order.
 
     >>> from settlemark import Settlement, effect
     >>> @effect("staged", scope="cell:/{cell}")
@@ -44,7 +44,7 @@ def of_ledger(transactions: Iterable[RecordedTransaction]) -> list[OpRecord]:
 def _record(time: int, transaction: RecordedTransaction) -> OpRecord:
     acted = [effect for effect in transaction.effects if effect.outcome is Outcome.CONFIRMED]
     timed = [effect for effect in acted if _is_timed(effect)]
-    # Outcomes may be recorded together, at one moment: then what is held is behind what ran at once.
+    # Outcomes may be recorded at the same moment: then held effects come after eager ones.
     left = sorted(timed, key=lambda effect: (effect.settled_at or 0.0, effect.row.held, effect.row.position))
     held = sorted((e for e in transaction.effects if _was_to_leave(e)), key=lambda effect: effect.row.position)
     leaving = {id(effect): number for number, effect in enumerate(leaving_order(held, _held))}
@@ -72,7 +72,7 @@ def _is_turned(effect: RecordedEffect) -> bool:
 
 
 def _is_timed(effect: RecordedEffect) -> bool:
-    """Whether an effect acted when its outcome was recorded: nobody has told of it later."""
+    """Whether an effect acted when its outcome was recorded, and nobody reported it later."""
     return effect.disposition in (None, Disposition.APPROVED) and effect.tag is None
 
 

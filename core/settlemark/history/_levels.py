@@ -1,8 +1,8 @@
-"""The levels L0 to L4, and the lattice of which anomalies a history is free of, of which they are one path.
+"""The levels L0 to L4, one path in the lattice of anomalies that a history may be free of.
 
 Source: the anomaly paper, section 4. The four anomalies are independent, so the sets that a history may be free of are
-the sixteen points of a Boolean lattice; the levels name five of them, one above the other, and a history that is not
-on that path is at the highest of them that it satisfies.
+the sixteen points of a Boolean lattice; the levels name five of them, each including the one before, and a history off
+that path is at the highest level that it satisfies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages of chats, in the shapes in which they are kept: OpenAI's, Anthropic's, and LangChain's three."""
+"""Chat messages, in the formats of OpenAI, Anthropic, and LangChain (three)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROLES: dict[str, Role] = {
     "systemmessage": "other", "chatmessage": "other", "chat": "other", "remove": "other", "removemessage": "other",
 }  # fmt: skip
 _TIMES = ("timestamp", "created_at", "created", "time", "ts", "at", "date")
-_MILLISECONDS = 1e11  # more seconds than that is further off than anybody logs
+_MILLISECONDS = 1e11  # a larger number of seconds would be in the far future
 
 
 class ToolCall(NamedTuple):
@@ -30,7 +30,7 @@ class ToolCall(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a call has come to: the call's id or None, the tool's name or None, what it said, whether it failed."""
+    """A call's result: the call's id or None, the tool's name or None, the answer, whether it failed."""
 
     call: str | None
     tool: str | None
@@ -43,11 +43,11 @@ class Message:
     """A message of a chat.
 
     Attributes:
-        role: whose it is.
-        calls: what the model issued in it, in order.
-        results: of calls, when it tells of such.
-        id: its own, where it has one.
-        name: the agent's, where it is told.
+        role: the author's role.
+        calls: the calls that the model issued in it, in order.
+        results: the results of calls that it holds.
+        id: its own, if it has one.
+        name: the agent's, if given.
         time: when it was written, in seconds.
     """
 
@@ -70,7 +70,7 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def message(value: Any) -> Message | None:
-    """Return the message that a JSON value is, or None: it is none.
+    """Parse a message from a JSON value; None if it is none.
 
     >>> message({"role": "tool", "tool_call_id": "7", "content": "ok"}).results
     (Result(call='7', tool=None, content='ok', failed=False),)
@@ -97,7 +97,7 @@ def message(value: Any) -> Message | None:
 
 
 def messages_in(value: Any, depth: int = 4) -> Iterator[Message]:
-    """Yield the messages within a value, as an update of a state has them."""
+    """Yield the messages inside a value, such as an update of a state."""
     found = message(value)
     if found is not None:
         yield found
@@ -111,7 +111,7 @@ def messages_in(value: Any, depth: int = 4) -> Iterator[Message]:
 
 
 def seconds(value: Any) -> float | None:
-    """Return a time in seconds, however it is written, or None.
+    """Return a time in seconds, in whatever format, or None.
 
     >>> seconds("1970-01-01T00:00:02Z"), seconds(1_700_000_000_000), seconds("2.5"), seconds("soon")
     (2.0, 1700000000.0, 2.5, None)
@@ -134,7 +134,7 @@ def seconds(value: Any) -> float | None:
 
 
 def time_of(value: dict[str, Any]) -> float | None:
-    """Return when something was written, by whichever of the usual names it says so."""
+    """Return when something was written, under any of the usual field names."""
     places = [value, *(value[key] for key in ("metadata", "response_metadata", "additional_kwargs") if key in value)]
     for place in places:
         for name in _TIMES if is_mapping(place) else ():
@@ -145,7 +145,7 @@ def time_of(value: dict[str, Any]) -> float | None:
 
 
 def unserialized(value: Any) -> Any:
-    """Return what `langchain_core.load.dumps` wrote as the plain fields: {"lc": 1, "kwargs": {…}} is its kwargs."""
+    """Undo `langchain_core.load.dumps`: return {"lc": 1, "kwargs": {…}} as its kwargs."""
     if is_mapping(value) and value.get("lc") == 1 and is_mapping(value.get("kwargs")):
         names = value.get("id") or [""]
         return {"type": str(names[-1]), **value["kwargs"]}
@@ -153,7 +153,7 @@ def unserialized(value: Any) -> Any:
 
 
 def unserialized_within(value: Any) -> Any:
-    """Return a value with all in it as `unserialized` has it."""
+    """Apply `unserialized` to a value and everything inside."""
     value = unserialized(value)
     if is_mapping(value):
         return {key: unserialized_within(item) for key, item in value.items()}
@@ -201,14 +201,14 @@ def _results(value: dict[str, Any], role: Role) -> Iterator[Result]:
 
 
 def _said(content: Any) -> Any:
-    """Return what a tool said: of content in blocks of text, the text."""
+    """Return a tool's answer: of content in blocks of text, the text."""
     if is_list(content) and content and all(is_mapping(block) and block.get("type") == "text" for block in content):
         return "".join(str(cast("dict[str, Any]", block).get("text", "")) for block in content)
     return content
 
 
 def arguments(given: Any) -> dict[str, Any]:
-    """Return a call's arguments by name; what is no JSON object goes by the name "arguments"."""
+    """Return a call's arguments by name; anything but a JSON object becomes the argument "arguments"."""
     if isinstance(given, str):
         try:
             given = json.loads(given)

@@ -1,8 +1,7 @@
-"""Calls that models have planned: on which tools they were offered, until somebody carries them out.
+"""Planned calls, with the tools that were offered to the model, until they are carried out.
 
-A call that is planned now may be carried out much later, by another graph or process of the same agent, whose tools are
-others by then. So what was offered is kept beside the call, for whoever carries it out and records with the same
-recorder.
+A planned call may be carried out much later, by another graph or process of the same agent, with other tools. So the
+offered tools are kept with the call, for whoever carries it out and uses the same recorder.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from settlemark.history._recorder import Operation, Recorder
 from settlemark.history._values import digest
 
 Registry: TypeAlias = Mapping[str, str]
-"""The tools that there are, with their signatures."""
+"""The available tools, with their signatures."""
 
 ANYWHERE = ""
 _REMEMBERED = 10_000  # calls that nobody has carried out
 _BESIDE = frozenset({"strict", "title"})
-_CLOSED = "additionalProperties"  # some providers have their models keep to the arguments that are named
+_CLOSED = "additionalProperties"  # some providers make models keep to the named arguments
 _BY_NAMES = frozenset({"properties", "$defs", "definitions"})
 _VALUES = frozenset({"default", "const", "enum", "examples"})
 
@@ -33,7 +32,7 @@ class _Plan(NamedTuple):
 
 
 class Plans:
-    """What was planned and is not carried out yet, by the id of its call. Safe for threads.
+    """Planned calls that are not carried out yet, by call id. Safe for threads.
 
     >>> recorder = Recorder()
     >>> plans = Plans.of(recorder)
@@ -52,19 +51,19 @@ class Plans:
 
     @classmethod
     def of(cls, recorder: Recorder) -> Plans:
-        """Return those of all who record with a recorder."""
+        """Return the plans that all users of a recorder share."""
         return recorder.shared(cls, "plans")
 
     def made(
         self, call: str, agent: str, tool: str, offered: Mapping[str, Registry], *, name: str | None = None
     ) -> None:
-        """Note that a model has planned a call.
+        """Record that a model has planned a call.
 
         Args:
             call: its id.
-            agent: whose model.
-            tool: what is to be called.
-            offered: the tools there are, by where the call may be carried out; `ANYWHERE` for all other places.
+            agent: the model's agent.
+            tool: the tool to call.
+            offered: the available tools, by where the call may be carried out; `ANYWHERE` for all other places.
             name: what it is part of, for people.
         """
         self._keep(call, _Plan(self._recorder.begin(agent, tool=tool, name=name), offered))
@@ -72,7 +71,7 @@ class Plans:
     def take(self, call: str, tool: str, *, where: str = ANYWHERE) -> Operation | None:
         """Return the plan of a call that is carried out now, the latest of its id, and forget it.
 
-        None when nobody saw it planned, or knows the tools that were offered.
+        None when nobody saw the plan, or its offered tools are unknown.
         """
         with self._lock:
             plans = self._waiting.get(call, [])
@@ -90,7 +89,7 @@ class Plans:
         return found.operation
 
     def give_back(self, call: str, operation: Operation) -> None:
-        """Note that the plan of a call that was taken has come to nothing yet: it may be carried out again."""
+        """Return the plan of a call that was not carried out after all."""
         self._keep(call, _Plan(operation, {ANYWHERE: operation.registry}))
 
     def _keep(self, call: str, plan: _Plan) -> None:
@@ -101,9 +100,9 @@ class Plans:
 
 
 def signature(tool: str, arguments: Mapping[str, Any] | None) -> str:
-    """Return what tells a tool from another of its name: a digest of that and of its arguments' JSON schema.
+    """Return a tool's signature: a digest of its name and its arguments' JSON schema.
 
-    Law: the order of keys, titles, and what a provider adds so that its model keeps to the schema change nothing.
+    Law: key order, titles, and a provider's additions to the schema change nothing.
 
     >>> text = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     >>> number = {"type": "object", "properties": {"to": {"type": "integer", "title": "To"}}, "required": ["to"]}
@@ -116,7 +115,7 @@ def signature(tool: str, arguments: Mapping[str, Any] | None) -> str:
 
 
 def _bare(schema: Any) -> Any:
-    """Return a schema without what says nothing of the arguments."""
+    """Return a schema without what does not concern the arguments."""
     if is_list(schema):
         return [_bare(each) for each in schema]
     if not is_mapping(schema):

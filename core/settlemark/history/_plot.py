@@ -1,4 +1,4 @@
-"""The first witness of each anomaly, drawn: who read and wrote what, when, on one line of time for each agent."""
+"""Draws the first witness of each anomaly: who read and wrote what, when, with a time line for each agent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def draw(found: Mapping[str, Sequence[Verdict]], path: str | Path) -> None:
 def _row(axis: Any, name: str, verdict: Verdict) -> None:
     witness = verdict.witnesses[0]
     marks = _MARKS.get(verdict.anomaly, _COMMITTED)
-    times = witness.times or range(1, len(marks) + 1)  # a log of reads may tell no times: then their order
+    times = witness.times or range(1, len(marks) + 1)  # a log of reads may have no times: then the order
     axis.hlines(0, min(times), max(times), color="#bbbbbb", linewidth=3)
     for time, mark, colour in zip(times, marks, _COLOURS, strict=False):
         axis.plot([time], [0], "o", color=colour, markersize=9)

@@ -1,4 +1,4 @@
-"""What a reader of one format of traces is: told of a file's values one by one, it records what they tell."""
+"""The interface of a trace format's reader: it receives a file's values one by one, and records what they show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from settlemark.history._touches import Tools
 
 @dataclass
 class Into:
-    """Where a reader puts what it finds: the recorder, what is known of tools, and what people are to be told."""
+    """A reader's outputs: the recorder, the knowledge of tools, and notes for people."""
 
     recorder: Recorder
     tools: Tools
@@ -26,7 +26,7 @@ class Reader(Protocol):
 
     @staticmethod
     def recognizes(sample: Sequence[Any]) -> bool:
-        """Say whether the first values of a file are of this format."""
+        """Whether a file's first values are of this format."""
         ...
 
     def begin(self, sample: Sequence[Any]) -> None:
@@ -34,7 +34,7 @@ class Reader(Protocol):
         ...
 
     def add(self, value: Any) -> Iterable[str | None]:
-        """Take in a value; return for each entry in it why it is not understood, or None."""
+        """Add a value; yield for each entry in it why it is not understood, or None."""
         ...
 
     def end(self) -> None:
@@ -52,7 +52,7 @@ def counted(number: int, one: str, several: str) -> str:
 
 
 def cut_short(lost: int) -> str:
-    """Return what is to be told of nodes whose superstep has not ended."""
+    """Return the note on nodes whose superstep has not ended."""
     return (
         f"the run was cut short: {counted(lost, 'node', 'nodes')} of a superstep that has not ended: what they returned"
         " did not become visible, and what they did outside is done"
@@ -60,7 +60,7 @@ def cut_short(lost: int) -> str:
 
 
 def shared_notes(turns: Any) -> Iterator[str]:
-    """Yield what is to be told of the calls that a reader has recorded."""
+    """Yield the notes on the calls that a reader has recorded."""
     if turns.unanswered:
         yield (
             f"{counted(turns.unanswered, 'call has', 'calls have')} no answer: whether they acted is not known, and"

@@ -1,4 +1,4 @@
-"""One committed operation of an agent, as a line of a history: what it read and when, what it wrote and when.
+"""The record of one committed operation, a line of a history: what it read and when, what it wrote and when.
 
 Source: the anomaly paper's `OpRecord` (its section 2), with the corrections that detectors need: signatures of tools,
 both clocks, and whether effects have left.
@@ -12,17 +12,17 @@ import msgspec
 
 
 class OpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One operation that committed: it read at `read_time`, was thought about, and wrote at `write_time`.
+    """One operation that committed: it read at `read_time`, thought, and wrote at `write_time`.
 
     Attributes:
-        agent: who.
+        agent: the agent.
         read_time: the clock when it began, from 0; reads see exactly the writes up to then.
         write_time: the clock when it committed; no two are the same.
         read_values: what it read, by cell; None where nothing had been written.
         write_values: what it wrote, by cell; empty when it only read.
-        id: what `preds` of others call it by; its place in the history when empty.
+        id: its name in the `preds` of others; its place in the history when empty.
         planned_tool: the tool it had chosen when it began, or None.
-        read_registry, write_registry: the tools there were when it began and when it committed, by name, with their
+        read_registry, write_registry: the available tools when it began and when it committed, by name, with their
             signatures.
         io, co: its effects in the order they were issued, and in the order they left: pairs of cell and value.
         aborted: it was retracted after it had committed.
@@ -78,7 +78,7 @@ class OpRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def comparable(value: Any) -> Any:
-    """Return what two JSON values are compared and looked up by: they are the same exactly when JSON says so.
+    """Return the key of a JSON value: two keys are equal exactly when the values are equal in JSON.
 
     >>> comparable(True) == comparable(1), comparable(1.0) == comparable(1), comparable([1]) == comparable([1.0])
     (False, True, True)
@@ -92,7 +92,7 @@ def comparable(value: Any) -> Any:
 
 
 def _flat(value: Any) -> tuple[Any, ...]:
-    """Return a value with each list and object before what is in it: to hash and compare it goes no deeper then."""
+    """Flatten a value, each list and object before its contents: hashing and comparing then need no recursion."""
     flat: list[Any] = []
     rest: list[Any] = [value]
     while rest:

@@ -1,4 +1,4 @@
-"""A history of agents that nobody has instrumented: two lines around what each of them does."""
+"""Records a history by hand: two lines around each operation of an agent that nothing instruments."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ class Recorder:
     """Records operations of any agent loop: `begin` when it has read what it plans on, `commit` when it has acted.
 
     Args:
-        path: the file to append to; without one the records are kept in `records`. A history that is there is gone on
-            with, at its clock.
+        path: the file to append to; without one the records are kept in `records`. An existing history is continued, at
+            its clock.
 
-    Values are recorded as JSON, as they are when they are given: what is none by its fields or its text.
+    Values are recorded as JSON, as they are when they are given; an object that is no JSON by its fields or its text.
 
     Raises:
-        UsageError: another one writes the file, or it is no history; nothing was changed.
-        OSError: it cannot be opened.
+        UsageError: another process writes the file, or it is no history; nothing was changed.
+        OSError: the file cannot be opened.
 
-    Safe for threads. The clock ticks once a commit, read-only ones too. Who had written the cell that an operation read
-    is noted as its direct predecessor. What is known of a cell before the first write is `seed`ed, so that reading it
-    is no residue.
+    Safe for threads. The clock ticks once a commit, read-only ones too. The last writer of a cell that an operation
+    read is its direct predecessor. `seed` the values from before the first write, so that reading them is no residue.
 
     >>> recorder = Recorder()
     >>> plan = recorder.begin("ada", reads={"date": None})
@@ -66,7 +65,7 @@ class Recorder:
 
     @property
     def clock(self) -> int:
-        """When the last operation has committed: the time at which one that begins now begins."""
+        """When the last operation committed: the read time of an operation that begins now."""
         return self._clock
 
     def written_at(self, cell: str) -> int:
@@ -74,8 +73,8 @@ class Recorder:
         return self._times.get(cell, 0)
 
     def seed(self, cells: Mapping[str, Any], *, agent: str = "setup") -> OpRecord | None:
-        """Record what was there before as one write; None when there was nothing."""
-        acting = _ACTING.set(None)  # what was there before is nobody's act
+        """Record earlier values as one write; None when there are none."""
+        acting = _ACTING.set(None)  # earlier values are nobody's act
         try:
             return self.begin(agent).commit(writes=cells) if cells else None
         finally:
@@ -91,14 +90,14 @@ class Recorder:
         barrier: int | None = None,
         name: str | None = None,
     ) -> Operation:
-        """Return an operation that begins now, on what it has read.
+        """Return an operation that begins now, with what it has read.
 
         Args:
-            agent: who.
+            agent: the agent.
             reads: cells and their values; None for a cell that nobody has written.
-            tool: which tool it has chosen, if it has.
-            registry: the tools there are now, with their signatures.
-            barrier: the superstep it runs in, where there are such.
+            tool: the tool it has chosen, if any.
+            registry: the tools available now, with their signatures.
+            barrier: the superstep it runs in, if any.
             name: what it is part of, for people.
         """
         with self._lock:
@@ -117,7 +116,7 @@ class Recorder:
         )
 
     def shared(self, make: Callable[[Recorder], T], what: str = "cells") -> T:
-        """Return what all who record here share, of their cells or of something else; made when first asked for."""
+        """Return an object that all users of this recorder share; made at the first request."""
         with self._lock:
             if what not in self._shared:
                 self._shared[what] = make(self)
@@ -125,15 +124,15 @@ class Recorder:
 
     @contextmanager
     def acting(self, plan: Operation, registry: Mapping[str, str]) -> Generator[None]:
-        """Record what a plan has come to: for recorders that tell of writes without knowing which tool they are of.
+        """Record the act of a plan: for recorders that see writes without knowing their tool.
 
         The first write that is recorded within, in this thread or task, is the act of the plan's agent with its tool,
-        and bears both registries. When nothing is written the plan stands for itself: it is recorded if its tool is
-        gone or another one, for that is what it has met, and else dropped.
+        and has both registries. When nothing is written, the plan itself is recorded if its tool is gone or changed,
+        else dropped.
 
         Args:
-            plan: began when its tool was chosen, with the tools there were then.
-            registry: the tools there are now.
+            plan: begun when its tool was chosen, with the tools available then.
+            registry: the tools available now.
 
         >>> recorder = Recorder()
         >>> plan = recorder.begin("ada", tool="book", registry={"book": "1"})
@@ -155,7 +154,7 @@ class Recorder:
                 plan.drop()
 
     def retract(self, record: OpRecord) -> None:
-        """Note that an operation was taken back after it had committed."""
+        """Record that a committed operation was retracted."""
         with self._lock:
             self.records = [
                 msgspec.structs.replace(known, aborted=True) if known.id == record.id else known
@@ -205,7 +204,7 @@ class Recorder:
 
 @dataclass
 class Operation:
-    """One operation between its reads and its commit. Get one from `Recorder.begin`, whose arguments it has."""
+    """One operation between its reads and its commit; made by `Recorder.begin`."""
 
     agent: str
     reads: dict[str, Any]
@@ -232,16 +231,16 @@ class Operation:
 
         Args:
             writes: cells and their new values.
-            registry: the tools there are now; those from its beginning when nothing is said.
+            registry: the tools available now; by default as at its beginning.
             io: its effects in the order they were issued.
-            co: and in the order they left; the same when nothing is said.
+            co: its effects in the order they left; by default as `io`.
             barrier: the superstep at whose end it is visible.
             externalized: effects of it have left.
 
         Raises:
             StateError: it has ended.
             UnicodeEncodeError: a text cannot be written to the file; nothing was recorded, and it can be committed
-                again. So it is with any other error.
+                again, as after any other error.
             OSError: the file cannot be written.
         """
         self.require_open()
@@ -254,22 +253,22 @@ class Operation:
             "write_barrier": barrier,
             "externalized": externalized,
         }
-        return self._recorder._commit(self, parts)  # noqa: SLF001 - two halves of one thing
+        return self._recorder._commit(self, parts)  # noqa: SLF001 - the other half of the pair
 
     def drop(self) -> None:
-        """End it without a record: it was refused, or has failed."""
+        """End it without a record: it was refused, or failed."""
         self.require_open()
         self.end()
 
     def require_open(self) -> None:
-        """Refuse what comes behind the end."""
+        """Check that it has not ended."""
         if self._ended:
             raise StateError(
                 f"this operation of {self.agent} has ended: begin another", transaction=self.name, state=None
             )
 
     def end(self) -> None:
-        """Note that nothing comes any more: the recorder does when it has the record."""
+        """Mark it as ended, once the recorder has its record."""
         self._ended = True
 
 
@@ -283,7 +282,7 @@ def _plain_effects(effects: Effects) -> list[tuple[str, Any]]:
 
 @dataclass(eq=False)
 class _Acting:
-    """What is being recorded as the act of a plan."""
+    """A plan whose act is being recorded."""
 
     plan: Operation
     registry: dict[str, str]

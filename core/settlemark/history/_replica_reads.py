@@ -1,7 +1,7 @@
-"""Which copy of a cell answered a read, and what it said: a log of reads as JSON Lines, for a store that has replicas.
+"""A log of reads as JSON Lines, for a store with replicas: which copy of a cell answered, and with which value.
 
-A history has one value of a cell at a time. Where copies of it lag, two readers may see two values at once, and only
-who answered tells them apart: so reads have a log of their own. Source: the anomaly paper, section 4.12.
+A history has one value of a cell at a time. Where copies lag, two readers may see two values at once, and only the
+replica's name tells them apart: so reads have a log of their own. Source: the anomaly paper, section 4.12.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One read of a cell, and the copy that answered it.
 
     Attributes:
-        cell: what was read.
+        cell: the cell that was read.
         replica: the copy that answered; the one that takes the writes is a copy, too.
         version: how many writes of the cell that copy had then, from 0.
-        value: what it answered; None where nothing had been written.
-        agent: who read, or None.
+        value: the answer; None where nothing had been written.
+        agent: the reader, or None.
         time: when, on the clock of the log, or None.
 
     Raises:
@@ -51,7 +51,7 @@ class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def replica_reads(path: str | Path) -> Iterator[ReplicaRead]:
-    """Yield the reads of a log in its order, one in memory at a time; empty lines are passed over.
+    """Yield the reads of a log in order, one in memory at a time; empty lines are skipped.
 
     Raises:
         HistoryError: a line is no read; it names file, line and field.
@@ -69,17 +69,17 @@ def replica_reads(path: str | Path) -> Iterator[ReplicaRead]:
 
 
 def is_read_log(path: str | Path) -> bool:
-    """Say by its first lines whether a file is a log of reads.
+    """Whether a file is a log of reads, by its first lines.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     first = islice(entries(path), _LOOKED_AT)
     return any(is_mapping(entry.value) and {"cell", "replica"} <= entry.value.keys() for entry in first)
 
 
 class ReplicaReadFile(LineFile):
-    """A log of reads that is written read by read: call it with each. What is written may be read meanwhile.
+    """A log of reads, called with each read, which is in the file at once and may be read meanwhile.
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "reads.jsonl")

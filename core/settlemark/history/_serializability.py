@@ -1,10 +1,10 @@
-"""Whether the transactions that committed are as if one had run after the other, judged from a counterparty's own log.
+"""Whether committed transactions are serializable, judged from a counterparty's own log.
 
-The log says in which order resources were read and written, not what an engine believes of it. Two accesses conflict
-when their scopes overlap and one of them writes; the earlier one's transaction then comes first. A cycle of such edges
-is a proof that no serial order explains the log (Bernstein and Goodman; Atomix 3.3 and D.4, overlap-aware). It is named
-as Adya and Elle do: `G0` by writes alone, `G1c` by writes and reads of them, `G-single` with one anti-dependency,
-`G2` with several.
+The log shows the real order of reads and writes, not the engine's view of it. Two accesses conflict when their scopes
+overlap and one of them writes; the earlier one's transaction then comes first. A cycle of such edges is a proof that no
+serial order explains the log (Bernstein and Goodman; Atomix 3.3 and D.4, overlap-aware). Cycles are named as by Adya
+and Elle: `G0` by writes alone, `G1c` by writes and reads of them, `G-single` with one anti-dependency, `G2` with
+several.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Access = tuple[int, Hashable, Kind, Scope]
 class Access(NamedTuple):
     """One line of a counterparty's log: which transaction did what to which resource.
 
-    `transaction` is whatever names one (with its attempt, where one may be tried again); `scope` as in declarations.
+    `transaction` is any unique name (with its attempt, where one may be tried again); `scope` as in declarations.
     """
 
     transaction: Hashable
@@ -72,10 +72,10 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Serializability:
-    """What the checker found.
+    """The checker's findings.
 
     Attributes:
-        cycles: the shortest cycle of each phenomenon there is, the worst first; empty when there is a serial order.
+        cycles: the shortest cycle of each phenomenon found, the worst first; empty when there is a serial order.
         order: a serial order of the transactions, when there is one.
     """
 
@@ -90,7 +90,7 @@ class Serializability:
 
 @dataclass
 class _Last:
-    """Of one scope: who wrote it last, and who has read it since."""
+    """One scope's last writer, and its readers since."""
 
     write: tuple[int, Hashable] | None = None
     reads: list[tuple[int, Hashable]] = field(default_factory=list[tuple[int, Hashable]])
@@ -101,11 +101,11 @@ def serializability(log: Iterable[Access], committed: Collection[Hashable] | Non
 
     Args:
         log: the accesses in the order in which the counterparty saw them.
-        committed: the transactions that count; all of them by default. Of one that was undone neither its writes nor
-            their undoing count.
+        committed: the transactions that count; all of them by default. An undone transaction's writes and undos do not
+            count.
 
     Raises:
-        ScopeError: a scope is none.
+        ScopeError: a scope is malformed.
 
     >>> found = serializability([
     ...     Access("a", "read", "seat:/7"), Access("b", "read", "seat:/7"),
@@ -138,7 +138,7 @@ def serializability(log: Iterable[Access], committed: Collection[Hashable] | Non
 
 
 def _conflicts(accesses: list[_Access]) -> Iterable[Edge]:
-    """Yield conflicts enough that every other one is a path of them: with the last write, and the reads since."""
+    """Yield enough conflicts that every other one is a path of them: with the last write, and the reads since."""
     last: dict[Scope, _Last] = {}
     overlapping: dict[Scope, list[Scope]] = {}
     for place, transaction, kind, scope in accesses:
@@ -181,7 +181,7 @@ def _every_conflict(accesses: list[_Access]) -> list[Edge]:
 
 
 def _shortest(edges: list[Edge]) -> Iterable[Cycle]:
-    """Yield the shortest cycle of each phenomenon in a knot."""
+    """Yield the shortest cycle of each phenomenon in a strongly connected component."""
     writes = [edge for edge in edges if edge.how == "ww"]
     informed = [edge for edge in edges if edge.how != "rw"]
     plain: tuple[tuple[Phenomenon, list[Edge], list[Edge]], ...] = (
@@ -204,8 +204,8 @@ def _shortest(edges: list[Edge]) -> Iterable[Cycle]:
 def _closed(starts: list[Edge], rest: list[Edge]) -> tuple[Edge, ...] | None:
     """Return the shortest cycle of one of the first edges and any of the rest, or None.
 
-    There may be as many edges as pairs of transactions: so sets of transactions are the bits of a number, and all
-    first edges that lead to one transaction take one search, which is no deeper than the best cycle is long.
+    There may be as many edges as pairs of transactions: so sets of transactions are the bits of a number, and all first
+    edges that lead to one transaction take one search, no deeper than the best cycle is long.
     """
     number = {name: n for n, name in enumerate(dict.fromkeys(name for edge in [*starts, *rest] for name in edge[:2]))}
     edges: dict[tuple[int, int], Edge] = {}
@@ -230,7 +230,7 @@ def _closed(starts: list[Edge], rest: list[Edge]) -> tuple[Edge, ...] | None:
 
 
 def _path(onwards: list[int], backwards: list[int], source: int, ends: int, *, most: int) -> list[int]:
-    """Return the shortest path from a node to any of some others, of so many nodes at most; or nothing."""
+    """Return the shortest path from a node to any of the targets, with at most so many nodes; or nothing."""
     levels = [1 << source]
     reached = levels[0]
     while not levels[-1] & ends:
@@ -256,7 +256,7 @@ def _bits(number: int) -> Iterator[int]:
 
 
 def _components(following: dict[Hashable, set[Hashable]]) -> list[list[Hashable]]:
-    """Return the strongly connected components, each behind all that it leads to (Tarjan, without recursion)."""
+    """Return the strongly connected components, each after all that it leads to (Tarjan, without recursion)."""
     index: dict[Hashable, int] = {}
     low: dict[Hashable, int] = {}
     open_: dict[Hashable, None] = {}

@@ -1,4 +1,4 @@
-"""What a history has so far: for who goes on with it, at its clock and with what stands in its cells."""
+"""The summary of an existing history: its clock and its cells' values, for a writer that continues it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from settlemark.history._files import read
 
 
 class Wrote(NamedTuple):
-    """Who wrote a cell last: the id of the record, when, and what."""
+    """A cell's last write: the record's id, the time, and the value."""
 
     id: str
     time: int
@@ -19,13 +19,13 @@ class Wrote(NamedTuple):
 
 @dataclass
 class SoFar:
-    """What a history has.
+    """The summary of a history.
 
     Attributes:
         clock: when the last operation committed; 0 when there is none.
-        ids: those of its records.
-        last: by cell, who wrote it last, retracted or not.
-        standing: by cell, who wrote it last and was not retracted.
+        ids: the records' ids.
+        last: by cell, the last write, retracted or not.
+        standing: by cell, the last write that was not retracted.
     """
 
     clock: int = 0
@@ -35,10 +35,10 @@ class SoFar:
 
 
 def so_far(path: str | Path) -> SoFar:
-    """Read a history, one record in memory at a time; one that is not there yet, or is no plain file, has nothing.
+    """Read a history, one record in memory at a time; a missing file, or one that is no plain file, is empty.
 
     Raises:
-        HistoryError: it is no history.
+        HistoryError: the file is no history.
 
     >>> import os
     >>> so_far(os.devnull).clock

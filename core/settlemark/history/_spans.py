@@ -1,8 +1,8 @@
-"""OpenTelemetry spans of agents, by the GenAI conventions: as OTLP JSON, or as the SDK's own `to_json`.
+"""Reads OpenTelemetry spans of agents, by the GenAI conventions: as OTLP JSON, or as the SDK's own `to_json`.
 
-An `execute_tool` span is a call, from when it began to when it ended. The answer of a model (`chat`) tells which calls
-it issued, in which order, where the application records that; else calls that overlap were issued together, in the
-order in which they began. OpenInference's and OpenLLMetry's names of the same things are understood as well.
+An `execute_tool` span is a call, from its start to its end. A model's answer (`chat`) shows which calls it issued, in
+which order, where the application records that; else calls that overlap count as issued together, in the order in which
+they began. OpenInference's and OpenLLMetry's names are understood as well.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Spans:
 
     @staticmethod
     def recognizes(sample: Sequence[Any]) -> bool:
-        """Say whether there are spans among these."""
+        """Whether there are spans among these."""
         return any(
             is_mapping(value)
             and (
@@ -90,10 +90,10 @@ class Spans:
         )
 
     def begin(self, sample: Sequence[Any]) -> None:
-        """Nothing is to be known before."""
+        """Do nothing: no value is needed in advance."""
 
     def add(self, value: Any) -> Iterable[str | None]:
-        """Take in a span, or a batch of them."""
+        """Add a span, or a batch of them."""
         for raw in _unpacked(value):
             yield self._take(raw)
 
@@ -199,7 +199,7 @@ class Spans:
 
 
 def _overlapping(tools: list[_Span]) -> Iterator[list[_Span]]:
-    """Yield spans in groups that overlap and have one parent, each group in the order in which they began."""
+    """Yield groups of spans that overlap and have one parent, each in the order in which they began."""
     by_parent: dict[tuple[str, str | None], list[_Span]] = {}
     for span in tools:
         by_parent.setdefault((span.trace, span.parent), []).append(span)
@@ -224,7 +224,7 @@ def _tool(span: _Span) -> str:
 
 
 def _issued(span: _Span) -> list[str]:
-    """Return the ids of the calls that a model's answer has, in order."""
+    """Return the ids of the calls in a model's answer, in order."""
     flat = sorted((int(found[1]), str(value)) for key, value in span.attributes.items() if (found := _FLAT.search(key)))
     if flat:
         return [call for _, call in flat]
@@ -269,7 +269,7 @@ def _unpacked(value: Any) -> Iterator[Any]:
 
 
 def _inner(value: Any, *names: str) -> list[Any]:
-    """Return what a part of a batch has in it; of one that is broken itself, so that it is counted."""
+    """Return the contents of a part of a batch; of a broken part the part itself, so that it is counted."""
     found: Any = value.get(names[0], value.get(names[-1], ())) if is_mapping(value) else None
     return found if is_list(found) else [] if found == () else [value]
 
@@ -328,7 +328,7 @@ def _attributes(given: Any) -> dict[str, Any]:
 
 
 def _value(given: Any) -> Any:
-    """Return what an OTLP value stands for."""
+    """Return an OTLP value as a plain value."""
     if not is_mapping(given):
         return given
     for name in _VALUES:

@@ -1,8 +1,8 @@
 """A4, the split view: two copies of a cell answered with different values.
 
-Definition: the anomaly paper, section 4.12. Two reads of one cell, different replicas, different values; when they were
-made does not matter. It needs replicas, which a history of operations has none of: so it is no point of the lattice of
-levels, and has a log and a detector of its own.
+Definition: the anomaly paper, section 4.12. Two reads of one cell, different replicas, different values, at any times.
+It needs replicas, which a history of operations does not have: so it is no point of the lattice of levels, and has a
+log and a detector of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from settlemark.history._verdict import WITNESSES, Verdict, Witness
 
 @dataclass(slots=True)
 class _Answer:
-    """What one replica has answered of one cell: the first read of it, its place in the log, and how many there are."""
+    """An answer of one replica for one cell: its first read, that read's place in the log, and the number of reads."""
 
     place: int
     read: ReplicaRead
@@ -33,14 +33,14 @@ _Answers = dict[tuple[str, Any], _Answer]  # by replica, and value as it is comp
 class SplitView:
     """A4: reads that another replica contradicts.
 
-    It takes constant time a read, however many a cell has, and remembers the different answers of each cell.
+    Takes constant time a read, however many a cell has, and remembers the different answers of each cell.
     """
 
     def __init__(self) -> None:
         self._cells: dict[str, _Answers] = {}
 
     def add(self, place: int, read: ReplicaRead) -> None:
-        """Look at the next read, whose place in the log (from 1) is given."""
+        """Add the next read, with its place in the log (from 1)."""
         answers = self._cells.setdefault(read.cell, {})
         key = read.replica, comparable(read.value)
         known = answers.get(key)
@@ -50,12 +50,12 @@ class SplitView:
             known.count += 1
 
     def verdict(self) -> Verdict:
-        """Return what was found up to here: how many reads are contradicted, and the first few of these."""
+        """Return the findings so far: how many reads are contradicted, and the first few of these."""
         verdict = Verdict("A4")
         for answers in self._cells.values():
             by_replica, by_value = Counter(one for one, _ in answers), Counter(value for _, value in answers)
             for (replica, value), answer in answers.items():
-                # All answers, less those of this replica and those of this value; itself is taken away twice.
+                # All answers, minus this replica's and those with this value; this answer itself is subtracted twice.
                 if len(answers) - by_replica[replica] - by_value[value] + 1 > 0:
                     verdict.count += answer.count
             for key in _contradicting(answers):
@@ -66,7 +66,7 @@ class SplitView:
 
 
 def _contradicting(answers: _Answers) -> Iterator[tuple[str, Any]]:
-    """Yield the answers that contradict an earlier one: each pair is then told once."""
+    """Yield the answers that contradict an earlier one: each pair comes once."""
     by_replica: Counter[str] = Counter()
     by_value: Counter[Any] = Counter()
     for earlier, (replica, value) in enumerate(answers):
@@ -77,7 +77,7 @@ def _contradicting(answers: _Answers) -> Iterator[tuple[str, Any]]:
 
 
 def _witness(answers: _Answers, key: tuple[str, Any]) -> Witness:
-    """Tell of an answer and the first that it contradicts, the one of the lower version first: it is what lags."""
+    """Describe an answer and the first that it contradicts, the lower version first: that one lags."""
     earlier = next(known for (replica, value), known in answers.items() if replica != key[0] and value != key[1])
     one, other = sorted((earlier, answers[key]), key=lambda answer: (answer.read.version, answer.place))
     return Witness(
@@ -103,8 +103,8 @@ def _times(*reads: ReplicaRead) -> tuple[int, ...]:
 def split_view(reads: Iterable[ReplicaRead]) -> Verdict:
     """Return the A4 verdict on a log of reads: how many another replica contradicts, and the first witnesses.
 
-    It takes time in proportion to the reads, and keeps one at a time; what it remembers grows with the answers that
-    differ. Different values of one replica are no split view: it was written in between.
+    The time is proportional to the reads, one of which is in memory at a time; what is remembered grows with the number
+    of different answers. Different values of one replica are no split view: the cell was written in between.
 
     >>> found = split_view([
     ...     ReplicaRead(cell="date", replica="primary", version=2, value="21 June", agent="ada"),

@@ -1,9 +1,9 @@
-"""Nodes of a graph that runs in supersteps, as operations: what each was given, and what it has returned.
+"""Nodes of a graph that runs in supersteps, as operations with their inputs and outputs.
 
-Nodes of one superstep see the state that the one before has left, and none sees another's. What they return becomes
-visible at the superstep's end, all at once, or not at all: when a node fails, or two write what takes one write, the
-run ends there (fail-stop). So operations commit at the end of their superstep, in the order in which their nodes
-ended; both clocks are logged, that of commits and that of supersteps.
+Nodes of one superstep see the state that the superstep before has left, and none sees another's output. Outputs become
+visible at the superstep's end, all at once, or not at all: when a node fails, or two write a channel that takes one
+write, the run ends there (fail-stop). So operations commit at the end of their superstep, in the order in which their
+nodes ended; both clocks are logged, that of commits and that of supersteps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from settlemark.history._values import compact
 
 _MISSING: Any = object()
 OUTSIDE = "input"
-"""Who writes what no node has: the graph's input, and whoever edits its state."""
+"""The writer of what no node writes: the graph's input, and edits of its state."""
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class _Task:
 
 @dataclass(eq=False)
 class _Graph:
-    """One thread of a graph, or one run of it where it has no thread."""
+    """One thread of a graph, or one run if it has no thread."""
 
     prefix: str
     run: Hashable
@@ -68,7 +68,7 @@ class _Graph:
 class Supersteps:
     """Records the nodes of graphs as they begin and end. Safe for threads.
 
-    What a channel holds after a superstep is taken from what the next one is given: a reducer makes it of all writes.
+    A channel's value after a superstep is read from the next superstep's input: a reducer combines the writes.
 
     >>> recorder = Recorder()
     >>> steps = Supersteps(recorder)
@@ -105,15 +105,15 @@ class Supersteps:
         name: str | None = None,
         lasting: bool = False,
     ) -> None:
-        """Note that a node began; one of a node that has failed in this superstep is its next try.
+        """Record that a node began; after a failure in this superstep, its next try.
 
         Args:
-            task: tells this run of it from all others.
-            graph: the thread, or the run where there is no thread.
+            task: identifies this run of the node.
+            graph: the thread, or the run if there is no thread.
             run: the run of the graph: a thread has several.
             node: its name.
             step: the superstep's number.
-            given: the state it is given, by channel; None where what it is given is no state.
+            given: its input state, by channel; None if the input is no state.
             prefix: goes before the names of the channels.
             name: of the whole, for people.
             lasting: the graph keeps its state when its run is over.
@@ -147,13 +147,13 @@ class Supersteps:
             )
             if news or found.since < 0:
                 found.since = operation.began
-            operation.began = found.since  # all of a superstep see what the one before has left, whenever they begin
+            operation.began = found.since  # all nodes of a superstep see the state that the one before has left
             operation.preds = list(dict.fromkeys(pred for key in reads for pred in found.writers.get(key, ())))
             found.tasks[task] = _Task(node, operation)
             self._of[task] = found
 
     def ended(self, task: Hashable, writes: Mapping[str, Any] | None) -> None:
-        """Note that a node has ended, and what it returned; None where that cannot be told (yet: see `returned`)."""
+        """Record that a node ended, and its output; None if that is not known (yet: see `returned`)."""
         with self._lock:
             found = self._of.pop(task, None)
             if found is not None:
@@ -162,7 +162,7 @@ class Supersteps:
                 found.order.append(task)
 
     def returned(self, run: Hashable, node: str, writes: Mapping[str, Any]) -> bool:
-        """Note what a node of a run has returned, where its end has not told; return whether that was so."""
+        """Record a node's output that its end did not report; return whether that was so."""
         with self._lock:
             for graph in self._of_run.get(run, {}).values():
                 for task in graph.order:
@@ -173,38 +173,38 @@ class Supersteps:
         return False
 
     def failed(self, task: Hashable) -> None:
-        """Note that a node has failed, or was interrupted. It may begin again, as another task."""
+        """Record that a node failed, or was interrupted. It may begin again, as another task."""
         with self._lock:
             found = self._of.pop(task, None)
             if found is not None:
                 found.tasks[task].failed = True
 
     def over(self, run: Hashable, final: Mapping[str, Any] | None = None, *, applied: bool = True) -> None:
-        """Note that a run is over.
+        """Record that a run is over.
 
         Args:
-            run: which.
-            final: the state it has left, where that is known.
-            applied: what its last superstep returned became visible.
+            run: the run.
+            final: its final state, if known.
+            applied: its last superstep's outputs became visible.
         """
         with self._lock:
             for key, graph in self._of_run.pop(run, {}).items():
                 if graph.run != run:
                     continue
-                # What a failed or interrupted node's siblings returned waits for that node to be run again.
+                # The outputs beside a failed or interrupted node wait for that node to be run again.
                 if graph.complete or not graph.lasting:
                     self._flush(graph, final, applied=applied and graph.complete)
                 if not graph.lasting:
                     del self._graphs[key]
 
     def close(self) -> None:
-        """Note that nothing more will happen: what waits for its superstep's end did not become visible."""
+        """Record that nothing more will happen: outputs waiting for their superstep's end did not become visible."""
         with self._lock:
             for graph in self._graphs.values():
                 self._flush(graph, None, applied=False)
 
     def _flush(self, graph: _Graph, after: Mapping[str, Any] | None, *, applied: bool) -> None:
-        """End a superstep: its operations commit, or none of them does."""
+        """End a superstep: all of its operations commit, or none does."""
         writers: dict[str, list[_Task]] = {}
         done = [graph.tasks[task] for task in graph.order]
         for known in done if applied else ():
@@ -215,7 +215,7 @@ class Supersteps:
         for known in done if applied else ():
             writes = {key: compact(value) for key, value in (known.writes or {}).items()}
             for key in writes:
-                if writers[key][-1] is known and key in seen:  # what a reducer made of them all
+                if writers[key][-1] is known and key in seen:  # the reducer's combined value
                     writes[key] = seen[key]
             graph.stands |= writes
             cells = {graph.cell(key): value for key, value in writes.items()}

@@ -1,4 +1,4 @@
-"""What a tool's calls read and write: as it is declared, as the user says, or as its name tells."""
+"""What a tool's calls read and write: as declared, as the user says, or as its name tells."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Does: TypeAlias = Literal["read", "write"]
 _KINDS = ("write", *EffectClass)
 _TYPE = re.compile(r"[^a-z0-9._+-]")
 _SETTERS = frozenset({"set", "update", "change", "write", "put", "save", "store", "modify", "edit"})
-# A trace names the same few tools and arguments over and over.
+# A trace repeats the same few tools and arguments.
 _cached = lru_cache(maxsize=4096)
 verb_of, nouns_of, parts_of = _cached(_words.verb_of), _cached(_words.nouns_of), _cached(_words.parts_of)
 is_address, is_secret = _cached(_words.is_address), _cached(_words.is_secret)
@@ -36,8 +36,8 @@ class Touch:
 
     Attributes:
         does: whether it reads or writes.
-        cells: where.
-        value: what it writes there, as far as its arguments tell; None for what it deletes.
+        cells: the cells.
+        value: the written value, as far as the arguments tell; None for a deletion.
     """
 
     does: Does
@@ -51,17 +51,18 @@ class Touch:
 
 
 class Tools:
-    """Tells of calls what they read and write; `guessed` has how each undeclared tool was taken.
+    """Tells what calls read and write; `guessed` has how each undeclared tool was taken.
 
-    Without a declaration a tool reads when its name's verb says so (get, list, search, …), and writes otherwise: what
-    nobody knows might act. Its cell is the noun of its name, with its first argument that is an address by its name.
+    Without a declaration a tool reads when its name's verb says so (get, list, search, …), and writes otherwise, to be
+    on the safe side. Its cell is the noun of its name, with its first argument whose name is an address.
 
     Args:
         effects: what tools do, by name.
-        declared: looks up the declaration of a tool, for those that `effects` does not name.
+        declared: finds the declaration of a tool that `effects` does not name.
 
     Raises:
-        DeclarationError: `effects` says what is no kind. ScopeError: a scope is no template.
+        DeclarationError: `effects` has an unknown kind.
+        ScopeError: a scope is no template.
 
     >>> tools = Tools({"audit": "read"})
     >>> tools.of("book_room", {"hotel": "Ada", "nights": 2})
@@ -115,7 +116,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a tool: what it does, and the scopes of a call, where those are declared."""
+    """What a tool does, and the scopes of its calls if declared."""
 
     does: Does
     template: ScopeTemplate | None = None
@@ -138,13 +139,13 @@ class _Known:
         return cls(does, ScopeTemplate.parse(scope) if scope is not None else None)
 
     def cells(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """Return the scopes of a call as cells; None where nobody says, or its arguments do not fill them."""
+        """Return a call's scopes as cells; None if none are declared, or the arguments do not fill them."""
         try:
             if self.template is not None:
                 return (self.template.fill(arguments).text,)
             if self.declaration is not None:
                 return tuple(scope.text for scope in self.declaration.scopes(arguments)) or None
-        except ScopeError:  # a model may leave out an argument, and the call has failed or had a default
+        except ScopeError:  # a model may leave out an argument: the call failed, or had a default
             return None
         return None
 
@@ -158,14 +159,14 @@ def _fields(known: _Known | None) -> set[str]:
 
 
 def _is_setter(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Say whether the only argument is what is written: `set_date(date)`."""
+    """Whether the only argument is the written value: `set_date(date)`."""
     verb, nouns = verb_of(tool), nouns_of(tool)
     only = next(iter(arguments)) if len(arguments) == 1 else ""
     return verb is not None and verb[0] in _SETTERS and bool(nouns) and parts_of(only)[-1] == nouns[-1]
 
 
 def _addresses(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the argument that by its name says which resource, as the linter takes it."""
+    """Return the argument whose name identifies the resource, as in the linter."""
     named = [name for name, value in arguments.items() if isinstance(value, str | int) and value != ""]
     strong = [name for name in named if is_address(name, strong=True)]
     return (strong or [name for name in named if is_address(name)])[:1]
@@ -180,7 +181,7 @@ def _cell(tool: str, named: list[str], arguments: Mapping[str, Any]) -> str:
     template = f"{word}:/{{{named[0]}:path}}" if parts_of(named[0])[-1] in PATHS else f"{word}:/{{{named[0]}}}"
     try:
         return ScopeTemplate.parse(template).fill(arguments).text
-    except ScopeError:  # white space only, a name with braces, or what no scope may have
+    except ScopeError:  # white space only, braces, or characters that no scope may have
         return word
 
 

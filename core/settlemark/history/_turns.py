@@ -1,8 +1,8 @@
 """Agents that call tools, as operations: what an agent reads until it writes, and what it then writes.
 
-A model issues calls, a turn of them; they begin and end in whatever order. Those that read tell the agent something
-that its *next* calls may go by. Each that writes commits when it ends, on what the agent had read before the turn. The
-turn's writes in the order in which they were issued, and in that in which they ended, are its `io` and `co`.
+A model issues a turn of calls; they begin and end in any order. A read's answer may influence only the agent's *next*
+calls. Each write commits when it ends, based on what the agent had read before the turn. The turn's writes in order of
+issue, and in the order in which they ended, are its `io` and `co`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Turn:
     told: bool = False
 
     def orders(self) -> tuple[list[Pair], list[Pair]] | None:
-        """Return its writes as they were issued and as they ended; None where nobody knows the latter."""
+        """Return its writes in order of issue and of end; None if the latter is unknown."""
         writes = sorted(self.written, key=lambda call: call.number)
         times = [call.at for call in writes if call.at is not None]
         if len(set(times)) < len(writes):
@@ -78,11 +78,11 @@ class Turns:
 
     @property
     def moment(self) -> int:
-        """The moment it is: what a call that begins now may see."""
+        """The current moment: a call that begins now sees everything up to it."""
         return self.cells.recorder.clock
 
     def now(self) -> int:
-        """Return a time that is later than all before, for `ended` where there is no other clock."""
+        """Return a time later than all before, for `ended` where there is no other clock."""
         return next(self._numbers)
 
     def knows(self, call: Hashable) -> bool:
@@ -90,7 +90,7 @@ class Turns:
         return bool(self._open.get(call))
 
     def issued(self, agent: str, calls: Sequence[ToolCall], *, turn: Hashable = None, name: str | None = None) -> None:
-        """Note that an agent's model issued calls, in their order; with the same `turn` again, further ones of it."""
+        """Record that an agent's model issued calls, in order; with the same `turn` again, further ones of it."""
         with self._lock:
             if not calls:
                 return
@@ -107,14 +107,14 @@ class Turns:
     def ended(
         self, call: Hashable, result: Any, *, failed: bool = False, since: int = 0, at: float | None = None
     ) -> bool:
-        """Note that a call has ended; return whether there is such a call.
+        """Record that a call has ended; return whether there is such a call.
 
         Args:
             call: its id.
-            result: what the tool said.
+            result: the tool's answer.
             failed: it raised or was refused: it counts for nothing.
             since: the `moment` it began.
-            at: when it ended, on any clock; None where that is not known.
+            at: when it ended, on any clock; None if unknown.
         """
         with self._lock:
             waiting = self._open.get(call)
@@ -138,31 +138,31 @@ class Turns:
             return True
 
     def read(self, agent: str, cell: str, value: Any, *, since: int = 0) -> None:
-        """Note what an agent has read, by whatever means."""
+        """Record what an agent has read, by any means."""
         with self._lock:
             self._seen.setdefault(agent, {})[cell] = self.cells.read(cell, value, since)
 
     def wrote(self, agent: str, cell: str, value: Any, *, name: str | None = None) -> None:
-        """Note what an agent has written, by whatever means, on all that it has read."""
+        """Record what an agent has written, by any means, based on all that it has read."""
         with self._lock:
             self.cells.commit(agent, self._seen.pop(agent, {}), {cell: value}, name=name)
 
     def answered(self, agent: str, *, name: str | None = None) -> None:
-        """Note that an agent has answered without calls: what it has read goes into that."""
+        """Record that an agent has answered without calls, based on what it has read."""
         with self._lock:
             seen = self._seen.pop(agent, {})
             if seen:
                 self.cells.commit(agent, seen, {}, name=name)
 
     def over(self, turn: Hashable) -> None:
-        """Note that no more calls of a turn will end."""
+        """Record that no more calls of a turn will end."""
         with self._lock:
             found = self._turns.get(turn)
             if found is not None:
                 self._finish(found)
 
     def close(self) -> None:
-        """Note that nothing more will happen."""
+        """Record that nothing more will happen."""
         with self._lock:
             for turn in [*self._turns.values()]:
                 self._finish(turn)
@@ -185,7 +185,7 @@ class Turns:
             if not waiting:
                 del self._open[call.id]
         turn.open.clear()
-        if not turn.written:  # it has acted on nothing yet
+        if not turn.written:  # the turn has acted on nothing yet
             self._seen[turn.agent] = {**turn.seen, **self._seen.get(turn.agent, {})}
         elif len(turn.written) > 1 and not turn.told:
             orders = turn.orders()

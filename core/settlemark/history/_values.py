@@ -1,4 +1,4 @@
-"""Values of whatever kind as JSON that compares as they do, and whether what a tool said shows what another wrote."""
+"""Values as JSON that compares as they do, and whether a tool's answer shows a written value."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from math import isfinite
 from typing import Any, cast
 
 LONGEST = 500
-"""As many characters of a value are kept; of a longer one its digest and how it begins."""
+"""The most characters kept of a value; a longer one is kept as its digest and its beginning."""
 
 _BEGINNING = 60
 _DEEPEST = 50
 
 
 def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - a way for each kind of value
-    """Return a value as JSON: messages, models and data classes by their fields, what has no fields by its text.
+    """Return a value as JSON: messages, models and data classes by their fields, other objects by their text.
 
     >>> plain({"when": {3, 1}, "ok": True, 7: (1.5, float("inf"))})
     {'when': [1, 3], 'ok': True, '7': [1.5, 'inf']}
@@ -65,9 +65,9 @@ def _by_fields(value: Any, depth: int) -> Any:
 
 
 def compact(value: Any) -> Any:
-    """Return JSON as a history keeps it: as it is, or when it is long its digest and how it begins.
+    """Return JSON as a history keeps it: unchanged, or when long its digest and its beginning.
 
-    Law: two values are the same exactly when they are so compact.
+    Law: two values are equal exactly when their compact forms are.
 
     >>> compact([1, 2]), sorted(compact("x" * 600))
     ([1, 2], ['length', 'sha256', 'starts'])
@@ -91,7 +91,7 @@ def digest(content: str | bytes) -> str:
 
 
 def told(value: Any) -> Any:
-    """Return what a tool said: the JSON of a text that is some, and else the text.
+    """Return a tool's answer: parsed if it is JSON text, else the text.
 
     >>> told('{"date": "21 June"}'), told("21 June")
     ({'date': '21 June'}, '21 June')
@@ -105,7 +105,7 @@ def told(value: Any) -> Any:
 
 
 def shows(seen: Any, written: Any) -> bool:
-    """Say whether what was read has in it what was written: the same value, a field of it, or words of a text.
+    """Whether a read value shows a written one: the same value, a field with it, or its words in a text.
 
     >>> shows({"date": "21 June", "seats": 3}, {"date": "21 June"}), shows("It is on 21 June.", "21 June")
     (True, True)

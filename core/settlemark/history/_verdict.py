@@ -1,4 +1,4 @@
-"""What a detector found: how often, and the first few witnesses, each told in a sentence."""
+"""A detector's findings: the count, and the first few witnesses, each as a sentence."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Witness:
 
     Attributes:
         sentence: what happened.
-        records: the places of the records in the history, from 1, the one that is wrong first.
-        cell: where, if it is about one.
-        times: the moments it is about, in the order of the sentence.
-        values: the values it is about, in the order of the sentence.
+        records: the places of the records in the history, from 1, the faulty one first.
+        cell: the cell, if it is about one.
+        times: its times, in the order of the sentence.
+        values: its values, in the order of the sentence.
     """
 
     sentence: str
@@ -53,7 +53,7 @@ class Witness:
 
 @dataclass
 class Verdict:
-    """What there is of one anomaly in a history.
+    """The findings about one anomaly in a history.
 
     Attributes:
         anomaly: `A1`, `A2`, `A3`, …

@@ -1,10 +1,9 @@
-"""The last write of a cell that some reader has not written itself and has not seen, in constant time and space.
+"""The last write of a cell that some reader neither made nor saw, in constant time and space.
 
-A stale read is asked about with an agent and a value: is there a later write by *another* agent of *another* value?
-Five of a cell's writes answer that for every agent and value, whatever its history: the newest one; for its own agent,
-whom it is no answer to, the newest by others, and the newest by others of another value than that; for its own value
-the newest of other values, and the newest of other values by another agent than that. So a hot cell with long open
-windows costs as little as a cold one.
+The query of a stale read has an agent and a value: is there a later write by *another* agent of *another* value? Five
+of a cell's writes answer it for every agent and value: the newest one; for that one's own agent the newest by others,
+and the newest by others of another value than that; for its own value the newest of other values, and the newest of
+other values by another agent than that. So a hot cell with long open windows costs as little as a cold one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import msgspec
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
-    """One write of a cell: when, by whom, what (as it is compared), by which operation, and what as it was given."""
+    """One write of a cell: when, by whom, the value as compared, the operation, and the value as given."""
 
     time: int
     agent: str
@@ -25,7 +24,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class Latest:
-    """A cell's writes, as far as any question may still need them; given in the order of their times.
+    """A cell's writes, as far as any query may need them; added in the order of their times.
 
     >>> latest = Latest(Write(1, "ada", "x", 1))
     >>> for time, agent, value in ((2, "bob", "y"), (3, "bob", "x")):
@@ -44,7 +43,7 @@ class Latest:
         self._of_others_by_another: Write | None = None
 
     def add(self, write: Write) -> None:
-        """Take in a write that is not older than the ones before."""
+        """Add a write that is not older than the ones before."""
         before = self.newest
         other_agent, other_value = before.agent != write.agent, before.value != write.value
         by_another = self.other(write.agent, before.value) if other_agent else None

@@ -1,10 +1,10 @@
-"""A linter for declarations, and a first draft of them for tools that have none.
+"""A linter for declarations, and first drafts of them for undeclared tools.
 
-Too narrow a scope, a wrong class or a key from chance is metadata that the engine obeys, and nobody sees until two
-agents clash or a mail has left. [lint][settlemark.lint.lint] finds such mistakes in the text of a code base, without
-running it, and names the line and the mend; [adopt][settlemark.lint.adopt] guesses declarations for the tools there
-are, each behind a mark, [undecided][settlemark.lint.undecided], that a person must take away. From a shell they are
-`settlemark lint` and `settlemark adopt`.
+Too narrow a scope, a wrong class or a random key is metadata that the engine obeys, and nobody notices until two agents
+clash or a mail has left. [lint][settlemark.lint.lint] finds such mistakes in the text of a code base, without running
+it, and names the line and the correction; [adopt][settlemark.lint.adopt] guesses declarations for existing tools, each
+behind a mark, [undecided][settlemark.lint.undecided], that a person must remove. As commands they are `settlemark lint`
+and `settlemark adopt`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes declarations for tools that have none: each a guess with its reasons, until a person has decided it."""
+"""Drafts declarations for undeclared tools: each a guess with its reasons, until a person has decided it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from settlemark.lint._looking import Looking
 from settlemark.lint._sources import Unreadable, gather
 from settlemark.lint._tools import last_name
 
-_WIDTH = 79  # what is narrower than anybody's lines is formatted alike everywhere
+_WIDTH = 79  # so narrow that every formatter setting leaves it alone
 _NAMED = 20
 _SIMPLE = re.compile(r"[\w .-]*\w")
 _DECLARE = "declare_tools"
@@ -39,13 +39,13 @@ from settlemark.lint import undecided
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """What adopting did.
+    """The result of adopting.
 
     Attributes:
         text: the module of declarations, to be written to a file.
         guesses: the tools that are new in it.
-        kept: the tools that stood in it before: their text is as it was.
-        gone: of these, the ones that the code base has no more.
+        kept: the tools that were in it before: their text is unchanged.
+        gone: of these, the ones that the code base no longer has.
         unreadable: files that are no Python, with the reason.
     """
 
@@ -57,14 +57,14 @@ class Adopted:
 
 
 def adopt(*targets: str | Path, existing: str | None = None) -> Adopted:
-    """Return declarations for the tools of modules and files that nobody has declared; nothing is run.
+    """Return declarations for the undeclared tools of modules and files; nothing is run.
 
-    Laws: what stands in `existing` stays as it is, decided or not; adopting again what was adopted changes nothing.
-    The result compiles, is formatted as ruff does, and raises when it is imported while a tool is undecided.
+    Laws: the text of `existing` stays as it is, decided or not; adopting again changes nothing. The result compiles, is
+    formatted as by ruff, and raises at import while a tool is undecided.
 
     Args:
         targets: dotted names of modules and packages, paths of files and folders.
-        existing: the text that an earlier `adopt` wrote, and people have changed since.
+        existing: the text of an earlier `adopt`, perhaps edited since.
 
     Raises:
         UsageError: there is no such module or path; or `existing` is not what `adopt` writes.
@@ -132,7 +132,7 @@ def _call(indent: str, called: str, parts: Sequence[str], *, behind: str = "") -
 
 
 def _exploded(indent: str, called: str, parts: Sequence[str], *, behind: str) -> list[str]:
-    # With a comma behind its last argument a call keeps its lines, however wide the user's are.
+    # A trailing comma makes a formatter keep the call's lines, at any width.
     lines: list[str] = []
     for part in parts:
         inner = _INNER.fullmatch(part)
@@ -199,7 +199,7 @@ def _merged(existing: str, new: Sequence[Guess]) -> str:
     start = min([declaring.lineno, *(d.lineno for d in declaring.decorator_list)]) - 1
     end = declaring.end_lineno or declaring.lineno
     while start and lines[start - 1].lstrip().startswith("#"):
-        start -= 1  # a comment above a function is about it
+        start -= 1  # a comment above a function belongs to it
     blocks = "".join(f"{_block(each, names[each.tool])}\n\n" for each in new)
     calls = "".join(f"    {names[each.tool]}(settlement)\n" for each in new)
     last = lines[end - 1] if lines[end - 1].endswith("\n") else f"{lines[end - 1]}\n"
@@ -208,7 +208,7 @@ def _merged(existing: str, new: Sequence[Guess]) -> str:
 
 
 def _with_mark(tree: ast.Module, lines: list[str]) -> list[str]:
-    """Return the lines with the import of `undecided`, which goes when the last mark does."""
+    """Return the lines with the import of `undecided`, which is removed with the last mark."""
     imports = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
     if any(alias.name == "undecided" for each in imports for alias in each.names):
         return lines

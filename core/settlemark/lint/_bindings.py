@@ -1,4 +1,4 @@
-"""What the names of a module stand for, told from its text alone, as Python's scoping rules have it."""
+"""What the names of a module stand for, found from its text alone, by Python's scoping rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Imported(str):
 
 
 class Unknown:
-    """A parameter, or what a loop or a `with` gives: nobody can tell what it is."""
+    """A parameter, or the target of a loop or a `with`: its value is unknown."""
 
 
 Bound: TypeAlias = Definition | ast.ClassDef | ast.expr | Imported | Unknown
@@ -27,7 +27,7 @@ _UNKNOWN = Unknown()
 
 
 class Bindings:
-    r"""The scopes of one module, with what is bound in each; `functions` are all there are, in the order of the text.
+    r"""The scopes of one module, with the bindings of each; `functions` are all functions, in the order of the text.
 
     >>> tree = ast.parse("import uuid as u\ndef f():\n    return u.uuid4()")
     >>> call = tree.body[1].body[0].value
@@ -43,14 +43,14 @@ class Bindings:
         self._collect(tree, tree)
 
     def parents(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """Yield a node and its parent, then the parent and its own, up to the module."""
+        """Yield a node with its parent, then the parent with its own, up to the module."""
         while node in self._parents:
             parent = self._parents[node]
             yield node, parent
             node = parent
 
     def lookup(self, name: str, at: ast.AST) -> list[Bound]:
-        """Return all that a name is bound to in the nearest scope that binds it, seen from a node."""
+        """Return everything a name is bound to in the nearest scope that binds it, seen from a node."""
         inside_function = isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         if at in self._names and name in self._names[at] and inside_function:
             return self._names[at][name]
@@ -68,7 +68,7 @@ class Bindings:
         return self._names[self.tree].get(name, [])
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        """Return the class whose method holds a node, or is it."""
+        """Return the class whose method contains, or is, a node."""
         return next((parent for _, parent in self.parents(node) if isinstance(parent, ast.ClassDef)), None)
 
     def member(self, owner: ast.ClassDef, name: str, *, below: tuple[ast.ClassDef, ...] = ()) -> Definition | None:
@@ -84,7 +84,7 @@ class Bindings:
         return None
 
     def function(self, expression: ast.expr, *, seen: tuple[ast.expr, ...] = ()) -> Function | None:
-        """Return the function that an expression names, when it is one of this module's own."""
+        """Return the function of this module that an expression names, or None."""
         if isinstance(expression, ast.Lambda):
             return expression
         if isinstance(expression, ast.Attribute) and isinstance(expression.value, ast.Name):
@@ -104,7 +104,7 @@ class Bindings:
         return None
 
     def qualified(self, expression: ast.expr) -> str:
-        """Return the dotted name that an imported name or a builtin stands for; empty when it is neither."""
+        """Return the dotted name that an imported name or a builtin stands for; else ""."""
         if isinstance(expression, ast.Attribute):
             owner = self.qualified(expression.value)
             return f"{owner}.{expression.attr}" if owner else ""
@@ -117,7 +117,7 @@ class Bindings:
         return f"builtins.{expression.id}" if not found and hasattr(builtins, expression.id) else ""
 
     def value(self, expression: ast.expr) -> ast.expr:
-        """Return what a name was assigned, when that was one expression; anything else as it is."""
+        """Return the expression a name was assigned, if there is only one; else the expression itself."""
         if isinstance(expression, ast.Name):
             found = self.lookup(expression.id, expression)
             if len(found) == 1 and isinstance(found[0], ast.expr) and not isinstance(found[0], ast.Name):

@@ -1,4 +1,4 @@
-"""What a call does: which library it is of, what it addresses and writes, and which key it sends along."""
+"""What a call does: its library, the resource it addresses and writes, and the key it sends."""
 
 from __future__ import annotations
 
@@ -81,36 +81,36 @@ _MODEL = re.compile(r"(^|[._])(llm|model|chat|completions?|gpt|claude|openai|ant
 
 
 class Reading(Protocol):
-    """A function that is being read: what its names are by now, and what was found in it."""
+    """A function being read: the current values of its names, and the findings."""
 
     bindings: Bindings
     facts: Facts
     env: dict[str, Value]
 
     def value(self, node: ast.expr) -> Value:
-        """Return what is known of an expression."""
+        """Return the value of an expression."""
         ...
 
     def enter(self, function: Function, given: dict[str, Value]) -> Value:
-        """Read a function of the same module with what it is given, and return what is known of its result."""
+        """Read a function of the same module with its arguments, and return its result's value."""
         ...
 
 
 class Calls:
-    """Looks at the calls, items and headers of one function, and notes what they do."""
+    """Examines the calls, items and headers of one function, and records what they do."""
 
     def __init__(self, reader: Reading) -> None:
         self.reader = reader
         self.facts = reader.facts
 
     def is_own_key(self, node: ast.Attribute) -> bool:
-        """Whether this is an adapter's `self.key`: the key of the running call."""
+        """Whether this is an adapter's `self.key`, the key of the running call."""
         if node.attr != "key" or not isinstance(node.value, ast.Name) or node.value.id != "self":
             return False
         return self.reader.bindings.function(node) is None
 
     def call(self, node: ast.Call) -> Value:
-        """Note what a call does, and return what is known of its result."""
+        """Record what a call does, and return its result's value."""
         reader, bindings = self.reader, self.reader.bindings
         qualified = bindings.qualified(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -147,7 +147,7 @@ class Calls:
     def _text_of(  # noqa: PLR0911 - a table of what makes a text of texts
         self, qualified: str, last: str, owner: Value, given: list[Value]
     ) -> Value | None:
-        """Return the text that a call makes of texts, None when it does something else."""
+        """Return the text that a call makes of texts; None if it does something else."""
         first = given[0] if given else Value()
         if qualified in {"pathlib.Path", "pathlib.PurePath"}:
             found = joined(*given, between="/")
@@ -215,7 +215,7 @@ class Calls:
             return Value()
         if not root and isinstance(node.func, ast.Attribute):
             if last in _STR:
-                return Value(origins=origins)  # of plain data
+                return Value(origins=origins)  # plain data
             root = f"?.{last}"
         elif not root:
             self.facts.uncertain = True
@@ -263,7 +263,7 @@ class Calls:
         return Value(origins=frozenset(o for value in (owner, *given) for o in value.origins))
 
     def item(self, node: ast.Subscript, owner: Value, index: Value, *, writes: bool) -> None:
-        """Note that an item of a list, dict or table in this process is read or written."""
+        """Record that an item of a list, dict or table in this process is read or written."""
         if not owner.root or index.constant is not None or _is_bookkeeping(owner.root):
             return
         if owner.container or index.arguments:
@@ -277,7 +277,7 @@ class Calls:
         )
 
     def attribute(self, node: ast.Attribute, owner: Value) -> None:
-        """Note that an attribute of an object of the world is set."""
+        """Record that an attribute of an outside object is set."""
         self.facts.written.append(Written(ast.unparse(node), "memory", node))
         del owner
 
@@ -292,7 +292,7 @@ class Calls:
             pairs = zip(chosen[0].keys, chosen[0].values, strict=True)
             by_name |= {str(k.value): self.reader.value(v) for k, v in pairs if isinstance(k, ast.Constant)}
         if any("key" in value.origins for value in (*values, *by_name.values())):
-            return  # a mark under the call's own key: nobody else's
+            return  # an entry under the call's own key belongs to the call
         names = statement.addressed(values, by_name)
         for table in statement.tables:
             self.facts.addresses.append(Address("table", ("table", table), names, statement.way, node, shown))
@@ -327,7 +327,7 @@ class Calls:
             self.facts.written.append(Written(ast.unparse(node), "hard" if last in _SENDS else "soft", node))
         owner = root.rpartition(".")[0]
         if isinstance(node.func, ast.Name) or owner == "self":
-            return  # a function, or a method of its own class: no object of the world
+            return  # a function, or a method of its own class: no outside object
         told = [value.constant for value in given if value.constant is not None]
         nobody_knows = any(value.constant is None and not value.arguments for value in given)
         if nobody_knows or not owner or set("(?") & set(owner) or (last in _GENERIC and not told):
@@ -340,12 +340,12 @@ class Calls:
     # ---- keys
 
     def header(self, name: Value, value: Value, node: ast.AST) -> None:
-        """Note an entry of a mapping that may be a header."""
+        """Record a mapping's entry that may be a header."""
         if name.constant is not None:
             self.key(name.constant, value, node)
 
     def key(self, name: str, value: Value, node: ast.AST) -> None:
-        """Note what is sent as a key, when its name says so."""
+        """Record a value that is sent as a key, when its name says so."""
         plain = name.lower().replace("_", "-")
         sure = _KEYS.match(plain) is not None
         if sure or plain in _MESSAGE_ID or plain == "key":

@@ -1,4 +1,4 @@
-"""Which tools a module has: those that are declared, in every way there is, and those that a framework is given."""
+"""Finds the tools of a module: declared ones, in every way of declaring, and those given to a framework."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOOL_BASES = frozenset({"BaseTool", "StructuredTool"})
 
 
 def discover(sources: Iterable[Source]) -> list[Tool]:
-    """Return every tool of some files, in the order of the text; one that is declared elsewhere is told once."""
+    """Return every tool of some files, in the order of the text; a tool declared twice comes once."""
     found = [tool for source in sources for tool in _in_source(source)]
     homes = {tool.name: tool for tool in reversed(found) if tool.function is not None}
     known: list[Tool] = []
@@ -173,10 +173,10 @@ def _class(source: Source, owner: ast.ClassDef) -> Iterator[Tool]:
             described = _text(value) or ""
     run = source.bindings.member(owner, "_run") or source.bindings.member(owner, "_arun")
     if run is None or not name:
-        return  # a base of others
+        return  # a base class
     declaring = next((d for d in [*run.decorator_list, *owner.decorator_list] if isinstance(d, ast.Call)), None)
     if declaring is not None and _is_effect(source, declaring):
-        return  # found as what it decorates
+        return  # found as the decorated function
     yield Tool(name, source, owner, "framework", function=run, described=described)
 
 

@@ -1,4 +1,4 @@
-"""What the engine itself would say of a declaration at import: it is asked, with stand-ins that do nothing."""
+"""The engine's own check of a declaration, run with stand-in functions that do nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNDOABLE = frozenset({EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT})
 
 
 def refusal(tool: Tool) -> tuple[str, str] | None:
-    """Return why the engine refuses a declaration, and the part that it is about; None when it does not."""
+    """Return why the engine refuses a declaration, and the part concerned; None if it accepts it."""
     if tool.kind is None:
         return None
     parts = _fitting(tool) if tool.way == "operation" else tool.parts
@@ -55,7 +55,7 @@ def _anything(**_arguments: Any) -> None:
 
 
 def _fitting(tool: Tool) -> dict[str, ast.expr]:
-    """Return the parts of an adapter's operation that its class uses; the others wait for another class."""
+    """Return the parts of an adapter's operation that its class uses; the others are for other classes."""
     unused: set[str] = set()
     if tool.kind not in _UNDOABLE:
         unused.add("undo")
@@ -73,7 +73,7 @@ def _fitting(tool: Tool) -> dict[str, ast.expr]:
 def _literal(given: ast.expr, *, otherwise: Any) -> Any:
     try:
         return ast.literal_eval(given)
-    except (ValueError, TypeError):  # a TypeError for `{[]: 1}`: Python refuses the same when it runs
+    except (ValueError, TypeError):  # a TypeError for `{[]: 1}`: Python raises the same at run time
         return otherwise
 
 
@@ -114,7 +114,7 @@ def _like(tool: Tool) -> Callable[..., Any] | None:
 
 
 def _empty(function: Function, *, without: int) -> Callable[..., Any]:
-    """Return a function of the same signature that does nothing: names and which are required, nothing else."""
+    """Return a function with the same parameter names that does nothing."""
     given = deepcopy(function.args)
     positional = [*given.posonlyargs, *given.args]
     if without and positional:

@@ -1,4 +1,4 @@
-"""What a function does to the world, as far as its text tells: what it addresses, writes and sends as a key."""
+"""What a function does to the world, as far as its text shows: what it addresses, writes and sends as a key."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Address:
     """One place where a function reaches a resource.
 
     Attributes:
-        medium: what kind of resource it is.
-        resource: what names the resource among those of its kind, without its key: `("table", "orders")`.
-        arguments: the tool's arguments that say which one of them; empty when none does.
-        way: `create` puts something new there, `write` changes what is there.
-        whole: whether the arguments are the whole address, so that whatever else a scope names is too much.
-        node: where.
-        shown: how the text says it.
+        medium: the kind of resource.
+        resource: the resource's name within its kind, without its key: `("table", "orders")`.
+        arguments: the tool's arguments that say which one it is; empty when none does.
+        way: `create` makes something new there, `write` changes what is there.
+        whole: the arguments are the whole address, so that anything else in a scope is too much.
+        node: the syntax node.
+        shown: how the text spells it.
     """
 
     medium: Medium
@@ -37,7 +37,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class SentKey:
-    """An idempotency key on its way to a counterparty; `sure` when its name says that it is one."""
+    """An idempotency key sent to a counterparty; `sure` when its name says so."""
 
     name: str
     value: Value
@@ -49,8 +49,8 @@ class SentKey:
 class Written:
     """A change that the text shows.
 
-    `how`: `hard` is one for sure, `post` may be a query, `memory` a list or dict of this process, `soft` a method
-    that is called like one.
+    `how`: `hard` is a change for sure, `post` may be a query, `memory` is a list or dict of this process, `soft` a
+    method whose name says so.
     """
 
     what: str
@@ -60,14 +60,14 @@ class Written:
 
 @dataclass
 class Facts:
-    """All that was seen in a function and in those of its module that it calls.
+    """Everything seen in a function and in those of its module that it calls.
 
     Attributes:
-        outside: the first call that leaves this process, None when all stays in it.
-        asks_key: whether it asks for the call's own key.
-        uncertain: whether it calls what nobody can look into here.
-        used: the arguments that it hands to anything.
-        kept: the arguments that it hands on as they are, not as a part of the address.
+        outside: the first call that leaves this process; None if there is none.
+        asks_key: it asks for the call's own key.
+        uncertain: it calls something that cannot be examined here.
+        used: the arguments that it passes on at all.
+        kept: the arguments that it passes on as they are, not as a part of the address.
     """
 
     addresses: list[Address] = field(default_factory=list[Address])
@@ -82,7 +82,7 @@ class Facts:
 
     @property
     def hard(self) -> Written | None:
-        """A change that is one for sure."""
+        """A change for sure."""
         return next((each for each in self.written if each.how == "hard"), None)
 
     def arguments(self, *ways: Way) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a linter says: which rule, of which tool, where, what is wrong, and the line that mends it."""
+"""A linter's finding: which rule, of which tool, where, what is wrong, and the line that corrects it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from settlemark._edges.plain import joined
 
 
 class Severity(StrEnum):
-    """What follows when nothing is done about it.
+    """The consequence of a finding.
 
     `error`: it is refused at import, or effects leak, double or clash. `warning`: something is left for a person to
-    mend, or waits that need not.
+    mend, or waits needlessly.
     """
 
     ERROR = "error"
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of mistake in a declaration, by a code that does not change."""
+    """One kind of mistake in a declaration, with a permanent code."""
 
     code: str
     name: str
@@ -31,16 +31,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One mistake, and the line of code that mends it.
+    """One mistake, and the line of code that corrects it.
 
     Attributes:
-        rule: its code, `SM203` say.
+        rule: its code, such as `SM203`.
         name: the rule's name.
         severity: `error` or `warning`.
-        tool: the tool it is about, or the function.
-        file: where it stands, as the file was named.
+        tool: the tool, or the function, that it is about.
+        file: the file, as it was named.
         line: the line in that file (in a notebook, in that cell).
-        what: what is wrong, and what follows from it.
+        what: what is wrong, and the consequence.
         mend: a line of code to write instead.
 
     >>> print(Finding("SM102", "undo-missing", Severity.ERROR, "book", "tools.py", 7, "it has no undo", "undo=cancel"))

@@ -1,6 +1,6 @@
-"""What an undeclared tool probably does: guessed from hints, name, docstring and body, with the reasons.
+"""Guesses what an undeclared tool does: from hints, name, docstring and body, with the reasons.
 
-Where two guesses are possible it takes the safer one: held rather than at once, a broader scope rather than a narrower.
+Of two possible guesses it takes the safer: held rather than eager, a broader scope rather than a narrower.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _TYPE = re.compile(r"[^a-z0-9._+-]")
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What a tool is guessed to do.
+    """The guess about a tool.
 
     Attributes:
         tool: its name.
-        file: where its function stands; `line` there.
+        file: its function's file; `line` in it.
         kind: the class.
-        scope: the template, None for a read that names nothing.
-        undo: the expression to write for `undo=`, None when there is none.
+        scope: the template; None for a read that names nothing.
+        undo: the expression for `undo=`; None without.
         handler: the module and function that `undo` needs, when they can be imported.
         reasons: why, one sentence each.
     """
@@ -59,7 +59,7 @@ class Guess:
 
     @property
     def parts(self) -> list[str]:
-        """The arguments of the declaration, as they are written."""
+        """The arguments of the declaration, as written."""
         found = [quoted(self.tool), f'"{self.kind}"']
         if self.scope is not None:
             found.append(f'scope="{self.scope}"')
@@ -74,7 +74,7 @@ class Guess:
 
 
 def quoted(text: str) -> str:
-    """Return a text as it is written in code, in double quotes.
+    """Return a text as code, in double quotes.
 
     >>> quoted("mail")
     '"mail"'
@@ -83,7 +83,7 @@ def quoted(text: str) -> str:
 
 
 def guess(looking: Looking, tool: Tool) -> Guess:
-    """Return what one tool probably does."""
+    """Return the guess about one tool."""
     facts = looking.facts(tool)
     home = tool.home or tool.source
     file, line = home.place(tool.line if tool.function is None else tool.function.lineno)
@@ -93,7 +93,7 @@ def guess(looking: Looking, tool: Tool) -> Guess:
 
 
 def guesses(looking: Looking, tools: Sequence[Tool]) -> list[Guess]:
-    """Return what some tools probably do, with scopes under which those of one resource meet."""
+    """Return guesses about some tools, with overlapping scopes for those of one resource."""
     found = [guess(looking, tool) for tool in tools]
     declared = [template for tool in looking.tools if tool.declared for template in tool.templates or ()]
     return [_aligned(each, found, declared) for each in found]
@@ -105,7 +105,7 @@ def guesses(looking: Looking, tools: Sequence[Tool]) -> list[Guess]:
 _Told = tuple[EffectClass, str | None, tuple[str, str] | None, list[str]]
 
 
-def _kind(looking: Looking, tool: Tool, facts: Facts) -> _Told:  # noqa: PLR0911 - the first that tells decides
+def _kind(looking: Looking, tool: Tool, facts: Facts) -> _Told:  # noqa: PLR0911 - the first clue decides
     verb = verb_of(tool.name)
     hinted = _by_hints(tool)
     if hinted is not None:
@@ -192,7 +192,7 @@ def _scope(tool: Tool, facts: Facts, kind: EffectClass) -> tuple[str | None, lis
 
 
 def _named(tool: Tool) -> list[str]:
-    """Return the one argument that by its name says which resource: a narrower scope needs a person."""
+    """Return the one argument whose name identifies the resource: a narrower scope needs a person."""
     strong = [name for name in tool.arguments if is_address(name, strong=True)]
     weak = [name for name in tool.arguments if is_address(name)]
     return (strong or weak)[:1]
@@ -227,7 +227,7 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _aligned(own: Guess, others: Sequence[Guess], declared: Sequence[Template]) -> Guess:
-    """Return a guess whose scope meets those of the same resource: broader, where they name it by other arguments."""
+    """Return a guess whose scope overlaps those of the same resource: broader, if they use other arguments."""
     mine = Template.parse(own.scope or "")
     if mine is None:
         return own

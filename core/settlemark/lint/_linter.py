@@ -1,4 +1,4 @@
-"""The linter: every rule over every tool that the files declare, and those they forgot to."""
+"""The linter: every rule over every tool in the files, declared or not."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _RULES: tuple[Callable[[Looking], Iterator[Remark]], ...] = (handlers, scopes, s
 def lint(*targets: str | Path, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[Finding]:
     """Return the mistakes in the declarations of modules and files, in the order of the text; nothing is run.
 
-    Laws: what is found depends on the text alone; a file is looked at once, however often it is named. A comment
-    `# settlemark: ignore[SM203]` on a finding's line, or on the line of a tool's decorator or `def`, silences that
-    rule there, `# settlemark: ignore` all of them; `ignore-file` does so for the whole file.
+    Laws: findings depend on the text alone; a file is examined once, however often it is named. A comment `#
+    settlemark: ignore[SM203]` on a finding's line, or on the line of a tool's decorator or `def`, silences that rule
+    there, `# settlemark: ignore` all of them; `ignore-file` does so for the whole file.
 
     Args:
         targets: dotted names of modules and packages, paths of files and folders; notebooks and Markdown too.
-        select: codes, or beginnings of codes (`SM2`), of the rules to look for; all when empty.
+        select: codes, or beginnings of codes (`SM2`), of the rules to check; all when empty.
         ignore: those to leave out.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every rule is given: all tools of all files, what their functions do, and how to say what was found."""
+"""The input of every rule: all tools of all files, what their functions do, and how to report a finding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from settlemark.lint._tools import Handler, Tool
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A finding before it is known whether somebody wants to hear it."""
+    """A finding before `ignore` comments are applied."""
 
     code: str
     tool: str
@@ -34,7 +34,7 @@ class Remark:
         return self.source.ignores(self.code, (self.line, *self.lines))
 
     def finding(self) -> Finding:
-        """Return it as it is told."""
+        """Return the remark as a finding."""
         rule = RULES[self.code]
         file, line = self.source.place(self.line)
         return Finding(rule.code, rule.name, rule.severity, self.tool, file, line, self.what, self.mend)
@@ -42,7 +42,7 @@ class Remark:
 
 @dataclass
 class Looking:
-    """All there is to look at."""
+    """Everything a rule may examine."""
 
     sources: Sequence[Source]
     tools: Sequence[Tool]
@@ -55,7 +55,7 @@ class Looking:
         return self._facts[id(tool)]
 
     def handler_facts(self, tool: Tool, handler: Handler) -> Facts:
-        """Return what a handler does; nothing is known of one that was not found."""
+        """Return what a handler does; empty for one that was not found."""
         if handler.function is None:
             return Facts(uncertain=True, empty=False)
         injected = ["self"] if handler.bound else []
@@ -63,7 +63,7 @@ class Looking:
 
     @cached_property
     def names(self) -> dict[str, tuple[Source, Definition]]:
-        """Return all functions by their names, those of a module's top level first."""
+        """Return all functions by name, those of a module's top level first."""
         found: dict[str, tuple[Source, Definition]] = {}
         for source in self.sources:
             for each in (*source.tree.body, *source.bindings.functions):
@@ -72,7 +72,7 @@ class Looking:
         return found
 
     def remark(self, code: str, tool: Tool, what: str, mend: str, *, at: str | int = "") -> Remark:
-        """Return a remark on a tool; `at` is the part, or the line, that it is about."""
+        """Return a remark on a tool; `at` is the part, or the line, concerned."""
         line = at if isinstance(at, int) else tool.line_of(at)
         return Remark(code, tool.name, tool.source, line, what, mend, tuple(tool.lines), tool)
 

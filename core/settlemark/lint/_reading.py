@@ -1,7 +1,7 @@
-"""Reads a function's text once, in order, following what its arguments flow into; nothing is run.
+"""Reads a function's text once, in order, following the flow of its arguments; nothing is run.
 
-Functions of the same module are read where they are called, with what they are given. A branch is read as if it
-were taken, so what may flow somewhere, does.
+Functions of the same module are read where they are called, with their arguments. Every branch is read as if it were
+taken, so every possible flow is found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAKERS = frozenset({"list", "dict", "set", "defaultdict", "deque", "Counter", "
 
 
 def read_tool(tool: Tool) -> Facts:
-    """Return what a tool's function does; nothing is known of one that was not found."""
+    """Return what a tool's function does; empty for one that was not found."""
     if tool.function is None:
         return Facts(uncertain=True, empty=True)
     return read(tool.function, (tool.home or tool.source).bindings, injected=tool.injected)
@@ -44,12 +44,12 @@ def read(function: Function, bindings: Bindings, *, injected: Iterable[str] = ()
     try:
         Reader(bindings, facts, env, (function,)).run(function)
     except RecursionError:
-        facts.uncertain = True  # what a program wrote, say: deeper than anybody reads
+        facts.uncertain = True  # nested too deeply to read; generated code, for example
     return facts
 
 
 class Reader:
-    """One function being read, with what its names are by now."""
+    """One function being read, with the current values of its names."""
 
     def __init__(self, bindings: Bindings, facts: Facts, env: dict[str, Value], stack: tuple[Function, ...]) -> None:
         self.bindings = bindings
@@ -68,7 +68,7 @@ class Reader:
     # ---- statements
 
     def statement(self, node: ast.AST) -> None:  # noqa: C901, PLR0912 - a table of Python's statements
-        """Read one statement, and what stands inside it."""
+        """Read one statement, and everything inside it."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass  # read when it is called
@@ -110,7 +110,7 @@ class Reader:
                 self.statement(statement)
 
     def assign(self, target: ast.expr, value: Value, given: ast.expr | None) -> None:
-        """Note what a target is given."""
+        """Record what a target is assigned."""
         if isinstance(target, ast.Name):
             self.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
@@ -135,7 +135,7 @@ class Reader:
     # ---- expressions
 
     def value(self, node: ast.expr) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table of Python's expressions
-        """Return what is known of an expression, noting what it does on the way."""
+        """Return the value of an expression, and record what it does."""
         match node:
             case ast.Constant():
                 return constant(str(node.value)) if isinstance(node.value, str | int | float) else Value()
@@ -176,7 +176,7 @@ class Reader:
                 return Value(origins=found.origins, container=isinstance(node, _CONTAINERS))
 
     def name(self, node: ast.Name) -> Value:
-        """Return what a name stands for."""
+        """Return the value of a name."""
         value = self.env[node.id] if node.id in self.env else self._free(node)
         return with_origin(value, f"value:{node.id}") if node.id in COMPUTED else value
 
@@ -201,7 +201,7 @@ class Reader:
         return False
 
     def attribute(self, node: ast.Attribute) -> Value:
-        """Return what an attribute is."""
+        """Return the value of an attribute."""
         qualified = self.bindings.qualified(node)
         owner = self.value(node.value)
         if owner.path:
@@ -261,7 +261,7 @@ class Reader:
     # ---- functions of the same module
 
     def enter(self, function: Function, given: dict[str, Value]) -> Value:
-        """Read a function of this module with what it is given, and return what it may return."""
+        """Read a function of this module with its arguments, and return its possible results."""
         if function in self.stack or len(self.stack) >= _DEPTH:
             return mixed(*given.values()).plain()
         env = {each.arg: given.get(each.arg, Value()) for each in parameters(function)}
@@ -277,7 +277,7 @@ class Reader:
         return inner.run(function)
 
     def _captures(self, function: Function, name: str) -> bool:
-        """Whether a function stands inside the one being read, and so sees its names."""
+        """Whether a function is nested in the one being read, and so sees its names."""
         return any(parent is self.stack[-1] for _, parent in self.bindings.parents(function)) and bool(name)
 
 
@@ -288,7 +288,7 @@ def _makes_container(given: ast.expr) -> bool:
 
 
 def _either(*values: Value) -> Value:
-    """Return what one of several values may be: a key with a makeshift for calls without one stays a key."""
+    """Return one of several possible values: a key with a fallback for calls without one stays a key."""
     if any("key" in value.origins for value in values):
         return Value(origins=frozenset(o for value in values for o in value.origins) - {"uuid", "random", "clock"})
     return mixed(*values)

@@ -25,7 +25,7 @@ _SURE_VERBS = word_set("book reserve insert update write upload cancel rename ap
 
 
 def classes(looking: Looking) -> Iterator[Remark]:
-    """Yield the tools whose class contradicts what else is known of them."""
+    """Yield the tools whose class contradicts other evidence."""
     for tool in looking.tools:
         if tool.declared and tool.kind is not None:
             remark = (
@@ -91,9 +91,9 @@ def _sends(looking: Looking, tool: Tool) -> Remark | None:
         return None
     undo = tool.handler("undo")
     if undo is None:
-        return None  # said already
+        return None  # another rule reports it
     if undo.function is not None and looking.handler_facts(tool, undo).empty:
-        return None  # said already
+        return None  # another rule reports it
     said = set(parts_of(ast.unparse(undo.expression if undo.function is None else undo.function)))
     if said & _TAKES_BACK or (verb[1] is Act.PAY and (said & _PAYS_BACK or tool.true("cost"))):
         return None

@@ -54,14 +54,14 @@ def _scope_text(tool: Tool) -> str:
 
 
 def undo_for(looking: Looking, tool: Tool) -> str | None:
-    """Return the undo that a function of this code base makes, by its name, or None."""
+    """Return the function of this code base that by its name makes an undo, or None."""
     names = looking.names
     found = inverse_of(tool.name, [name for name in names if name != tool.name])
     return None if found is None else f"undo={undo_by(found, names[found][1], tool.arguments)}"
 
 
 def undo_by(name: str, function: Function, arguments: list[str]) -> str:
-    """Return the handler that calls a function with what a call has: its arguments, or fields of its result.
+    """Return the handler that calls a function with a call's arguments, or fields of its result.
 
     >>> undo_by("cancel", ast.parse("def cancel(booking): ...").body[0], ["hotel"])
     'inverse(cancel, booking="booking")'
@@ -162,14 +162,14 @@ def _unknowable(looking: Looking, tool: Tool) -> Iterator[Remark]:
     if not tool.acts or tool.keyed or tool.partial or tool.handler("probe") is not None:
         return
     if tool.kind is EffectClass.OPAQUE:
-        return  # that is what the class says
+        return  # the class says so
     facts = looking.facts(tool)
     seen = tool.function is not None and not facts.empty
     verb = verb_of(tool.name)
     if verb is not None and verb[1] is Act.READ and not facts.written:
-        return  # it reads, and is told so
+        return  # a read, reported elsewhere
     if seen and facts.outside is None:
-        return  # all in this process: nothing gets lost on the way
+        return  # everything stays in this process: no answer can be lost
     told = next(
         (each.what for each in facts.written if each.how != "memory"),
         "" if facts.outside is None else ast.unparse(facts.outside),
@@ -195,7 +195,7 @@ def _short(text: str) -> str:
 
 
 def _probe_for(looking: Looking, tool: Tool) -> str | None:
-    """Return a function that asks by the key, by its name and its arguments."""
+    """Return a function that by its name and arguments asks by the key."""
     nouns = set(parts_of(tool.name)) - {"key"}
     for name, (source, function) in looking.names.items():
         words = parts_of(name)
@@ -230,7 +230,7 @@ def _key(looking: Looking, tool: Tool) -> Iterator[Remark]:
 
 
 def _is_judged(sent: SentKey) -> bool:
-    """Whether a key is sent that the rules on keys have their say on, or that is the call's own."""
+    """Whether a sent key is the call's own, or left to the rules on keys."""
     found = {origin.partition(":")[0] for origin in sent.value.origins}
     return sent.sure and bool(found & {"key", "uuid", "random", "clock", "value", "model"})
 

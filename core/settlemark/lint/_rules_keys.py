@@ -1,4 +1,4 @@
-"""Rules on keys: one names the decision, so it comes from the call, not from chance or from what a model computes."""
+"""Rules on keys: a key names the decision, so it comes from the call, not from chance or a model's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keys(looking: Looking) -> Iterator[Remark]:
     told: set[tuple[int, int]] = set()
     for source in looking.sources:
         tools = {id(tool.function): tool for tool in looking.tools if (tool.home or tool.source) is source}
-        # A tool first: what a helper of its own sends is the tool's.
+        # Tools first: a key sent by a tool's own helper is the tool's.
         for function in sorted(_senders(source, tools), key=lambda each: id(each) not in tools):
             tool = tools.get(id(function))
             facts = looking.facts(tool) if tool is not None else read(function, source.bindings)
@@ -37,7 +37,7 @@ def keys(looking: Looking) -> Iterator[Remark]:
 
 
 def _senders(source: Source, tools: Collection[int]) -> Iterator[Function]:
-    """Yield the tools' functions, and of the others those that have to do with keys."""
+    """Yield the tools' functions, and those of the others that handle keys."""
     lines = source.text.splitlines()
     texts = {each: "\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in source.bindings.functions}
     sending = {getattr(each, "name", "") for each, text in texts.items() if _KEY.search(text)}

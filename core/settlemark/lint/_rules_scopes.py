@@ -1,4 +1,4 @@
-"""Rules on the scope of one tool: does it name what the tool touches, no less and no more?"""
+"""Rules on the scope of one tool: does it name exactly what the tool touches?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from settlemark.lint._words import (
 
 
 def scopes(looking: Looking) -> Iterator[Remark]:
-    """Yield what is wrong with each tool's scope, looked at alone."""
+    """Yield what is wrong with each tool's scope, examined alone."""
     for tool in looking.tools:
         if not tool.declared or tool.kind is None or not tool.templates:
             continue
@@ -85,7 +85,7 @@ def _by_use(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
             return
         if not fields & set(names):
             if address.way == "read" and tool.acts:
-                continue  # it looks something up on the way
+                continue  # a lookup on the way
             yield _ignores(looking, tool, names, address)
         elif tool.acts and address.whole and address.way == "write" and set(names) < fields:
             extra = [name for name in tool.fields if name not in facts.arguments() and name in tool.arguments]
@@ -104,12 +104,12 @@ def _by_use(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
 
 
 def _identity(names: tuple[str, ...], fields: set[str]) -> bool:
-    """Whether what a scope leaves out has, by its name, an identity of its own."""
+    """Whether an argument left out of a scope is, by its name, an identity of its own."""
     return all(is_address(name) for name in names if name not in fields)
 
 
 def _elsewhere(facts: Facts, address: Address, fields: set[str]) -> bool:
-    """Whether another address of the tool takes what this one leaves out."""
+    """Whether another address of the tool uses the argument that this one leaves out."""
     return any(set(other.arguments) - set(address.arguments) & fields for other in facts.addresses if other != address)
 
 
@@ -182,7 +182,7 @@ def _by_name(looking: Looking, tool: Tool, facts: Facts) -> Iterator[Remark]:
             )
             return
     verb = verb_of(tool.name)
-    sends = verb is None or verb[1] in ACTS_FOR_SURE  # `to` may be a person, or what something is changed to
+    sends = verb is None or verb[1] in ACTS_FOR_SURE  # `to` may be a person, or the new value of something
     addresses = [name for name in tool.arguments if is_address(name) and (sends or name != "to")]
     if not fields and addresses and "scope" in tool.parts:
         yield _too_broad(looking, tool, addresses[:2], facts)

@@ -1,4 +1,4 @@
-"""Rules on secrets: what a tool is given is recorded, unless a settlement is told to leave it out."""
+"""Rules on secrets: a tool's arguments are recorded, unless a settlement is told to leave them out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def secrets(looking: Looking) -> Iterator[Remark]:
 
 
 def _everywhere(looking: Looking) -> set[str] | None:
-    """Return the fields that settlements here leave out; None when that cannot be read."""
+    """Return the fields that settlements here leave out; None when that cannot be determined."""
     found: set[str] = set()
     for source in looking.sources:
         for node in ast.walk(source.tree):
@@ -60,7 +60,7 @@ def _everywhere(looking: Looking) -> set[str] | None:
 
 
 def _named(source: Source, given: ast.expr) -> set[str] | None:
-    """Return the arguments that a `redact=` names, None when nobody can read it here."""
+    """Return the arguments that a `redact=` names; None when it cannot be read here."""
     value = source.bindings.value(given)
     found: set[str] = set()
     for path in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:

@@ -1,4 +1,4 @@
-"""Rules on two tools: do those that share a resource ever meet on a scope?"""
+"""Rules on pairs of tools: do tools that share a resource ever overlap?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from settlemark.lint._tools import Tool
 def sharing(looking: Looking) -> Iterator[Remark]:
     """Yield pairs of tools whose scopes never overlap though they share a resource, each tool once."""
     told: set[int] = set()
-    # What names the wrong resource is told so already: whom it should meet is not known before that is mended.
+    # A tool with a wrong resource is reported already: whom it overlaps is unknown until that is corrected.
     lost = {id(remark.about) for remark in scopes(looking) if remark.code == "SM201"}
     declared = [tool for tool in looking.tools if tool.declared and tool.kind is not None and id(tool) not in lost]
     for one, other in combinations(declared, 2):
@@ -70,14 +70,14 @@ def _moved(template: Template, kind: str) -> str:
 
 
 def _shared(looking: Looking, one: Tool, other: Tool) -> str | None:
-    """Return the resource that both reach, as far as their texts tell; one of them changes it."""
+    """Return the resource that both reach, as far as their texts show; one of them changes it."""
     same_file = (one.home or one.source) is (other.home or other.source)
     for mine in looking.facts(one).addresses:
         for theirs in looking.facts(other).addresses:
             if mine.medium != theirs.medium or (mine.medium == "object" and not same_file):
                 continue
             if mine.way == theirs.way != "write" or not _same(mine, theirs):
-                continue  # two that read, or that each put something new there, do not clash
+                continue  # two reads, or two creations, do not clash
             return _shown(mine)
     return None
 
@@ -85,7 +85,7 @@ def _shared(looking: Looking, one: Tool, other: Tool) -> str | None:
 def _same(mine: Address, theirs: Address) -> bool:
     if mine.resource != theirs.resource:
         return False
-    # A place that nothing tells apart from others of its kind says nothing.
+    # A place without anything that identifies it proves nothing.
     return mine.resource[1:] not in {("any",), ("",), ("{}",)} or bool(mine.arguments and theirs.arguments)
 
 

@@ -1,6 +1,6 @@
-"""The files a linter looks at: found by module or path, parsed and never run.
+"""The files to lint: found by module or path, parsed and never run.
 
-Notebooks and Markdown are read too: their code cells and Python blocks are one text, as they are one story.
+Notebooks and Markdown are read too: their code cells and Python blocks are one text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALL = frozenset({""})
 
 @dataclass(eq=False)
 class Source:
-    """One parsed file. `module` is its dotted name so far as its path tells."""
+    """One parsed file. `module` is its dotted name as far as its path tells."""
 
     path: str
     module: str
@@ -42,7 +42,7 @@ class Source:
 
     @cached_property
     def bindings(self) -> Bindings:
-        """What its names stand for."""
+        """The bindings of its names."""
         return Bindings(self.tree)
 
     def place(self, line: int) -> tuple[str, int]:
@@ -67,7 +67,7 @@ class Unreadable:
 
 
 def gather(targets: Iterable[str | Path]) -> list[Source | Unreadable]:
-    """Return what modules and paths name, each file once, in the order they are named.
+    """Return the files that modules and paths name, each once, in the order they are named.
 
     Raises:
         UsageError: there is no such module or path.
@@ -126,11 +126,11 @@ def _read(path: Path, module: str) -> Source | Unreadable:
     try:
         text, cells = _python_in(path, _decoded(path))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a dubious escape, say: whoever runs the file is told
+            warnings.simplefilter("ignore")  # a dubious escape, for example: Python reports it when the file runs
             tree = compile(text, shown, "exec", _TOP_LEVEL_AWAIT, dont_inherit=True)
         assert isinstance(tree, ast.Module)
         source = Source(shown, module, tree, text, cells, _comments(text))
-        _ = source.bindings  # which may be nested too deeply, too
+        _ = source.bindings  # too deep nesting raises here as well
     except SyntaxError as error:
         return Unreadable(shown, error.lineno or 1, f"{error.msg}")
     except (OSError, ValueError, RecursionError, MemoryError) as error:

@@ -22,7 +22,7 @@ _NO_TABLES = frozenset({"select", "set", "values", "only", "lateral"})
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as its text tells it.
+    """A parsed SQL statement.
 
     >>> found = Statement.read(Value(("UPDATE accounts SET amount = ? WHERE id = ?",)))
     >>> found.tables, found.way
@@ -35,7 +35,7 @@ class Statement:
 
     @classmethod
     def read(cls, value: Value) -> Statement | None:
-        """Return the statement that a text is, None when it is none."""
+        """Parse a text as a statement; None if it is none."""
         text = value.text
         found = _STATEMENT.match(text)
         if found is None:

@@ -1,4 +1,4 @@
-"""The shape of a scope template: which segments are names, which are arguments, and whether two can ever overlap."""
+"""The shape of a scope template: its constant and variable segments, and whether two templates can ever overlap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Segment:
     several: bool = False
 
     def may_equal(self, other: Segment) -> bool:
-        """Whether some arguments make these two the same."""
+        """Whether some arguments make these two equal."""
         if "*" in (self.pattern, other.pattern) or (self.fields and other.fields):
             return True
         if self.fields:
@@ -47,7 +47,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template | None:
-        """Return the template a text spells, None when it spells none."""
+        """Parse a template; None if the text is none."""
         try:
             ScopeTemplate.parse(text)
         except ScopeError:
@@ -78,7 +78,7 @@ class Template:
         return True
 
     def misplaced(self, other: Template) -> str | None:
-        """Return an argument that both have, at different depths: then they overlap by accident only."""
+        """Return an argument that both have, at different depths: then they overlap only by accident."""
         if self.type != other.type:
             return None
         mine, theirs = self._places(), other._places()

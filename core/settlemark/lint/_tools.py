@@ -1,4 +1,4 @@
-"""A tool as its text tells it: its function, its class, and what was declared of it."""
+"""A tool as the text shows it: its function, its class, and its declaration."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Way = Literal["effect", "declare", "effects", "operation", "framework"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What a part such as `undo=` names: its function, where that stands in the module, and how it is called.
+    """The value of a part such as `undo=`: its function, where that is in the module, and how it is called.
 
-    `mapped` are the arguments that `inverse` takes from the result, when it is made by that.
+    `mapped` are the arguments that `inverse` takes from the result, if `inverse` made it.
     """
 
     expression: ast.expr
@@ -42,7 +42,7 @@ class Handler:
 
     @property
     def names(self) -> list[str]:
-        """The names it takes, `self` apart."""
+        """The parameters, `self` excepted."""
         if self.mapped is not None:
             return ["result"]
         found = [] if self.function is None else [each.arg for each in parameters(self.function)]
@@ -51,17 +51,17 @@ class Handler:
 
 @dataclass(eq=False)
 class Tool:
-    """One tool and what is said of it.
+    """One tool and its declaration.
 
     Attributes:
-        name: as a model calls it.
-        source: the file its declaration stands in; `home` the one its function does.
+        name: the name that a model calls.
+        source: the file of its declaration; `home` the file of its function.
         at: the decorator, call or entry that declares it, or what makes it a tool.
-        way: how it is declared; `framework` is not at all.
-        kind: its class, None when it is undeclared or no literal.
-        parts: the keywords of the declaration; `partial` says that there are more that nobody can read.
-        function: its function, when that was found.
-        hints: what MCP annotations say.
+        way: how it is declared; `framework` means not at all.
+        kind: its class; None when undeclared or no literal.
+        parts: the keywords of the declaration; `partial` says that there are unreadable ones too.
+        function: its function, if found.
+        hints: its MCP annotations.
     """
 
     name: str
@@ -78,12 +78,12 @@ class Tool:
 
     @property
     def declared(self) -> bool:
-        """Whether anybody said what it does."""
+        """Whether it is declared."""
         return self.way != "framework"
 
     @property
     def acts(self) -> bool:
-        """Whether it is declared to do something."""
+        """Whether its declared class acts."""
         return self.declared and self.kind not in (None, EffectClass.READ)
 
     @property
@@ -93,7 +93,7 @@ class Tool:
 
     @property
     def lines(self) -> Iterator[int]:
-        """The lines on which a comment is about this tool: its decorators' and its `def`'s."""
+        """The lines on which a comment applies to this tool: its decorators' and its `def`'s."""
         yield self.line
         yield int(getattr(self.at, "end_lineno", self.line))
         if self.function is not None and (self.home or self.source) is self.source:
@@ -114,7 +114,7 @@ class Tool:
 
     @cached_property
     def injected(self) -> frozenset[str]:
-        """The parameters that a framework fills, not the model: `self` among them."""
+        """The parameters that a framework fills, not the model, such as `self`."""
         if self.function is None:
             return frozenset()
         given = parameters(self.function)
@@ -131,19 +131,19 @@ class Tool:
 
     @property
     def takes_anything(self) -> bool:
-        """Whether nobody can tell its arguments."""
+        """Whether its arguments are unknown."""
         return self.function is None or self.function.args.kwarg is not None
 
     @property
     def doc(self) -> str:
-        """Its docstring, or what its framework is told of it."""
+        """Its docstring, or its description for its framework."""
         if isinstance(self.function, ast.FunctionDef | ast.AsyncFunctionDef):
             return ast.get_docstring(self.function) or self.described
         return self.described
 
     @cached_property
     def templates(self) -> list[Template] | None:
-        """Its scopes, None when a function names them, or nobody can read them here."""
+        """Its scopes; None when a function names them, or they cannot be read here."""
         found: list[Template] = []
         for role in ("scope", "may_touch"):
             if role not in self.parts:
@@ -171,17 +171,17 @@ class Tool:
         return self.parts[role].lineno if role in self.parts else self.line
 
     def true(self, role: str) -> bool:
-        """Whether a part is given and is not surely false."""
+        """Whether a part is given and may be true."""
         given = self.parts.get(role)
         return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
     @property
     def keyed(self) -> bool:
-        """Whether it is said to send the call's key."""
+        """Whether it is declared to send the call's key."""
         return self.true("keyed") or (self.kind is EffectClass.IDEMPOTENT and "keyed" not in self.parts)
 
     def handler(self, role: str) -> Handler | None:
-        """Return what a part names; None when it is not given."""
+        """Return a part's handler; None when it is not given."""
         given = self.parts.get(role)
         if given is None or (isinstance(given, ast.Constant) and given.value is None):
             return None
@@ -203,7 +203,7 @@ class Tool:
         if _last(given.func) == "partial" and given.args and depth:
             return self._resolved(given.args[0], shown, depth - 1)
         maker = bindings.function(given.func)
-        if maker is not None and depth:  # a function that makes the handler: what it returns
+        if maker is not None and depth:  # a function that makes the handler: its return value
             for node in ast.walk(maker):
                 if isinstance(node, ast.Return) and node.value is not None:
                     made = self._resolved(node.value, shown, depth - 1)

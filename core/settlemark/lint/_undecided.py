@@ -1,4 +1,4 @@
-"""The mark on a guess: importing it before a person has decided raises an error that says so."""
+"""The mark on a guess: importing it before a person has decided it raises an error."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from settlemark._edges.errors import DeclarationError
 
 
 def undecided(tool: str, at: str = "") -> None:
-    """Refuse to be imported: what stands below is a guess, and nobody has decided it.
+    """Refuse to be imported: the declaration below is a guess, and nobody has decided it.
 
-    `settlemark adopt` writes this above each declaration that it guesses. A person reads it, corrects it, and deletes
-    this line.
+    `settlemark adopt` writes this above each guessed declaration. A person reads and corrects the declaration, and
+    deletes this line.
 
     Args:
-        tool: the tool that is declared below.
-        at: where its function stands.
+        tool: the tool declared below.
+        at: its function's place.
 
     Raises:
         DeclarationError: always. It names the tool, the file and line of the mark, and how many others there are.
-            Attributes `tool`, `file`, `line`, `undecided` (the names of all tools that are, in this file).
+            Attributes `tool`, `file`, `line`, `undecided` (the names of all undecided tools in this file).
 
     >>> undecided("book_room", "app/tools.py:12")
     Traceback (most recent call last):
     ...
     settlemark._edges.errors.DeclarationError: <doctest ...>:1: nobody has decided what book_room ...
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - who calls is who is undecided
+    frame = sys._getframe(1)  # noqa: SLF001 - the caller's frame has the file and line
     file, line = frame.f_code.co_filename, frame.f_lineno
     linecache.checkcache(file)
     names = [tool, *(name for name in _marked("".join(linecache.getlines(file))) if name != tool)]

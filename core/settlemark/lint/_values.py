@@ -1,4 +1,4 @@
-"""What an expression may be made of: texts, a tool's arguments, chance, the call's key; and where it came from."""
+"""What an expression's value may consist of: texts, a tool's arguments, chance, the call's key; and its origins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Hole(NamedTuple):
-    """A place in a text that an argument fills; an unnamed one is filled by something nobody can tell."""
+    """A place in a text that an argument fills; an unnamed one is filled by an unknown value."""
 
     argument: str = ""
 
@@ -20,14 +20,14 @@ _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://[^/]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is known of an expression's value.
+    """The value of an expression, as far as known.
 
     Attributes:
-        pieces: the text it makes, as constants and holes; empty when it is no text.
+        pieces: its text, as constants and holes; empty when it is no text.
         origins: what flows into it: `arg:path`, `value:amount`, `uuid`, `random`, `clock`, `model`, `key`.
-        root: the dotted name of an object of the world, `provider` or `requests.Session()`; empty for plain data.
-        path: whether it is a file's path.
-        container: whether it is a list, dict or set of this process.
+        root: the dotted name of an outside object, `provider` or `requests.Session()`; empty for plain data.
+        path: it is a file's path.
+        container: it is a list, dict or set of this process.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -74,22 +74,22 @@ class Value:
         return tuple(found)
 
     def plain(self) -> Value:
-        """Return what came of it when nobody can tell its text any more."""
+        """Return the value without its text, keeping its origins."""
         return Value(origins=self.origins)
 
 
 def constant(text: str) -> Value:
-    """Return a text of the program's own."""
+    """Return a constant text."""
     return Value((text,) if text else ())
 
 
 def argument(name: str) -> Value:
-    """Return what an argument of a tool gives."""
+    """Return the value of a tool's argument."""
     return Value((Hole(name),), frozenset({f"arg:{name}"}))
 
 
 def joined(*values: Value, between: str = "") -> Value:
-    """Return texts put behind one another."""
+    """Return texts joined."""
     pieces: list[Piece] = []
     for number, value in enumerate(values):
         if number and between:
@@ -99,9 +99,9 @@ def joined(*values: Value, between: str = "") -> Value:
 
 
 def mixed(*values: Value) -> Value:
-    """Return what some values have in common: that they flow in.
+    """Return a value with the origins of several.
 
-    What one value is alone, it stays.
+    A property of a single value is kept.
     """
     told = [value for value in values if value != Value()]
     if len(told) == 1:
@@ -111,7 +111,7 @@ def mixed(*values: Value) -> Value:
 
 
 def with_origin(value: Value, origin: str) -> Value:
-    """Return a value that something more flows into."""
+    """Return a value with one more origin."""
     return replace(value, origins=value.origins | {origin})
 
 

@@ -1,4 +1,4 @@
-"""What names tell: a tool's verb, and what an argument of it is for."""
+"""What names tell: a tool's verb, and the purpose of an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 class Act(StrEnum):
-    """What a verb says that a tool does."""
+    """What a verb says a tool does."""
 
     READ = "read"
     SEND = "send"

@@ -1,16 +1,14 @@
-"""What proves that an agent settles: counterparties, faults, kill points, a clock, and the proof itself.
+"""Tools to prove that an agent settles: counterparties, faults, kill points, a clock, and the proof itself.
 
-A claim about effects is worth what the other side's log says. [Provider][settlemark.testing.Provider] books
-hotels, flights, cars and wires over HTTP, [Bank][settlemark.testing.Bank] moves money,
-[Mailbox][settlemark.testing.Mailbox] accepts mail over SMTP: each in a child process that owns its log and
-fails when it is told to.
+A claim about effects is only as good as the other side's log. [Provider][settlemark.testing.Provider] books hotels,
+flights, cars and wires over HTTP, [Bank][settlemark.testing.Bank] moves money, [Mailbox][settlemark.testing.Mailbox]
+accepts mail over SMTP: each in a child process that owns its log and fails on demand.
 
-[prove_settlement][settlemark.testing.prove_settlement] runs an agent once for each way each of its steps can
-fail, and compares the world with all and with nothing. Under it:
-[FaultInjector][settlemark.testing.FaultInjector] strikes the n-th step,
-[kill_points][settlemark.testing.kill_points] kills at every statement of the ledger,
-[VirtualClock][settlemark.testing.VirtualClock] moves when it is told to. With pytest they are fixtures too:
-`pytest --fixtures -p pytest_settlemark`.
+[prove_settlement][settlemark.testing.prove_settlement] runs an agent once for each way each of its steps can fail, and
+compares the world with all and with nothing. It is built on [FaultInjector][settlemark.testing.FaultInjector], which
+strikes the n-th step, [kill_points][settlemark.testing.kill_points], which kills at every statement of the ledger, and
+[VirtualClock][settlemark.testing.VirtualClock], which moves when told to. With pytest they are fixtures too: `pytest
+--fixtures -p pytest_settlemark`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A bank in another process: moves money between accounts, with or without honouring keys, and logs every request."""
+"""A bank in a child process: moves money between accounts, with or without honouring keys, and logs every request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Bank(Provider):
         return cast("str", sent["id"])
 
     def reverse(self, wire_id: str, *, timeout: float = _TIMEOUT_SECONDS) -> None:
-        """Move a wire's money back; once, however often it is asked for.
+        """Move a wire's money back; once, however often it is requested.
 
         Raises:
             ProviderRefused: there is no such wire, or the money is gone.
@@ -79,12 +79,12 @@ class Bank(Provider):
         return cast("dict[str, int]", self._ask("GET", "/accounts"))
 
     def lose_answer(self, *, times: int = 1) -> None:
-        """Let the next wires be done and their connection be cut before the answer (-1: all of them)."""
+        """Let the next wires be done and their connection break before the answer (-1: all of them)."""
         self.fail("wire", "after", on="book", times=times)
 
     def wires(self) -> list[Json]:
-        """The log's entries since the last reset, oldest first: every request as it was received.
+        """The log's entries since the last reset, oldest first: every request as received.
 
-        `event` says what came of it: `booked`, `replayed`, `refused`, `cancelled`, `cancel-replayed`.
+        `event` is its outcome: `booked`, `replayed`, `refused`, `cancelled`, `cancel-replayed`.
         """
         return self.log()

@@ -1,4 +1,4 @@
-"""The bank itself: a provider's books, and balances beside them, run in a child process by `Bank`."""
+"""The bank's server, which `Bank` runs in a child process: a provider's books, and balances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from settlemark.testing._provider_server import Answer, Desk, Handler, Refusal, 
 
 
 class BankDesk(Desk):
-    """Books of wires, each of which moves money."""
+    """The books of wires, each of which moves money."""
 
     kinds: ClassVar[tuple[str, ...]] = ("wire",)
 
@@ -20,12 +20,12 @@ class BankDesk(Desk):
         super().__init__(journal)
 
     def clear(self) -> None:
-        """Forget everything but what ids were given: the balances are the opening ones."""
+        """Forget everything but the given ids: the balances are the opening ones."""
         super().clear()
         self._balances = dict(self._opening)
 
     def honours_keys(self) -> bool:
-        """Whether it is a bank that does."""
+        """Whether this bank honours keys."""
         return self._keyed
 
     def open(self, accounts: Json, *, keyed: bool) -> Answer:
@@ -67,7 +67,7 @@ class BankDesk(Desk):
 
 
 class BankHandler(Handler):
-    """HTTP around the bank: a provider's routes, and the accounts."""
+    """HTTP routes of the bank: a provider's, and the accounts."""
 
     desk: BankDesk
 
@@ -88,5 +88,5 @@ def _is_amount(value: Any) -> bool:
 
 
 def main(log_path: str) -> None:
-    """Be the bank, until the parent is gone."""
+    """Run the bank until the parent is gone."""
     serve(BankDesk(Journal(log_path)), BankHandler)

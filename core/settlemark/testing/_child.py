@@ -1,7 +1,7 @@
-"""A copy of this process to play something dangerous in, and what it told before it ended.
+"""Runs something dangerous in a forked copy of this process, and returns what it reported before it ended.
 
-A fork, not a new interpreter: what is played may be a closure, and a start costs milliseconds. Only the
-forking thread goes on in the copy, so it opens its own settlements, and the parent holds none open.
+A fork, not a new interpreter: the function may be a closure, and a start costs milliseconds. Only the forking thread
+exists in the copy, so the function opens its own settlements, and the parent holds none open.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Exit:
     """How a child process ended.
 
     Attributes:
-        signal: what ended it, or None: it came to its end.
-        error: the traceback of what escaped it, or None.
-        late: it was ended because its time was over.
-        told: what it told meanwhile, as plain JSON.
+        signal: the signal that ended it, or None: it returned.
+        error: the traceback of an exception that escaped, or None.
+        late: it was killed because its time was over.
+        told: what it reported, as plain JSON.
         stack: where its threads were when its time was over.
     """
 
@@ -48,20 +48,20 @@ class Exit:
 
     @property
     def killed(self) -> bool:
-        """Whether it was killed, other than for being late."""
+        """Whether something else than its time limit killed it."""
         return self.signal == signal.SIGKILL and not self.late
 
 
 def can_fork() -> bool:
-    """Whether this system can copy a process."""
+    """Whether this system can fork a process."""
     return hasattr(os, "fork")
 
 
 def in_child(play: Callable[[Tell], object], *, timeout: float = 60.0) -> Exit:
-    """Call `play(tell)` in a copy of this process, and return how that ended; `tell` sends JSON home.
+    """Call `play(tell)` in a fork of this process, and return how that ended; `tell` sends JSON to the parent.
 
     Raises:
-        UsageError: this system cannot copy a process.
+        UsageError: this system cannot fork.
 
     >>> in_child(lambda tell: tell("hello")).told
     ['hello']
@@ -69,15 +69,15 @@ def in_child(play: Callable[[Tell], object], *, timeout: float = 60.0) -> Exit:
     if not can_fork():
         raise UsageError("killing a process needs os.fork, which this system lacks: use kill=False here")
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # else the copy writes out once more what stands in their buffers
+        stream.flush()  # else the copy writes the buffered output again
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Python 3.12 warns of other threads: none of them is needed in the copy.
+        # Python 3.12 warns of other threads: the copy needs none of them.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         os.close(reader)
-        # Not dump_traceback_later: pytest may use that, and its thread is not here to be waited for.
+        # Not dump_traceback_later: pytest may use that, and it waits for a thread that does not exist here.
         faulthandler.register(signal.SIGUSR1, file=writer)
         _play(play, writer)
     os.close(writer)
@@ -88,7 +88,7 @@ def in_child(play: Callable[[Tell], object], *, timeout: float = 60.0) -> Exit:
 
 
 def die() -> NoReturn:
-    """End this process as a power cut would: nothing is flushed, closed or told."""
+    """End this process as a power cut would: nothing is flushed, closed or reported."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("not reached")
 
@@ -104,7 +104,7 @@ def _play(play: Callable[[Tell], object], writer: int) -> NoReturn:
         code = 1
         _send(writer, {"error": traceback.format_exc()})
     finally:
-        # Never back into the caller's frames: they, and what runs at exit, are the parent's.
+        # Never return into the caller's frames: they, and the exit handlers, are the parent's.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)
@@ -126,12 +126,12 @@ def _attend(child: int, reader: int, deadline: float) -> Exit:
             os.kill(child, signal.SIGKILL)
         chunk = _read(reader, _LOOK_SECONDS)
         received += chunk or b""
-        # Not the pipe's end alone: a grandchild may keep it open.
+        # Not only the pipe's end: a grandchild may keep it open.
         done, found = os.waitpid(child, 0 if chunk == b"" else os.WNOHANG)
         status = found if done else None
     while chunk := _read(reader, 0):
         received += chunk
-    # A child may be killed while it writes a line: what is not whole was not told.
+    # A child may be killed while it writes a line: an unfinished line does not count.
     lines = [line.decode(errors="replace") for line in received.splitlines(keepends=True) if line.endswith(b"\n")]
     messages = [json.loads(line) for line in lines if line.startswith("{")]
     return Exit(
@@ -144,5 +144,5 @@ def _attend(child: int, reader: int, deadline: float) -> Exit:
 
 
 def _read(reader: int, seconds: float) -> bytes | None:
-    """What has come, `b""` at the pipe's end, None when nothing comes in time."""
+    """Return the received bytes, `b""` at the pipe's end, None when nothing arrives in time."""
     return os.read(reader, _CHUNK) if select.select([reader], [], [], seconds)[0] else None

@@ -1,4 +1,4 @@
-"""Time that stands still until it is told to go on."""
+"""A clock that stands still until a test moves it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from settlemark._acts.perform import Retries
 from settlemark._api.settings import Injected
 
-NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC: a time that looks like one in a ledger
+NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC: a plausible time for a ledger
 
 
 class VirtualClock:
-    """A clock that a test moves: `Settlement(url, **clock.options())` tells its time and pauses by it.
+    """A clock that a test moves: `Settlement(url, **clock.options())` reads its time and pauses by it.
 
-    Calling it gives the wall time, `monotonic()` the seconds since it was made. Usable from many threads.
+    Calling it returns the wall time, `monotonic()` the seconds since it was made. Safe for threads.
 
-    Laws: it moves by `advance` and `sleep` only, never back; wall and monotonic time move together; what
-    `at` has planned is called once, in the order of its time, while the clock shows that very time.
+    Laws: only `advance` and `sleep` move it, never back; wall and monotonic time move together; a function planned with
+    `at` is called once, in order of time, while the clock shows that very time.
 
-    What it does not move: a wait for another transaction still waits in real time, up to `wait=` seconds;
-    with `wait=0` it ends at once.
+    It does not move waits for other transactions: these take real time, up to `wait=` seconds; with `wait=0` they end
+    at once.
 
     Raises:
         ValueError: it is asked to go back.
@@ -53,7 +53,7 @@ class VirtualClock:
         return self._passed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and call what was planned for it."""
+        """Move the clock, and call the functions planned for that time."""
         if not seconds >= 0:
             raise ValueError(f"a clock cannot go back by {-seconds:g} s: make a new one")
         with self._lock:
@@ -62,20 +62,20 @@ class VirtualClock:
                 due, _, function = heapq.heappop(self._planned)
                 self._passed = max(self._passed, float(due))
                 function()
-            self._passed = max(self._passed, end)  # what was called may have moved it further
+            self._passed = max(self._passed, end)  # a called function may have moved it further
 
     sleep = advance
-    """What to put in the place of `time.sleep`: it takes no time, and moves the clock."""
+    """A replacement for `time.sleep` that takes no time, and moves the clock."""
 
     def at(self, seconds: float, function: Callable[[], object]) -> None:
-        """Call `function` when the clock comes to `seconds` (as `monotonic` tells them), in whoever moves it."""
+        """Call `function` when the clock reaches `seconds` (monotonic), in the thread that moves it."""
         if seconds < self._passed:
             raise ValueError(f"{seconds:g} s is past, it is {self._passed:g} s: plan what is to come")
         with self._lock:
             heapq.heappush(self._planned, (seconds, next(self._numbers), function))
 
     def retries(self, tries: int = 3, first: float = 0.05, factor: float = 1.5, most: float = 1.0) -> Retries:
-        """The same pauses between the tries of a call as `Retries` makes, in this clock's time.
+        """Return `Retries` whose pauses pass on this clock.
 
         >>> clock = VirtualClock()
         >>> (clock.retries(first=2.0, most=5.0).pause(1), clock.monotonic())
@@ -84,7 +84,7 @@ class VirtualClock:
         return _VirtualRetries(tries, first, factor, most, clock=self)
 
     def options(self) -> dict[str, Any]:
-        """What a `Settlement` takes to live in this clock's time: the clocks, and `retries`.
+        """Return a `Settlement`'s options for this clock's time: the clocks, and `retries`.
 
         >>> from settlemark import Settlement
         >>> with Settlement("memory:", **VirtualClock(0.0).options()) as settlement:
@@ -103,7 +103,7 @@ class _VirtualRetries(Retries):
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def pause(self, failures: int) -> float:
-        """Pass the pause on the clock: whoever asks pauses next, and has nothing left to wait for."""
-        # Not super(): a dataclass with slots is made anew, and its methods know the first one.
+        """Let the pause pass on the clock: the caller has nothing left to wait for."""
+        # Not super(): a dataclass with slots is a new class, and its methods refer to the first one.
         self.clock.sleep(Retries.pause(self, failures))
         return 0.0

@@ -1,4 +1,4 @@
-"""Random faults that a patient caller survives: what `settlemark demo --faults` draws from."""
+"""Random faults that a patient caller survives: `settlemark demo --faults` draws from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_FAILURES = 2
 
 
 class FaultRule(TypedDict):
-    """What `Provider.fail` takes: `provider.fail(**rule)`."""
+    """The arguments of `Provider.fail`: `provider.fail(**rule)`."""
 
     kind: str
     when: Literal["before", "after", "timeout", "duplicate"]
@@ -27,13 +27,13 @@ class FaultRule(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """Faults drawn with probability `rate` a call, from a `random.Random` the caller has seeded.
+    """Faults drawn with probability `rate` a call, from a `random.Random` that the caller has seeded.
 
-    A fault strikes before the effect, after it (the answer is lost), in the undo, as a duplicate delivery, or
-    as a timeout.
+    A fault strikes before the effect, after it (the answer is lost), in the undo, as a duplicate delivery, or as a
+    timeout.
 
-    Laws: every fault is transient, a call that is repeated succeeds by its third try. Same seed, same plan;
-    and a higher rate only adds faults to it.
+    Laws: every fault is transient: a repeated call succeeds by its third try. The same seed gives the same plan; a
+    higher rate only adds faults to it.
 
     Raises:
         ValueError: `rate` is not between 0 and 1.
@@ -53,8 +53,8 @@ class FaultPlan:
             raise ValueError(f"a fault rate is a probability between 0 and 1, not {self.rate}")
 
     def for_call(self, kind: str, *, trip: str | None = None) -> FaultRule | None:
-        """The fault one call of `kind` meets, as a rule for `Provider.fail`, or None: it goes well."""
-        # Three draws whatever happens: so plans of different rates stay comparable, call by call.
+        """The fault that one call of `kind` meets, as a rule for `Provider.fail`; None for no fault."""
+        # Always three draws: so plans of different rates stay comparable, call by call.
         chance = self.random.random()
         fault = self.random.choice(_FAULTS)
         times = self.random.randint(1, _MOST_FAILURES)

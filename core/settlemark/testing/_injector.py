@@ -1,4 +1,4 @@
-"""Faults that strike a settlement's steps: the n-th act on the world fails, or kills its process."""
+"""Injects faults into a settlement's steps: the n-th act on the world fails, or kills its process."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class FaultInjector:
-    """Counts the steps of a settlement, and lets the chosen ones fail.
+    """Counts the steps of a settlement, and makes the chosen ones fail.
 
     Args:
-        faults: what is to strike; each strikes once, `refused` for good.
+        faults: the faults; each strikes once, `refused` for good.
         first: the number of the first step, where others were before.
-        on_step: told of each step, before anything is done.
-        on_strike: told of each fault, before it strikes.
-        refusal, lost: make the errors that the agent sees, of a sentence: an HTTP client's own, say.
+        on_step: called with each step, before anything is done.
+        on_strike: called with each fault, before it strikes.
+        refusal, lost: make the errors that the agent sees from a sentence: an HTTP client's own, for example.
 
-    Laws: without faults nothing changes but the count. A step is counted once, however it is reached. Reads
-    and probes are no steps; undos, releases and commits are.
+    Laws: without faults nothing changes but the count. A step is counted once, however it is reached. Reads and probes
+    are no steps; undos, releases and commits are.
 
     >>> from settlemark import effect
     >>> rooms = []
@@ -71,13 +71,13 @@ class FaultInjector:
         return list(self._steps.struck)
 
     def settlement(self, url: str, **options: Any) -> Settlement:
-        """A `Settlement` whose every step passes here, whatever framework makes its calls."""
+        """Return a `Settlement` whose every step is counted, whatever framework makes its calls."""
         return _InjectedSettlement(self._steps, url, **options)
 
     def wrap(self, function: _F) -> _F:
-        """The same tool, its undo and its release passing here: for settlements that others make.
+        """Return the tool with its call, undo and release as counted steps: for settlements made elsewhere.
 
-        It keeps its `@effect` declaration; a tool that only reads is returned as it is.
+        It keeps its `@effect` declaration; a read tool is returned as it is.
 
         >>> injector = FaultInjector(Fault(1, "after"))
         >>> injector.wrap(print)("booked")
@@ -119,7 +119,7 @@ class _InjectedHost(Host):
 
 
 class _InjectedToolbox(Toolbox):
-    """What is known of tools whose calls and handlers are steps."""
+    """A toolbox whose tools' calls and handlers are steps."""
 
     def __init__(self, steps: Steps, ledger: Ledger) -> None:
         super().__init__(ledger)

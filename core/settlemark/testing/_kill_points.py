@@ -1,7 +1,7 @@
-"""Every moment at which a process can die around a statement of its ledger.
+"""Kill points: every moment at which a process can die around a statement of its ledger.
 
-A crash between two statements is what recovery is for; so a sweep kills once before and once after each
-statement and each commit, and looks at what the next process makes of it.
+Recovery is for a crash between two statements; so a sweep kills once before and once after each statement and each
+commit, and examines what the next process makes of it.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class KillPoint:
 class KillPoints:
     """Counts the statements that ledgers send while it is entered, and kills the process at the chosen one.
 
-    What else SQLAlchemy sends counts as well: an agent's tools may have a database of their own.
+    Other statements of SQLAlchemy count as well: an agent's tools may have a database of their own.
 
     Args:
         at: the number of the point to die at, by SIGKILL; None only counts.
-        url: the one database to watch beside the ledgers' own wire; by default all that SQLAlchemy talks to.
-        tell: is told each point before anything is done there.
+        url: the one database to watch beside the ledgers' own connection; by default all of SQLAlchemy's.
+        tell: called with each point before anything is done there.
 
-    Laws: every statement and every commit is two points, one before and one after it. A thread of the
-    process counts as the process does: whatever runs beside the statement dies with it.
+    Laws: every statement and every commit is two points, one before and one after it. All threads of the process die
+    with it.
 
     >>> import tempfile; from settlemark import Settlement
     >>> with KillPoints() as points, Settlement(f"sqlite:///{tempfile.mkdtemp()}/ledger.db"):
@@ -92,7 +92,7 @@ class KillPoints:
 
     @classmethod
     def count(cls, play: Callable[[], object], *, url: str | None = None, timeout: float = 60.0) -> int:
-        """How many points there are in `play`, which is called in a child process, once.
+        """Count the points in `play`, which is called once in a child process.
 
         Raises:
             RuntimeError: it failed there; the message carries its traceback.
@@ -102,7 +102,7 @@ class KillPoints:
         return len(ended.told)
 
     def run(self, play: Callable[[], object], *, timeout: float = 60.0) -> Exit:
-        """Call `play` in a child process under these points, and return how that ended; `told` are the points.
+        """Call `play` in a child process under these points, and return how it ended; `told` are the points.
 
         Nothing is counted here: `play` opens its settlement itself, and this process holds none open.
         """
@@ -121,7 +121,7 @@ class KillPoints:
         return {"before_cursor_execute": self._before, "after_cursor_execute": self._after, "commit": self._commit}
 
     def _on_wire(self, when: str, statement: str) -> None:
-        # A ledger's own way to its store goes past SQLAlchemy's events.
+        # A ledger's own connection does not use SQLAlchemy's events.
         self._pass("before" if when == "before" else "after", statement)
 
     def _before(
@@ -139,7 +139,7 @@ class KillPoints:
     def _commit(self, connection: sa.Connection) -> None:
         if self._watches(connection.engine.url):
             self._pass("before", "COMMIT")
-            # SQLAlchemy tells of a commit before it is done: to die after it, do it here.
+            # SQLAlchemy's event precedes the commit: to die after the commit, perform it here.
             self._pass("after", "COMMIT", lambda: connection.dialect.do_commit(connection.connection))
 
     def _pass(

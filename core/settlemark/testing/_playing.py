@@ -1,4 +1,4 @@
-"""One case of a proof as it is played: its ledger, the processes that work on it, and what they met."""
+"""Plays one case of a proof: its ledger, the processes that work on it, and the faults they met."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CaseLedger:
 
 
 def case_ledgers(url: str | None, folder: Path) -> Iterator[CaseLedger]:
-    """A ledger for each case: a namespace at the URL, or without one a file of its own.
+    """Return a ledger for each case: a namespace at the URL, or without one a file of its own.
 
     >>> next(case_ledgers("postgresql+psycopg://host/db", Path())).options["namespace"].endswith("-1")
     True
@@ -58,7 +58,7 @@ class Played:
 
 @dataclass(slots=True)
 class Story:
-    """A case while it is played: what it has met, and what is still to strike it.
+    """A case while it is played: the faults it has met, and those still to come.
 
     `statement` is the kill point of the ledger at which it is to die, or None.
     """
@@ -73,7 +73,7 @@ class Story:
     late: str = ""
 
     def add(self, played: Played) -> None:
-        """Go on by what another process did."""
+        """Add what another process did."""
         self.steps += played.steps
         self.struck += played.struck
         self.faults = [fault for fault in self.faults if fault not in played.struck]
@@ -83,24 +83,24 @@ class Story:
 
     @property
     def missed(self) -> bool:
-        """Whether something has not struck it."""
+        """Whether a fault has not struck."""
         return bool(self.faults) or self.statement is not None
 
     def where(self) -> tuple[str, ...]:
-        """The steps that were to be struck; of a kill in the ledger its statement."""
+        """The steps that were to be struck; for a kill in the ledger its statement."""
         known = {step.number: str(step) for step in self.steps}
         at = () if self.died_at is None else (f"{self.died_at.number}. {_short(self.died_at.statement)}",)
         return (*(known.get(fault.step, f"{fault.step}.") for fault in (*self.struck, *self.faults)), *at)
 
     def how(self) -> tuple[str, ...]:
-        """In which way each was."""
+        """The way each was to fail."""
         at = () if self.died_at is None else (f"kill {self.died_at.when}",)
         return (*(fault.mode for fault in (*self.struck, *self.faults)), *at)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where programs are played under faults: in copies of this process, or with `here` in this one."""
+    """Plays programs under faults: in forks of this process, or with `here` in this one."""
 
     here: bool
     refusal: Callable[[str], Exception]
@@ -112,7 +112,7 @@ class Stage:
         """Play a program as the next process of a case.
 
         Raises:
-            RuntimeError: it was ended by something that is no part of the case.
+            RuntimeError: something ended it that is not part of the case.
         """
         played = self.play(story.ledger, program, story.faults, statement=story.statement, first=len(story.steps) + 1)
         met = bool(played.struck or played.points)
@@ -130,7 +130,7 @@ class Stage:
         statement: int | None = None,
         first: int = 1,
     ) -> Played:
-        """Play a program on a ledger, and return what it did; what it raises is told, and ends nothing."""
+        """Play a program on a ledger, and return what it did; its exceptions are recorded, and end nothing."""
 
         def act(tell: Tell) -> None:
             injector = FaultInjector(
@@ -160,7 +160,7 @@ class Stage:
         return _heard(Exit(told=told))
 
     def perform(self, injector: FaultInjector, ledger: CaseLedger, program: Agent) -> None:
-        """Call a program with a settlement, and raise what it raises."""
+        """Call a program with a settlement, and raise its exceptions."""
         with injector.settlement(ledger.url, **self.options, **ledger.options) as settlement:
             value = program(settlement)
             if inspect.iscoroutine(value):

@@ -1,7 +1,7 @@
 """A child process that serves on loopback, writes its own log, and never outlives its parent.
 
-Parent and child speak JSON lines: the child's first line on stdout tells where it listens, later ones answer
-what the parent wrote to its stdin, and the end of stdin ends the child.
+Parent and child exchange JSON lines: the child's first line on stdout tells where it listens, later ones answer the
+parent's lines on its stdin, and the end of stdin ends the child.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class ChildServer:
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """The child's answer to a control message; thread-safe, one at a time."""
         with self._asking:
-            # A dead child is told by the missing answer, together with what it wrote to stderr.
+            # A dead child is reported by the missing answer, with its stderr.
             with contextlib.suppress(BrokenPipeError):
                 self._stdin.write(json.dumps(message).encode() + b"\n")
                 self._stdin.flush()
             return self._read_line()
 
     def close(self) -> None:
-        """End the child, wait for it, and remove what was temporary. A second call does nothing."""
+        """End the child, wait for it, and remove temporary files. A second call does nothing."""
         self._process.terminate()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
@@ -115,7 +115,7 @@ class ChildServer:
 
 def attend(ready: dict[str, Any], answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """In the child: announce `ready`, answer the parent's messages, and return when the parent is gone."""
-    # Ctrl-C reaches the whole group: the parent decides when its counterparties stop.
+    # Ctrl-C reaches the whole process group: the parent decides when its counterparties stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _write_line(ready)
     for line in sys.stdin:
@@ -152,7 +152,7 @@ class Journal:
 
 
 def read_journal(path: str) -> list[dict[str, Any]]:
-    """The entries since the last reset, oldest first; a line still being written is not one yet."""
+    """Return the entries since the last reset, oldest first, without an unfinished last line."""
     whole, _, _ = Path(path).read_bytes().rpartition(b"\n")
     found: list[dict[str, Any]] = []
     for line in reversed(whole.splitlines()):

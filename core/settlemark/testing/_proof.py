@@ -1,4 +1,4 @@
-"""What a proof found: one case a line, and where the world was torn, what was torn."""
+"""The findings of a proof: one case a line, and the differences where the world was torn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _WIDTH = 100
 class End(StrEnum):
     """How a case left the world.
 
-    `nothing`, `all`: as if it had not run, as if nothing had failed. `between`: some of its transactions
-    have settled, each as a whole. `named`: neither, and `settlement.residue()` says what is left. `TORN`:
-    neither, or not what was asked for, and nobody says so. `late`: it did not come to an end in time.
-    `missed`: the fault struck nothing, so nothing was shown.
+    `nothing`, `all`: as if it had not run, as if nothing had failed. `between`: some of its transactions have settled,
+    each as a whole. `named`: neither, and `settlement.residue()` names what is left. `TORN`: neither, or not as asked
+    for, and nothing names it. `late`: it did not end in time. `missed`: the fault struck nothing, so nothing was shown.
     """
 
     NOTHING = "nothing"
@@ -41,12 +40,12 @@ class Case:
     """One run under one fault (or several), and how it left the world.
 
     Attributes:
-        where: the steps that were struck, as in `3. send_mail (release)`.
-        how: the faults, as in `kill after`.
+        where: the struck steps, such as `3. send_mail (release)`.
+        how: the faults, such as `kill after`.
         end: how it left the world.
         found: the world's snapshot.
-        residue: what the settlement says is left.
-        raised: what the agent raised last, or None.
+        residue: what the settlement names as left.
+        raised: the agent's last exception, or None.
         why: what is wrong, in a sentence; empty when nothing is.
     """
 
@@ -60,7 +59,7 @@ class Case:
 
     @property
     def ok(self) -> bool:
-        """Whether the world is all or nothing, or what is left is named."""
+        """Whether the world is all or nothing, or the rest is named."""
         return self.end in ACCEPTED
 
     def __str__(self) -> str:
@@ -90,7 +89,7 @@ class Proof:
 
     @property
     def ok(self) -> bool:
-        """Whether every case left the world in a state it may be in."""
+        """Whether every case left the world in a permitted state."""
         return all(case.ok for case in self.cases)
 
     @property
@@ -99,10 +98,10 @@ class Proof:
         return [case for case in self.cases if not case.ok]
 
     def assert_ok(self) -> None:
-        """Do nothing when every case is well.
+        """Raise if a case failed.
 
         Raises:
-            AssertionError: one is not; the message shows each, and how its world differs.
+            AssertionError: a case failed; the message shows each, and how its world differs.
         """
         failed = self.failed
         if failed:
@@ -130,7 +129,7 @@ class Proof:
         return "\n".join(told)
 
     def _difference(self, case: Case) -> list[str]:
-        """How the world differs from the state that is nearest to it."""
+        """How the world differs from the nearest state."""
         states = {"all": self.all, "nothing": self.nothing}
         found = _lines(case.found)
         nearest = max(states, key=lambda name: _likeness(found, _lines(states[name])))

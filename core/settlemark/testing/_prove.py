@@ -1,6 +1,6 @@
-"""A proof by trying: a user's agent is run once for each way each of its steps can fail, and the world is looked at.
+"""A proof by trying: an agent is run once for each way each of its steps can fail, and the world is examined.
 
-Not our report of it: what is compared is a snapshot the user takes of whatever the agent acts on.
+The snapshot compared is the user's own, of whatever the agent acts on, not settlemark's report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WAYS: tuple[Way, ...] = (*get_args(Mode), "statement")
 _KILLS: tuple[Way, ...] = ("kill before", "kill after", "statement")
 
 
-def prove_settlement(  # noqa: PLR0913 - one keyword for each thing a proof can be asked for
+def prove_settlement(  # noqa: PLR0913 - one keyword for each option of a proof
     run: Agent,
     world: Callable[[], Any],
     *,
@@ -48,35 +48,34 @@ def prove_settlement(  # noqa: PLR0913 - one keyword for each thing a proof can 
 ) -> Proof:
     """Run an agent once for each way each of its steps can fail, and return how each left the world.
 
-    A step is one act on the world: a tool called or released, an undo, and the commit of a transaction. The
-    agent runs cleanly first, which tells its steps and the state *all*; then each step is struck in each
-    way, in a copy of this process; in another a fresh settlement recovers what is left; and the world must be
-    as in *nothing* or in *all*.
+    A step is one act on the world: a tool called or released, an undo, and the commit of a transaction. The agent first
+    runs cleanly, which shows its steps and the state *all*. Then each step is struck in each way, in a fork of this
+    process; in another a fresh settlement recovers what is left; and the world must be as in *nothing* or in *all*.
 
     Args:
-        run: the agent: called with the settlement to act through; may be async. Script its model: its
-            steps must be the same in every run.
-        world: returns a snapshot of the outside state, to be compared with `==`: leave out ids and times.
-            It must live outside of this process (files, a database, a `Provider`), or say `kill=False`.
+        run: the agent: called with the settlement to act through; may be async. Script its model: its steps must be the
+            same in every run.
+        world: returns a snapshot of the outside state, compared with `==`: leave out ids and times. It must live
+            outside of this process (files, a database, a `Provider`), or give `kill=False`.
         reset: makes the world new; by default the `reset` of `world`, or of the object whose method it is.
-        url: the ledger; by default a new SQLite file a case. One that is given gets a namespace a case.
-        modes: the ways to fail: `before` (it fails, nothing was done), `after` (done, and the answer lost),
-            `kill before` and `kill after` (its process dies); also `unsent` (no answer, and nothing was
-            done), `refused` (it fails for good) and `statement` (its process dies at each statement that
-            reaches the ledger, see `kill_points`).
-        kill: False leaves out what kills, and runs everything in this process, where a debugger sees it.
+        url: the ledger; by default a new SQLite file for each case. A given one gets a namespace for each case.
+        modes: the ways to fail: `before` (it fails, nothing was done), `after` (done, and the answer lost), `kill
+            before` and `kill after` (its process dies); also `unsent` (no answer, and nothing was done), `refused` (it
+            fails for good) and `statement` (its process dies at each statement that reaches the ledger, see
+            `kill_points`).
+        kill: False leaves out the kills, and runs everything in this process, where a debugger sees it.
         faults: how many strike one run: with 2 the undos and the recovery after a fault are struck too.
-        rerun: the agent comes back: it runs again after each fault, and then the world must be as in *all*.
-            Without it nobody does, and what a killed process left open is undone.
+        rerun: the agent comes back: it runs again after each fault, and then the world must be as in *all*. Without it
+            nobody does, and what a killed process left open is undone.
         between: some of the agent's transactions may have settled, and the rest not at all.
-        allow_residue: the world may be torn where `settlement.residue()` names something.
-        mend: what an operator does about one residue; afterwards the world must be all or nothing.
-        recover: what the next process does first; by default `settlement.recover(keep_open=0)`, and with
-            `rerun` nothing: the agent goes on by entering its names.
-        refusal: makes the error that the agent sees when nothing was done, of a sentence.
-        lost: makes the one that it sees when there is no answer: an HTTP client's timeout, say.
-        folder: where the ledgers' files go; by default a temporary folder.
-        timeout: seconds that one run may take; not where everything runs in this process.
+        allow_residue: the world may be torn where `settlement.residue()` names what is left.
+        mend: mends one residue as an operator would; afterwards the world must be all or nothing.
+        recover: what the next process does first; by default `settlement.recover(keep_open=0)`, and with `rerun`
+            nothing: the agent continues by entering its names.
+        refusal: makes the error that the agent sees when nothing was done, from a sentence.
+        lost: makes the error that it sees when there is no answer: an HTTP client's timeout, for example.
+        folder: for the ledgers' files; by default a temporary folder.
+        timeout: seconds for one run; ignored where everything runs in this process.
         options: of each `Settlement`; by default nothing pauses between retries.
 
     Raises:
@@ -159,6 +158,6 @@ def _reset_of(world: Callable[[], Any]) -> Callable[[], object]:
 
 
 def _recover(settlement: Settlement) -> None:
-    """Do all that can be done when nobody comes back."""
+    """Do all that can be done when the agent does not come back."""
     while (report := settlement.recover(keep_open=0)) and (report.committed or report.undone):
-        continue  # what had to wait for those may go on now
+        continue  # what had to wait for these may go on now

@@ -1,4 +1,4 @@
-"""The trying behind a proof: a clean run tells the steps, then each is struck, and the world is looked at."""
+"""The engine of a proof: a clean run shows the steps, then each is struck, and the world is examined."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Prover:
         return [Fault(step.number, mode) for step in steps for mode in self.modes if step.suffers(mode)]
 
     def _snapshot(self) -> Any:
-        # A copy: a world that lives here may go on changing under our hands.
+        # A copy: a world in this process may go on changing.
         return copy.deepcopy(self.world())
 
-    # ---- what clean runs tell
+    # ---- clean runs
 
     def _learn(self) -> tuple[list[Step], list[Case]]:
-        """The steps of a clean run; and with `rerun` the case that runs it twice."""
+        """Find the steps of a clean run; with `rerun` also the case that runs it twice."""
         self.reset()
         self.nothing = self._snapshot()
         ledger = next(self.ledgers)
@@ -104,7 +104,7 @@ class Prover:
         def look(step: Step) -> None:
             nonlocal settled
             if settled and step.role in ("call", "commit"):
-                # A transaction begins to act: those before it have settled, and it has done nothing yet.
+                # A transaction is about to act: those before it have settled.
                 self.halves.append(self._snapshot())
                 settled = False
             settled = settled or step.role == "commit"
@@ -112,7 +112,7 @@ class Prover:
         return look
 
     def _check_repeated(self) -> None:
-        """Run cleanly once more, where the cases will run."""
+        """Run cleanly once more, in the way the cases will run."""
         self.reset()
         found = self._snapshot()
         if found != self.nothing:
@@ -144,7 +144,7 @@ class Prover:
     # ---- cases
 
     def _cases(self, plan: list[Fault]) -> list[Case]:
-        """The case of this plan, and those in which what comes after its last fault is struck as well."""
+        """Play this plan's case, and those in which the steps after its last fault are struck as well."""
         story, case = self._case(plan)
         cases = [case]
         if len(plan) < self.faults and case.end is not End.MISSED:
@@ -157,7 +157,7 @@ class Prover:
         for number in itertools.count(1):
             story, case = self._case([], number)
             if story.died_at is None and case.end is End.MISSED:
-                return  # it came to its end: there are no more
+                return  # it ended by itself: there are no more
             yield case
 
     def _case(self, plan: list[Fault], statement: int | None = None) -> tuple[Story, Case]:
@@ -188,7 +188,7 @@ class Prover:
         return _told(story, end, found, residue, why)
 
     def _again(self, story: Story, end: End, residue: tuple[Residue, ...]) -> Case:
-        """Run the agent once more, without faults: then the world is as if nothing had failed."""
+        """Run the agent once more, without faults: the world must be as if nothing had failed."""
         played = self.stage.play(story.ledger, self.run, [])
         found = self._snapshot()
         if found == self.all:
@@ -207,7 +207,7 @@ class Prover:
             return tuple(settlement.residue())
 
     def _state(self, found: Any, residue: tuple[Residue, ...]) -> tuple[End, str]:
-        """Which state the world is in; and if in none that it may be in, why that may be."""
+        """Return the state the world is in, and why it may not be in that."""
         whole = self._whole(found)
         if whole is not None:
             return whole, ""

@@ -1,6 +1,6 @@
-"""A travel agency in another process: books over HTTP, keeps its own log, and fails on request.
+"""A travel agency in a child process: books over HTTP, keeps its own log, and fails on demand.
 
-The log is the truth about what happened out there: the helpers of `Provider` read nothing else.
+The log is the truth about what happened: the helpers of `Provider` read nothing else.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Provider:
 
     @classmethod
     def connect(cls, url: str, token: str, log_path: str) -> Self:
-        """A provider that runs already; closing this one leaves it running."""
+        """Return a running provider; closing this object leaves it running."""
         self = cls.__new__(cls)
         self._attach(url, token, log_path, None)
         return self
@@ -83,7 +83,7 @@ class Provider:
 
     @property
     def address(self) -> dict[str, str]:
-        """What `connect` takes, as plain JSON."""
+        """The arguments for `connect`, as plain JSON."""
         return {"url": self.url, "token": self.token, "log_path": self.log_path}
 
     def __enter__(self) -> Self:
@@ -153,11 +153,11 @@ class Provider:
         self._ask("POST", "/_faults", [rule])
 
     def heal(self) -> None:
-        """Clear all faults, and let go the answers they hold."""
+        """Clear all faults, and release the answers they hold."""
         self._ask("DELETE", "/_faults")
 
     def delay(self, kind: str, seconds: float) -> None:
-        """Let every request for `kind` take that long from now on, before its effect."""
+        """From now on, delay every request for `kind` by so many seconds, before its effect."""
         self._ask("POST", "/_delays", {kind: seconds})
 
     def reset(self) -> None:
@@ -175,7 +175,7 @@ class Provider:
         return [entry for entry in log if entry["event"] == "booked" and entry["id"] not in gone]
 
     def picture(self) -> list[Json]:
-        """What is booked and not cancelled, kind and request, in an order of its own and without ids.
+        """What is booked and not cancelled, kind and request, sorted and without ids.
 
         Two runs that did the same leave the same picture, so it is a world for `prove_settlement`.
         """
@@ -242,14 +242,14 @@ class Provider:
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         if self._owner != os.getpid():
-            # A copy of the process that opened them: what it reads there would be missing to the other.
+            # In a forked copy: the original's connections belong to the original.
             self._owner, self._idle = os.getpid(), deque()
         try:
             connection = self._idle.pop()
         except IndexError:
             return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=timeout)
         connection.timeout = timeout
-        # None after an answer with `Connection: close`; the next request reconnects by itself.
+        # None after an answer with `Connection: close`; the next request reconnects.
         if cast("Any", connection.sock) is not None:
             connection.sock.settimeout(timeout)
         return connection

@@ -1,4 +1,4 @@
-"""The travel agency itself: its books, its faults and its HTTP, run in a child process by `Provider`."""
+"""The travel agency's server, which `Provider` runs in a child process: its books, faults and HTTP."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Refusal(Exception):
 class Desk:
     """The provider without its network: bookings, keys, faults and delays under one lock.
 
-    Another counterparty says what it sells (`kinds`), and what a booking does to it: `take`, `give_back`.
+    A subclass says what it sells (`kinds`), and what a booking does: `take`, `give_back`.
     """
 
     kinds: ClassVar[tuple[str, ...]] = KINDS
@@ -54,7 +54,7 @@ class Desk:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything but what ids were given."""
+        """Forget everything but the given ids."""
         self._bookings: dict[str, Json] = {}
         self._by_key: dict[str, Json] = {}
         self._rules: list[Json] = []
@@ -89,7 +89,7 @@ class Desk:
         return True
 
     def take(self, kind: str, request: Json) -> None:
-        """Do what a booking does beside being in the books, under the lock.
+        """Do what a booking does beside being recorded, under the lock.
 
         Raises:
             Refusal: it cannot be done, and was not.
@@ -186,7 +186,7 @@ class Desk:
             return self._delays.get(kind, 0.0)
 
     def take_fault(self, kind: str, on: str, booking_id: str | None, request: Json | None) -> Json | None:
-        """Use up one of the first rule that matches."""
+        """Use up one fault of the first matching rule."""
         with self.lock:
             trip = (request or self._request_of(booking_id)).get("trip")
             for rule in self._rules:
@@ -227,7 +227,7 @@ def _checked_rule(given: object, kinds: tuple[str, ...]) -> Json:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP around the desk: routes, the token, and how an answer gets lost."""
+    """HTTP around the desk: routes, the token, and lost answers."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -251,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
         self._serve(self.delete)
 
     def _serve(self, route: Callable[[list[str]], Answer | None]) -> None:
-        # The body is read first, whatever comes: else it would be taken for the connection's next request.
+        # The body is always read first: else it would be taken for the connection's next request.
         self._raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
             self._check_token()
@@ -376,11 +376,11 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def server_bind(self) -> None:
-        # Not HTTPServer's: it asks the name service who 127.0.0.1 is, which can take seconds.
+        # Not HTTPServer's: it looks up the name of 127.0.0.1, which can take seconds.
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client may hang up before it was answered; anything else is a bug to be told on stderr."""
+        """Ignore a client that hangs up before its answer; print anything else to stderr."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -394,5 +394,5 @@ def serve(desk: Desk, handler: type[Handler] = Handler) -> None:
 
 
 def main(log_path: str) -> None:
-    """Be the travel agency, until the parent is gone."""
+    """Run the travel agency until the parent is gone."""
     serve(Desk(Journal(log_path)))

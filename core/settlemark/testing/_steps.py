@@ -1,7 +1,7 @@
-"""Steps on the world, counted as they begin, and what strikes the chosen ones.
+"""Steps on the world, counted as they begin, and the faults that strike the chosen ones.
 
-A step is one act on the world: a tool that is called or released, an undo. The commit of a transaction is
-one too, so that a run can fail when everything has been done. Reads and probes are none.
+A step is one act on the world: a tool that is called or released, an undo. The commit of a transaction is one too, so
+that a run can fail when everything has been done. Reads and probes are none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Mode = Literal["before", "refused", "unsent", "after", "kill before", "kill afte
 Role = Literal["call", "release", "undo", "commit"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
-# Nobody calls a commit over the network: it is refused, or its process dies.
+# A commit is no network call: it is refused, or its process dies.
 _AT_COMMIT: tuple[Mode, ...] = ("before", "kill before")
 
 Tool = Callable[..., Any]
@@ -30,20 +30,20 @@ _Mark = tuple[str, Role]
 
 
 class InjectedFault(Exception):
-    """The counterparty said no, because a test asked for it: nothing was done."""
+    """The counterparty said no, because a test asked for that: nothing was done."""
 
 
 class InjectedTimeout(InjectedFault, TimeoutError):
-    """No answer came, because a test asked for it: whether it was done, the caller cannot know."""
+    """No answer came, because a test asked for that: the caller cannot know whether it was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What strikes which step.
+    """A fault: which step it strikes, and how.
 
-    `before`: it fails once, and nothing was done. `refused`: it fails so for good, also when it is tried
-    again. `unsent`: no answer came, and nothing was done. `after`: no answer came, and it was done.
-    `kill before`, `kill after`: its process is killed.
+    `before`: it fails once, and nothing was done. `refused`: it fails so for good, also when tried again. `unsent`: no
+    answer came, and nothing was done. `after`: no answer came, and it was done. `kill before`, `kill after`: its
+    process is killed.
 
     Raises:
         UsageError: there is no such step or mode.
@@ -84,7 +84,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """Its tool, and what was done with it if it was not called."""
+        """Its tool, and its role unless it is a call."""
         return self.tool if self.role in ("call", "commit") else f"{self.tool} ({self.role})"
 
     def suffers(self, mode: Mode) -> bool:
@@ -123,10 +123,10 @@ class Steps:
         self._acting: set[_Mark] = set()
         self._lock = threading.Lock()
 
-    # ---- what is put around whatever acts
+    # ---- wrappers around everything that acts
 
     def around(self, tool: str, role: Callable[[], Role], function: Tool) -> Tool:
-        """A function that is called as this one is, and is a step."""
+        """Return a function with the same behaviour that counts as a step."""
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -148,13 +148,13 @@ class Steps:
             finally:
                 if not inspect.iscoroutine(result):
                     acting.over()
-            # A function may return a coroutine without being known for it: it has not acted yet.
+            # A function may return a coroutine without being async itself: it has not acted yet.
             return acting.ending(result) if inspect.iscoroutine(result) else acting.answer(result)
 
         return called
 
     def handled(self, declaration: Declaration) -> Declaration:
-        """The declaration, its undo and its release being steps."""
+        """Return the declaration with its undo and its release as steps."""
         return replace(
             declaration,
             undo=self._handler(declaration.tool, "undo", declaration.undo),
@@ -172,13 +172,13 @@ class Steps:
     # ---- one step
 
     def _begin(self, tool: str, role: Role) -> Acting | None:
-        """What ends the step that begins here; None when it is a part of one that was counted.
+        """Begin a step, and return the object that ends it; None if it is part of one already counted.
 
         Raises:
             Exception: the step was struck before it did anything.
         """
         call = current_call()
-        # A tool that was wrapped may be called by a settlement that counts its calls too.
+        # A wrapped tool may be called by a settlement that counts its calls too.
         mark: _Mark | None = None if call is None else (call.key, "undo" if role == "undo" else "call")
         with self._lock:
             if mark is not None and mark in self._acting:
@@ -217,13 +217,13 @@ class Steps:
         return fault.mode
 
     def over(self, mark: _Mark | None) -> None:
-        """Note that a step acts no longer."""
+        """Record that a step no longer acts."""
         if mark is not None:
             with self._lock:
                 self._acting.discard(mark)
 
     def strike_after(self, step: Step, mode: Mode | None) -> None:
-        """Strike a step that has been done."""
+        """Strike a step after it was done."""
         if mode == "kill after":
             die()
         if mode == "after":
@@ -232,7 +232,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """A step that has begun, and was not struck yet."""
+    """A step that has begun and was not struck yet."""
 
     steps: Steps
     step: Step
@@ -240,16 +240,16 @@ class Acting:
     mark: _Mark | None
 
     def over(self) -> None:
-        """Note that it acts no longer."""
+        """Record that it no longer acts."""
         self.steps.over(self.mark)
 
     def answer(self, result: Any) -> Any:
-        """Its result, unless it is struck now that it is done."""
+        """Return its result, unless it is struck now that it is done."""
         self.steps.strike_after(self.step, self.mode)
         return result
 
     async def ending(self, work: Any) -> Any:
-        """The same for one whose result is awaited."""
+        """The same for an awaited result."""
         try:
             result = await work
         finally:
@@ -258,5 +258,5 @@ class Acting:
 
 
 def step_of(number: int, tool: str, role: str) -> Step:
-    """The step that another process told of."""
+    """Return the step that another process reported."""
     return Step(number, tool, cast("Role", role))

@@ -165,9 +165,9 @@ def test_what_tools_do_may_be_said(run, tmp_path, how):
     [
         ('{"level": "info"}\n', [], "line 1: it is none of the traces that are known"),
         ('{"level": "info"}\n', ["--format", "chat"], "none of 1 parsed as chat; line 1: no message"),
-        ('{"role": "user", "content": "x"}\n', ["--format", "csv"], "format='csv' is none: choose auto or one of"),
+        ('{"role": "user", "content": "x"}\n', ["--format", "csv"], "format='csv' is unknown: choose auto or one of"),
         ('{"role": "user", "content": "x"}\n', ["--effects", "none.json"], "none.json cannot be read"),
-        ('{"role": "user", "content": "x"}\n', ["--effects", "list.json"], "list.json is no JSON object"),
+        ('{"role": "user", "content": "x"}\n', ["--effects", "list.json"], "list.json is not a JSON object"),
         ('{"role": "user", "content": "x"}\n', ["--effects", "bad.json"], "effects says 'reads' of forward"),
         ('{"role": "user", "content": "x"}\n', ["--module", "nowhere"], "--module nowhere cannot be imported"),
     ],
@@ -305,7 +305,7 @@ def test_where_nothing_was_done_no_level_is_claimed(run, tmp_path):
 def test_a_pipe_is_refused_for_it_is_read_more_than_once(run, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     done = run("check", str(tmp_path / "pipe"))
-    assert (done.exit_code, done.stdout, "write it to one" in done.stderr) == (2, "", True)
+    assert (done.exit_code, done.stdout, "save it as a file" in done.stderr) == (2, "", True)
 
 
 def test_a_function_of_a_module_that_fails_is_named(run, tmp_path):

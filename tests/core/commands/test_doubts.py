@@ -64,7 +64,7 @@ DIES = "import os\n@effect('{kind}', scope='hall:/a'{more})\ndef dies(): os._exi
     ("kind", "more", "remedy"),
     [
         ("reversible", ", undo=lambda: None", "name the module that declares dies with --module, here and for"),
-        ("idempotent", "", "its transaction is taken up by whoever settles here next, or by settlemark recover"),
+        ("idempotent", "", "the next process that settles here, or settlemark recover, takes"),
     ],
 )
 def test_what_a_process_was_at_when_it_ended_is_in_doubt(store, ends_amid, run, run_json, kind, more, remedy):
@@ -136,7 +136,7 @@ def test_what_came_too_late_is_undone_when_a_module_declares_how(store, ends_ami
     ("arguments", "status", "told"),
     [
         (("trip-9#1/0", "absent", "--by", "Bo"), 1, "no effect with the key 'trip-9#1/0' is on record"),
-        ((KEY, "confirmed", "--by", "Bo", "--result", "{"), 2, "--result is no JSON"),
+        ((KEY, "confirmed", "--by", "Bo", "--result", "{"), 2, "--result is not JSON"),
         ((KEY, "absent", "--by", "Bo", "--result", "1"), 2, "--result belongs to confirmed"),
         ((KEY, "maybe", "--by", "Bo"), 2, ""),
         ((KEY, "absent"), 2, ""),

@@ -99,7 +99,7 @@ def test_a_time_that_is_none_is_refused_with_examples(trips, run, since):
     said = run("export", trips, "--since", since)
 
     assert said.exit_code == 2
-    assert "is no time: give one such as" in said.stderr
+    assert "is not a time: give one such as" in said.stderr
     assert said.stdout == ""
 
 

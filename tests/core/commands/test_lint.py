@@ -152,13 +152,13 @@ def test_again_it_adds_what_is_new_and_changes_nothing_else(tools, run, tmp_path
     run("adopt", "tools.py", "--output", "app.py")
     before = (tmp_path / "app.py").read_text()
     said = run("adopt", "tools.py", "--output", "app.py")
-    assert (said.exit_code, said.stdout) == (0, "app.py: no tool is new; 2 that stood there stay as they are\n")
+    assert (said.exit_code, said.stdout) == (0, "app.py: no tool is new; 2 existing ones stay as they are\n")
     assert (tmp_path / "app.py").read_text() == before
 
     tools(TOOLS.replace("book_room", "rent_car") + "@tool\ndef pay_bill(bill): bank.pay(bill)\n")
     said = run("adopt", "tools.py", "--output", "app.py")
-    assert "app.py declares book_room, which are not here any more: delete them there" in said.stdout
-    assert said.stdout.endswith("app.py: 2 guesses to decide; 2 that stood there stay as they are\n")
+    assert "app.py declares book_room, which no longer exist: delete them there" in said.stdout
+    assert said.stdout.endswith("app.py: 2 guesses to decide; 2 existing ones stay as they are\n")
     assert marked((tmp_path / "app.py").read_text()) == ["book_room", "send_mail", "rent_car", "pay_bill"]
 
 

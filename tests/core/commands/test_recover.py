@@ -57,7 +57,8 @@ def test_what_nobody_here_can_end_is_stuck_and_names_what_to_declare(store, ends
 
     assert said.exit_code == 1
     assert (
-        said.stdout == "trip-1 is stuck: nobody here knows reserve; name the module that declares it with --module.\n"
+        said.stdout
+        == "trip-1 is stuck: reserve is not declared here; name the module that declares it with --module.\n"
     )
     assert run_json("recover", store)["stuck"] == {"trip-1": ["reserve"]}
     assert world() == ["reserve Ada"]
@@ -80,7 +81,7 @@ def test_what_is_parked_is_kept_for_its_framework(store, ends_amid, module, run,
     said = run("recover", store, "--module", module)
 
     assert said.exit_code == 0
-    assert said.stdout == "trip-1 is open, and kept for its framework to come back to it.\n"
+    assert said.stdout == "trip-1 is open, and kept for its framework to resume it.\n"
     assert world() == ["reserve Ada"]
 
 

@@ -105,7 +105,7 @@ def test_what_a_process_that_ended_has_left_is_told_as_such(store, ends_amid, ru
     (left,) = run_json("waiting", store)
 
     assert (left["transaction"], left["state"], left["alive"]) == ("trip-1", "open", False)
-    assert "is gone, settlemark recover ends it" in run("waiting", store).stdout
+    assert "is gone; settlemark recover ends it" in run("waiting", store).stdout
 
 
 def test_a_transaction_put_aside_is_told_as_parked(store, run, run_json):

@@ -222,7 +222,7 @@ def test_a_second_settlement_on_one_file_is_refused_and_nothing_changed(tmp_path
         with settlement.transaction("ada/1"):
             pass
         before = path.read_bytes()
-        with pytest.raises(UsageError, match="is being written by another one"):
+        with pytest.raises(UsageError, match="is being written by another process"):
             Settlement(url, history=path)
         assert path.read_bytes() == before
         with settlement.transaction("ada/2"):
@@ -259,7 +259,7 @@ def test_a_record_that_no_file_takes_ends_the_history_and_nothing_else(path, cap
                     tx.call(sync(announce), cell="x")
         assert [t.state.value for t in settlement.transactions()] == ["committed"] * 2
     assert [r.message.partition(": ")[0] for r in caplog.records] == [
-        f"the history {path} ends here, it cannot be written"
+        f"the history {path} ends here: it cannot be written"
     ]
     assert list(read(path)) == []
 
@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_els
                     tx.call(sync(put), cell="x")
     assert [t.state.value for t in Settlement(url).transactions()] in ([], ["committed"] * 2, ["committed"] * 3)
     assert [r.message for r in caplog.records] == [
-        f"the history {path} ends here, it cannot be written: OSError: [Errno 28] No space left on device"
+        f"the history {path} ends here: it cannot be written: OSError: [Errno 28] No space left on device"
     ]
     assert [record.name for record in read(path)] == ["ada/1"]
 

@@ -134,7 +134,7 @@ def test_a_last_record_without_a_newline_is_kept(tmp_path):
 def test_a_file_of_something_else_is_refused_and_nothing_changed(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_bytes(b"to do:\n{buy milk")
-    with pytest.raises(UsageError, match=r"the last line of .* was not written here: name another file") as refused:
+    with pytest.raises(UsageError, match=r"the last line of .* is of another format: name another file") as refused:
         HistoryFile(path)
     assert (refused.value.data, path.read_bytes()) == ({"file": str(path)}, b"to do:\n{buy milk")
 
@@ -144,7 +144,7 @@ def test_a_second_writer_at_the_same_time_is_refused_and_nothing_changed(tmp_pat
     path = tmp_path / "h.jsonl"
     with HistoryFile(path) as file:
         file.write(ADA)
-        with pytest.raises(UsageError, match="is being written by another one: close that first, or name") as refused:
+        with pytest.raises(UsageError, match="is being written by another process: close that first, or name") as refused:
             HistoryFile(path)
         assert (refused.value.data, path.read_bytes()) == ({"file": str(path)}, LINE)
         file.write(BOB)

@@ -100,7 +100,7 @@ def test_a_format_may_be_forced_and_one_that_is_none_is_refused(tmp_path):
         ("input", {"date": "14 June"}), ("superstep 1", {"date": "21 June"}),
     ]  # fmt: skip
     assert (imported.parsed, imported.total) == (2, 2)
-    with pytest.raises(UsageError, match="format='csv' is none: choose auto or one of history, spans"):
+    with pytest.raises(UsageError, match="format='csv' is unknown: choose auto or one of history, spans"):
         import_trace(path, "csv")
     assert len(FORMATS) == 5
 

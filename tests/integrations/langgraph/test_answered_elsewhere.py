@@ -99,7 +99,7 @@ def test_what_was_answered_at_a_terminal_is_not_changed_by_a_resume_which_is_tol
     assert (said.code, said.stdout.splitlines()[0]) == (
         0, f"{desk.question.key} is {'approved' if first == 'approve' else 'rejected'}, by ada.",
     )  # fmt: skip
-    told = f"was answered already, by ada: {first}; the answer that was given here ({second}) changes nothing"
+    told = f"was answered already, by ada: {first}; the later answer ({second}) changes nothing"
     assert resumed.late == [["WARNING", f"{desk.question.key} {told}"]]
     assert desk.world == (SENT if first == "approve" else KEPT)
     assert resumed.asked == []

@@ -590,7 +590,7 @@ def test_only_its_graph_answers_it(start, resume, world, settlement):
     built, _ = start(("mail", {"to": "a"}))
     (parked,) = settlement.parked()
 
-    with pytest.raises(UsageError, match="waits in its framework, which comes back to it with the answer"):
+    with pytest.raises(UsageError, match="waits in its framework, which resumes it with the answer"):
         settlement.answer(parked.transaction, approve=True)
 
     assert world.log == []

@@ -241,7 +241,7 @@ def test_who_resumes_the_branch_that_was_gone_back_over_is_told_so_and_nothing_a
     del graph.update_state
     assert world.log == ["book Ada", "cancel Ada"]
 
-    with pytest.raises(Rewound, match="somebody went back before it"):
+    with pytest.raises(Rewound, match="its work was rewound"):
         graph.invoke(Command(resume="yes"), THREAD)
 
     assert world.log == ["book Ada", "cancel Ada"]

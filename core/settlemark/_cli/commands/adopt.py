@@ -24,13 +24,13 @@ def adopt(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - is the screen.")
     ] = "declarations.py",
-    force: Annotated[bool, typer.Option("--force", help="Write it anew, whatever stands there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write declarations for tools that have none, guessed from their names, hints, docstrings and bodies.
+    """Draft declarations for undeclared tools, guessed from their names, hints, docstrings and bodies.
 
-    What is written cannot be imported until a person has decided each. Run again, it adds the tools that are new
-    and leaves the rest of the file as it is.
+    The draft cannot be imported until a person has decided each guess. Run again, this adds new tools and leaves the
+    rest of the file as it is.
     """
     from settlemark.lint import adopt as draft
 
@@ -89,8 +89,8 @@ def _tell(found: Adopted, output: str) -> None:
         say(f"{each.file}:{each.at}: {each.tool}: {each.kind}{f' on {each.scope}' if each.scope else ''}")
         say(f"    {each.reasons[0]}")
     if found.gone:
-        say(f"{output} declares {', '.join(found.gone)}, which are not here any more: delete them there")
-    kept = f"; {len(found.kept)} that stood there stay as they are" if found.kept else ""
+        say(f"{output} declares {', '.join(found.gone)}, which no longer exist: delete them there")
+    kept = f"; {len(found.kept)} existing ones stay as they are" if found.kept else ""
     if found.guesses:
         count = len(found.guesses)
         say(f"{output}: {count} guess{'' if count == 1 else 'es'} to decide{kept}")

@@ -23,7 +23,7 @@ By = Annotated[str, typer.Option(help="Who answers; it is put on record.")]
 def approvals(
     ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
 ) -> None:
-    """Name every call that waits for a person's yes, with what it would run with, and how to answer."""
+    """List every call that waits for a person's yes, with its arguments, and how to answer."""
     from settlemark._report.questions import asked_account, asked_in
 
     found = seen(ledger, namespace, asked_in)
@@ -54,25 +54,27 @@ def approve(
     by: By,
     edit: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Run it with these arguments, all of them, instead.", show_default=False),
+        typer.Option(
+            metavar="JSON", help="Run the call with these arguments, all of them, instead.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
     module: Module = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Say yes to a call that waits for a person: whoever waits for it goes on.
+    """Approve a call that waits for a person: its process goes on.
 
-    What was put aside settles here when --module declares its tools, else in a process that has them. Saying it twice
-    is as good as once; exits with 1 when nothing waits, or it was answered otherwise.
+    A parked transaction settles here when --module declares its tools, else in a process that has them. Approving twice
+    has no further effect; exits with 1 when nothing waits, or it was answered otherwise.
     """
     arguments: Any = None
     if edit is not None:
         try:
             arguments = json.loads(edit)
         except (ValueError, RecursionError) as error:
-            fail(f'--edit is no JSON: {error}; give all arguments, as in --edit \'{{"to": "b@c.example"}}\'')
+            fail(f'--edit is not JSON: {error}; give all arguments, as in --edit \'{{"to": "b@c.example"}}\'')
         if not isinstance(arguments, dict):
-            fail('--edit is no JSON object: give all arguments, as in --edit \'{"to": "b@c.example"}\'')
+            fail('--edit is not a JSON object: give all arguments, as in --edit \'{"to": "b@c.example"}\'')
     _answer(which, ledger, namespace, module, as_json=as_json, by=by, arguments=arguments)
 
 
@@ -86,9 +88,9 @@ def reject(
     module: Module = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Say no to a call that waits for a person: it never runs, and whoever waits for it is told why.
+    """Reject a call that waits for a person: it never runs, and its program is told why.
 
-    What was put aside is undone; a program that enters its name again is asked about again. Exits with 1 when nothing
+    A parked transaction is undone; a program that enters its name again is asked again. Exits with 1 when nothing
     waits, or it was answered otherwise.
     """
     _answer(which, ledger, namespace, module, as_json=as_json, by=by, because=because)

@@ -1,4 +1,4 @@
-"""`settlemark check`: which anomalies a trace of any source has, how often, and what the first of them were."""
+"""`settlemark check`: which anomalies a trace has, how often, and the first instances."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class _Checked:
-    """What was found in a file, and how much of the file was understood.
+    """What was found in a file, and how much of it was understood.
 
-    `analysis` is None where there is no level: a split view is no point of the lattice, a ledger does not tell all, and
-    where nothing was done nothing is known.
+    `analysis` is None where no level can be told: a split view is outside the lattice, a ledger keeps no reads, and an
+    empty trace tells nothing.
     """
 
     analysis: Analysis | None
@@ -78,10 +78,10 @@ def check(
         ),
     ],
     *,
-    format: Annotated[  # noqa: A002 - the option is called that
+    format: Annotated[  # noqa: A002 - the option's name
         str,
         typer.Option(
-            help="What the files are, where their first lines do not tell: a format of traces, or reads.",
+            help="The format of the files, where their first lines do not tell: a format of traces, or reads.",
             metavar="FORMAT",
         ),
     ] = "auto",
@@ -100,7 +100,7 @@ def check(
         Path | None, typer.Option(help="Draw the first witness of each anomaly to this picture.", show_default=False)
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let the advisory findings (residue, lost effects) count, too.")
+        bool, typer.Option("--strict", help="Count the advisory findings (residue, lost effects), too.")
     ] = False,
     namespace: Namespace = "default",
 ) -> None:
@@ -128,7 +128,7 @@ def check(
 
 
 class _Tools:
-    """What is said of the tools in a trace, on the command line."""
+    """What the command line says of the tools in a trace."""
 
     def __init__(self, effects: Path | None, module: str | None) -> None:
         self._effects, self._module = effects, module
@@ -144,7 +144,10 @@ class _Tools:
         except (OSError, ValueError) as error:
             fail(f"{self._effects} cannot be read: {error}")
         if not is_mapping(said):
-            fail(f'{self._effects} is no JSON object: write {{"search": "read"}}, with what each tool does by its name')
+            fail(
+                f'{self._effects} is not a JSON object: write {{"search": "read"}}, with what each tool does by its'
+                " name"
+            )
         return said
 
     def declared(self) -> Callable[[str], Declaration | None] | None:
@@ -179,12 +182,12 @@ def _checked(name: str, namespace: str, wanted: str, tools: _Tools) -> _Checked:
     except (UsageError, ScopeError) as error:
         fail(error)
     except RecursionError:
-        fail(f"{name}: a value of it is nested too deep")
+        fail(f"{name}: one of its values is nested too deep")
     except OSError as error:
         fail(f"{name} cannot be read: {error.strerror}")
     if found.total and not found.parsed:
         line, why = found.skipped[0]
-        fail(f"{name}: none of {found.total:,} parsed as {found.format}; line {line}: {why}; name what it is: --format")
+        fail(f"{name}: none of {found.total:,} parsed as {found.format}; line {line}: {why}; name the format: --format")
     level, notes = (analysis, found.notes) if analysis.records else (None, [*found.notes, _NOTHING])
     return _Checked(
         level, analysis.verdicts, found.format, found.parsed, found.total, found.skipped, found.tools, notes
@@ -231,7 +234,7 @@ def _is_ledger(name: str) -> bool:
         return True
     try:
         if Path(name).exists() and not Path(name).is_file() and not Path(name).is_dir():
-            fail(f"{name} is no file, and what is in it is read more than once: write it to one")
+            fail(f"{name} is not a file, but has to be read more than once: save it as a file")
         with Path(name).open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:

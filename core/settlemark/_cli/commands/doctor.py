@@ -1,4 +1,4 @@
-"""`settlemark doctor`: what weakens a ledger, and what to do about it."""
+"""`settlemark doctor`: what weakens a ledger, and how to mend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`settlemark in-doubt` and `settlemark resolve`: outcomes that nobody knows, and what an operator knows of them."""
+"""`settlemark in-doubt` and `settlemark resolve`: unknown outcomes, and operators' verdicts on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_DOUBT = "Nothing is in doubt."
 
 
 class Said(StrEnum):
-    """What an operator may say of an effect."""
+    """An operator's verdict on an effect."""
 
     CONFIRMED = "confirmed"
     ABSENT = "absent"
@@ -52,9 +52,9 @@ def in_doubt(
     module: Module = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Name every effect whose outcome nobody knows, and what to do about each; exit with 1 when there is one."""
+    """List every effect whose outcome nobody knows, and what to do about each; exit with 1 when there is one."""
     declared_in(module)
-    # Without --module nothing is declared here, which says nothing of the processes that have the tools.
+    # Without --module no tool is declared here, which says nothing about the processes that have the tools.
     doubts = seen(ledger, namespace, partial(doubts_in, stuck=module is not None))
     if as_json:
         say_json([asdict(doubt) for doubt in doubts])
@@ -72,12 +72,12 @@ def in_doubt(
 
 
 def doubts_in(ledger: Ledger, *, stuck: bool) -> list[Doubt]:
-    """Return what is in doubt in a ledger that was opened to be read; what a dead process had begun is nobody's.
+    """Return what is in doubt in a ledger that was opened for reading; a dead process's transactions have no owner.
 
     With `stuck`, also what cannot be ended for want of declarations.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: the ledger cannot be read.
     """
     from settlemark._runtime.driver import Driver
     from settlemark.ledger._replica.looking import Look, looking
@@ -129,7 +129,7 @@ def _table(doubts: list[Doubt]) -> Any:
 def resolve(
     key: Annotated[str, typer.Argument(help="The effect's key, as settlemark in-doubt and residue print it.")],
     verdict: Annotated[
-        Said, typer.Argument(help="It happened; it did not; nobody will ever know; or what it left is seen to.")
+        Said, typer.Argument(help="It happened; it did not; nobody will ever know; or its residue is mended.")
     ],
     ledger: LedgerName = None,
     *,
@@ -142,14 +142,14 @@ def resolve(
     module: Module = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Put on record what became of an effect, and undo it when it came too late and --module knows how.
+    """Record the outcome of an effect, and undo the effect when it came too late and --module knows how.
 
-    dealt-with takes residue off the list that you have seen to. What is resolved already stays as it is: exits with 1.
+    dealt-with takes residue that you have mended off the list. An effect resolved before stays as it is: exits with 1.
     """
     try:
         value = None if result is None else json.loads(result)
     except ValueError as error:
-        fail(f"--result is no JSON: {error}; quote a text, as in --result '\"R-17\"'; nothing was recorded")
+        fail(f"--result is not JSON: {error}; quote a text, as in --result '\"R-17\"'; nothing was recorded")
     if result is not None and verdict is not Said.CONFIRMED:
         fail(f"--result belongs to confirmed, not to {verdict}; nothing was recorded")
     said = cast("Verdict", verdict.value.replace("-", "_"))

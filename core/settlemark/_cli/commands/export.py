@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from settlemark.ledger._sql.wire import Row, Statement, Values
 
 BATCH = 500
-_BEFORE_ALL = -1  # a position before all that a transaction has
+_BEFORE_ALL = -1  # before all effects of a transaction
 
 
 def export(
@@ -45,21 +45,22 @@ def export(
             show_default=False,
         ),
     ] = None,
-    _as_json: Annotated[bool, typer.Option("--json", help="JSON Lines is what it prints anyway.")] = False,
+    _as_json: Annotated[bool, typer.Option("--json", help="It prints JSON Lines anyway.")] = False,
     namespace: Namespace = "default",
 ) -> None:
     """Print the record as JSON Lines: one line for each decision (a transaction) and for each of its effects.
 
-    Lines of decisions have: line="decision", transaction, attempt, run, state, reason, link (what that points to),
-    epoch, ordinal, owner, opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines of
-    effects, behind their decision's in issuance order, have: line="effect", transaction, attempt, run, position, key,
-    tool, class, scope, held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at, settled_at,
-    disposition (what is decided about it), link (what that points to), question, contradicted. Times are seconds since
-    1970. Arguments, results and texts that people or models wrote are left out: settlemark show --json has them.
+    Lines of decisions have: line="decision", transaction, attempt, run, state, reason, link (what the reason points
+    to), epoch, ordinal, owner, opened_at, sealed_at, decided_at, settled_at, waits (holder, scope, since, until). Lines
+    of effects, behind their decision's in issuance order, have: line="effect", transaction, attempt, run, position,
+    key, tool, class, scope, held, call_id, fingerprint (of the arguments), version, outcome, tag, intended_at,
+    settled_at, disposition (what was decided about it), link (what the disposition points to), question, contradicted.
+    Times are seconds since 1970. Arguments, results and texts that people or models wrote are left out: settlemark show
+    --json has them.
 
-    The oldest come first, and it is read in batches: what changes meanwhile may be told either way. No more of the
-    store is read than is printed, and no more than two batches are in memory. To go on from an earlier export, give
-    --since the opened_at of the oldest that had not settled then.
+    The oldest come first, in batches: a change during the export may be told either way. No more of the store is read
+    than is printed, and at most two batches are in memory. To continue from an earlier export, give --since the
+    opened_at of the oldest that had not settled then.
     """
     from settlemark._protocol.states import State
     from settlemark.ledger._contract import Page
@@ -76,7 +77,7 @@ def export(
                 if told and counted % BATCH == 0:
                     sys.stderr.write(f"\r{counted} lines")
     except BrokenPipeError:
-        # Whoever read it has had enough. Python would complain when it flushes at exit.
+        # The reader closed the pipe. Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except LedgerError as error:
@@ -88,8 +89,8 @@ def export(
 @contextmanager
 def _written(output: Path | None) -> Generator[TextIO]:
     if output is None:
-        with suppress(AttributeError, ValueError):  # a stream of somebody's own has no encoding
-            cast("Any", sys.stdout).reconfigure(encoding="utf-8")  # as JSON is, wherever it goes
+        with suppress(AttributeError, ValueError):  # a replaced stream may have no encoding
+            cast("Any", sys.stdout).reconfigure(encoding="utf-8")  # JSON is UTF-8 everywhere
         yield sys.stdout
         sys.stdout.flush()
         return
@@ -102,12 +103,12 @@ def _written(output: Path | None) -> Generator[TextIO]:
 
 
 def lines(ledger: Ledger, page: Page, *, batch: int = BATCH) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a page of a ledger that was opened to be read, the oldest first, in bounded memory.
+    """Yield the lines of a page of a ledger that was opened for reading, the oldest first, in bounded memory.
 
-    No more of the store is read than is told.
+    No more of the store is read than is consumed.
 
     Raises:
-        LedgerError: it cannot be read.
+        LedgerError: the ledger cannot be read.
     """
     from settlemark.ledger._record.pages import oldest
     from settlemark.ledger._record.rows import transaction_in
@@ -122,10 +123,10 @@ def lines(ledger: Ledger, page: Page, *, batch: int = BATCH) -> Iterator[dict[st
 
 
 def _with_effects(ledger: Ledger, decisions: deque[RecordedTransaction], batch: int) -> Iterator[dict[str, Any]]:
-    """Yield the lines of decisions, and of their effects, of which no more than a batch are in memory."""
+    """Yield the lines of decisions and of their effects, with at most a batch of effects in memory."""
     from settlemark.ledger._replica.looking import Look, effects, looking
 
-    position = _BEFORE_ALL  # of the first one's effects: behind which one to go on
+    position = _BEFORE_ALL  # where to continue within the first one's effects
 
     def some(look: Look) -> list[tuple[RecordedTransaction, list[Row]]]:
         found: list[tuple[RecordedTransaction, list[Row]]] = []

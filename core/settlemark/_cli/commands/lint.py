@@ -1,4 +1,4 @@
-"""`settlemark lint`: the mistakes in a code base's declarations, told by the exit status as well."""
+"""`settlemark lint`: mistakes in a code base's declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`settlemark migrate`: a ledger of an older release becomes one of this."""
+"""`settlemark migrate`: upgrade a ledger of an older release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Try it, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a ledger of an older release to this one: stop what uses it first, and keep a copy."""
+    """Upgrade a ledger of an older release to this one: stop its users first, and keep a copy."""
     from settlemark.ledger._record.migrating import migrate as migrate_store
 
     try:

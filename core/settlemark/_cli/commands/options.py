@@ -1,4 +1,4 @@
-"""What the commands share: which ledger is meant, how it is opened, whose handlers to load."""
+"""What the commands share: naming and opening a ledger, loading the user's handlers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
-"""For how long a command waits for a store that does not answer, each time that it needs one."""
+"""How long a command waits (seconds) for a store that does not answer, at each access."""
 
 _SQLITE = "sqlite:///"
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -48,7 +48,7 @@ Module = Annotated[
 
 
 def since_when(since: str) -> float:
-    """Return the time that somebody named, in seconds since 1970; say what would be one and exit with 2."""
+    """Parse a time, as seconds since 1970; show the valid forms and exit with 2 if it is none."""
     number, unit = since[:-1], since[-1:]
     if number.isdecimal() and number.isascii() and len(number) < _DIGITS and unit in _UNITS:
         return time.time() - int(number) * _UNITS[unit]
@@ -56,11 +56,11 @@ def since_when(since: str) -> float:
         when = datetime.fromisoformat(since)
         return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, OSError):
-        fail(f"--since {since} is no time: give one such as 2026-11-30, 2026-11-30T12:00Z, 90m, 12h or 7d")
+        fail(f"--since {since} is not a time: give one such as 2026-11-30, 2026-11-30T12:00Z, 90m, 12h or 7d")
 
 
 def ledger_url(given: str | None) -> str:
-    """Return the URL of the ledger a user named: a path becomes one of SQLite.
+    """Return the URL of a ledger given by the user: a path means a SQLite file.
 
     >>> ledger_url("trip.db"), ledger_url("postgresql+psycopg://db/trips")
     ('sqlite:///trip.db', 'postgresql+psycopg://db/trips')
@@ -72,10 +72,10 @@ def ledger_url(given: str | None) -> str:
 
 
 def named_url(given: str | None) -> str:
-    """Return the URL of a ledger that may be there already.
+    """Return the URL of a ledger that can exist already.
 
     Raises:
-        LedgerError: it ends with its process.
+        LedgerError: the ledger ends with its process.
     """
     url = ledger_url(given)
     if url == "memory:":
@@ -85,7 +85,7 @@ def named_url(given: str | None) -> str:
 
 @contextmanager
 def reading(given: str | None, *, namespace: str = "default") -> Generator[Ledger]:
-    """Open a ledger that exists, to be looked at; nothing is created and nothing changed.
+    """Open an existing ledger for reading; nothing is created and nothing changed.
 
     Raises:
         LedgerError: there is no ledger of that name; the message says what to do.
@@ -98,7 +98,7 @@ def reading(given: str | None, *, namespace: str = "default") -> Generator[Ledge
 
 
 def seen(given: str | None, namespace: str, query: Callable[[Ledger], T]) -> T:
-    """Return what a query finds in a ledger; say what is wrong and exit with 2 when it cannot be read."""
+    """Return the result of a query on a ledger; say what is wrong and exit with 2 when it cannot be read."""
     try:
         with reading(given, namespace=namespace) as ledger:
             return query(ledger)
@@ -107,9 +107,10 @@ def seen(given: str | None, namespace: str, query: Callable[[Ledger], T]) -> T:
 
 
 def declared_in(module: str | None) -> Callable[[Any], None]:
-    """Import the module that declares a user's tools, and return what declares the rest to a settlement.
+    """Import the module that declares the user's tools; return a function that declares the rest to a settlement.
 
-    It is looked for from this folder, as `python -m` does. Says what is wrong and exits with 2 when it is not there.
+    The module is looked for from this folder, as `python -m` does. Says what is wrong and exits with 2 if it is
+    missing.
     """
     if module is None:
         return lambda _settlement: None
@@ -137,14 +138,14 @@ def declared_in(module: str | None) -> Callable[[Any], None]:
 
 @contextmanager
 def operating(given: str | None, namespace: str, module: str | None) -> Generator[Settlement]:
-    """Open a settlement on a ledger that exists, for an operator's word: `module` declares its tools.
+    """Open a settlement on an existing ledger, for an operator: `module` declares its tools.
 
     Says what is wrong, and exits with 2 when the store cannot be used, with 1 when the settlement refuses.
     """
     from settlemark._api.settlement import Settlement
 
     declare = declared_in(module)
-    seen(given, namespace, lambda _ledger: None)  # one that is not there is not made
+    seen(given, namespace, lambda _ledger: None)  # a missing ledger is not created
     try:
         with Settlement(ledger_url(given), namespace=namespace, wait=WAIT_SECONDS) as settlement:
             declare(settlement)

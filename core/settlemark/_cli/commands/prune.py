@@ -1,4 +1,4 @@
-"""`settlemark prune`: what is old leaves a ledger while others work with it."""
+"""`settlemark prune`: old records leave a ledger while others work with it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def prune(
     keys: Annotated[
         str, typer.Option(help="For how long a decision's key stays where its tool declares no window.")
     ] = f"{KEYS_DAYS:g}d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: AsJson = False,
     namespace: Namespace = "default",
 ) -> None:
-    """Let go of old payloads, and of keys that nobody remembers; what is left to mend, or in doubt, stays.
+    """Remove old payloads, and keys that nobody remembers; what is left to mend, or in doubt, stays.
 
     Others may use the ledger meanwhile. The freed space is used again; a file does not shrink.
     """
     try:
         age = age_of(time.time(), older_than=duration(older_than), keys=duration(keys))
         url = named_url(ledger)
-        with reading(url, namespace=namespace) as looking:  # counting holds nobody up
+        with reading(url, namespace=namespace) as looking:  # counting blocks nobody
             found = looking.read(lambda book: book.old(age))
         done = Pruned(found.payloads, found.keys, found.kept)
         if not dry_run:
@@ -67,7 +67,7 @@ def _shown(ledger: Ledger, steps: Iterator[Pruned], found: Swept, *, shows: bool
         for step in steps:
             done = Pruned(*map(sum, zip(done, step, strict=True)))
             progress.update(bar, completed=done.payloads + done.keys)
-            time.sleep(PAUSE_SECONDS)  # so that writers, who wait for the same lock, come in between
+            time.sleep(PAUSE_SECONDS)  # lets writers that wait for the same lock come in between
     return done
 
 

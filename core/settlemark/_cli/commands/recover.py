@@ -1,4 +1,4 @@
-"""`settlemark recover`: end what processes that are gone have left."""
+"""`settlemark recover`: end what ended processes have left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = "Nothing was left to recover."
 
 
 class _Collector:
-    """Collects what a settlement recovers by itself, too: its own thread may come first."""
+    """Collects also what a settlement's own thread recovers first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class _Collector:
         return nullcontext()
 
     def all_with(self, last: Recovered) -> Recovered:
-        """Return one report: all that was ended, and what the last look found standing."""
+        """Return one report: everything ended, and what the last look found."""
         with self._lock:
             found = list(self._found)
         for report in found:
@@ -65,16 +65,18 @@ def recover(
     keep_open: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="Let frameworks come back to what is open for so long; then undo it."
+            min=0,
+            metavar="SECONDS",
+            help="Let frameworks resume what has been open for no longer than this; undo the rest.",
         ),
     ] = 0.0,
     namespace: Namespace = "default",
 ) -> None:
-    """End what ended processes have left, and tell what was done; exit with 1 when something is stuck or left."""
+    """End what ended processes have left, and report; exit with 1 when something is stuck or left."""
     from settlemark._api.settlement import Settlement
 
     declare = declared_in(module)
-    seen(ledger, namespace, lambda _ledger: None)  # one that is not there is not made
+    seen(ledger, namespace, lambda _ledger: None)  # a missing ledger is not created
     collector = _Collector()
     try:
         with Settlement(
@@ -82,7 +84,7 @@ def recover(
         ) as settlement:
             declare(settlement)
             report = settlement.recover(keep_open=keep_open)
-            # Whether a worker elsewhere is dead shows only when its lease has been watched to stand still.
+            # Only watching a lease stand still shows whether another host's worker is dead.
             while (left := host_of(settlement).ledger.undecided()) > 0:
                 time.sleep(min(left, _PAUSE_SECONDS))
                 report = settlement.recover(keep_open=keep_open)
@@ -107,14 +109,14 @@ def _lines(report: Recovered) -> list[str]:
     for name in report.left:
         became = "committed" if name in report.committed else "undone as far as it can be"
         lines.append(f"{short(name)} is {became}, and left something to mend: see settlemark residue.")
-    lines += [f"{short(name)} is open, and kept for its framework to come back to it." for name in report.kept]
+    lines += [f"{short(name)} is open, and kept for its framework to resume it." for name in report.kept]
     lines += [
         f"{short(name)} is complete, and its turn has not come: see settlemark waiting." for name in report.waiting
     ]
     for name, tools in report.stuck.items():
         them = ", ".join(tools)
         lines.append(
-            f"{short(name)} is stuck: nobody here knows {them}; name the module that declares it with --module."
+            f"{short(name)} is stuck: {them} is not declared here; name the module that declares it with --module."
         )
     return lines
 

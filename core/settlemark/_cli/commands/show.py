@@ -1,4 +1,4 @@
-"""`settlemark show` and `settlemark residue`: what became of every call, and what is left to mend."""
+"""`settlemark show` and `settlemark residue`: the outcome of every call, and what is left to mend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from settlemark.ledger._contract import Ledger
 
 ON_A_TERMINAL = 20
-"""How many transactions a terminal is shown when nobody says how many."""
+"""How many transactions a terminal is shown by default."""
 
 
 OfRun = Annotated[str | None, typer.Option("--run", help="Only what belongs to this run.", show_default=False)]
@@ -42,7 +42,7 @@ WithState = Annotated[
 
 
 def on_terminal() -> bool:
-    """Whether what is printed is read by a person."""
+    """Whether a person reads the output."""
     return sys.stdout.isatty()
 
 
@@ -62,9 +62,9 @@ def show(
     state: WithState = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Tell what became of every call, who waits for whom, and what is left to mend.
+    """Show the outcome of every call, who waits for whom, and what is left to mend.
 
-    A terminal is shown the last 20 transactions, unless --last, --since, --run or --state says which.
+    On a terminal the last 20 transactions, unless --last, --since, --run or --state says which.
     """
     from settlemark._api.who_waits import left_standing
     from settlemark._cli.commands.options import seen
@@ -103,7 +103,7 @@ _ENDED: dict[str, object] = {"state_since": None, "approvals": []}
 
 
 def _standing(ledger: str | None, namespace: str, found: list[RecordedTransaction]) -> list[Standing]:
-    """Return how those of the found stand that are unfinished."""
+    """Return the standing of those of the found that are unfinished."""
     from settlemark._api import who_waits
     from settlemark._cli.commands.options import seen
 
@@ -113,7 +113,7 @@ def _standing(ledger: str | None, namespace: str, found: list[RecordedTransactio
 
 
 def _times(stand: list[Standing], found: list[RecordedTransaction]) -> dict[tuple[str, int], dict[str, object]]:
-    """Return since when what is unfinished is in its state, and for whom it waits since when."""
+    """Return since when each unfinished transaction is in its state, and since when it waits for whom."""
     told = {(one.transaction, one.attempt): one.values() for one in stand}
     over = {(r.row.name, r.row.attempt): [w._asdict() for w in r.waits if w.until is not None] for r in found}
     return {
@@ -131,19 +131,19 @@ def residue(
     as_json: AsJson = False,
     as_table: AsTable = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="What somebody has dealt with, too, with who did, when and how.")
+        bool, typer.Option("--all", help="Also what somebody has dealt with, with who did, when and how.")
     ] = False,
     run: OfRun = None,
     last: Last = None,
     since: Since = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Name what aborts and partial commits left for somebody to mend; exit with 1 when there is some.
+    """List what aborts and partial commits left for somebody to mend; exit with 1 when there is some.
 
-    Also where a process that is gone or silent has left something unfinished: what became of that is not known before
-    it is taken up, so a list that is empty till then says nothing. With --json it is the last element of the list.
+    Also counts what a process that is gone or silent has left unfinished: its residue is not known before it is taken
+    up, so an empty list proves nothing until then. With --json the count is the last element of the list.
 
-    To take something off the list that you have seen to: settlemark resolve KEY dealt-with --by NAME --note TEXT.
+    To take something that you have mended off the list: settlemark resolve KEY dealt-with --by NAME --note TEXT.
     """
     from settlemark._api.who_waits import found as found_standing
     from settlemark._api.who_waits import left_standing
@@ -158,7 +158,7 @@ def residue(
         stand, _ = found_standing(look)
         return look.book.left(page), left_standing(stand, run=page.run, since=page.since)
 
-    # At one moment: what is unfinished in one look may be nobody's any more, and not yet listed, in the next.
+    # In one read: between two reads an unfinished transaction may lose its owner and be on neither list.
     found, unfinished = seen(ledger, namespace, lambda opened: looking(opened, look))
     values = sentences.residue_values(found)
     nothing = sentences.NOTHING_YET if unfinished else sentences.NOTHING_LEFT

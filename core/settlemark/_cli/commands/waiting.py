@@ -1,4 +1,4 @@
-"""`settlemark waiting`: who is unfinished, whose it is, and who holds whom, since when."""
+"""`settlemark waiting`: unfinished transactions, their owners, and who holds whom up, since when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def waiting(
     ledger: LedgerName = None, *, as_json: AsJson = False, as_table: AsTable = False, namespace: Namespace = "default"
 ) -> None:
-    """Tell what is unfinished, which process it belongs to, and who waits for whom, on what, since when."""
+    """Show what is unfinished, which process owns it, and who waits for whom, on what, since when."""
     from settlemark._api import who_waits as _waiting
 
     stand, now = seen(ledger, namespace, _waiting.standing)
@@ -29,7 +29,7 @@ def waiting(
 
 
 def say_unfinished(left: list[Standing]) -> None:
-    """Say on stderr, in one line, how many transactions of processes that are gone nobody has taken up yet."""
+    """Say on stderr, in one line, how many transactions of ended processes nobody has taken up yet."""
     if left:
         say(f"settlemark: {_told(left)}", err=True)
 

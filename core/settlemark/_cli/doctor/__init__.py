@@ -1,4 +1,4 @@
-"""What weakens a ledger, found by looking at it: `examine` changes nothing and joins nobody."""
+"""What weakens a ledger: `examine` only reads it, and does not join its workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from settlemark.ledger._replica.looking import Look, look_anyhow, looking
 def examine(
     url: str, *, namespace: str = "default", clock: Callable[[], float] = time.time, wait: float = 30.0
 ) -> list[Finding]:
-    """Return what was found at a ledger's URL, in the order in which it was looked at.
+    """Return the findings about a ledger, in the order of the checks.
 
     Raises:
         LedgerError: there is no ledger, it cannot be read, or it has not answered in so many seconds.
@@ -51,7 +51,7 @@ def examine(
 
 
 def _other_schema(url: str, wait: float) -> str | None:
-    """Return the schema version of a ledger that cannot be opened, when that is why."""
+    """Return the schema version of a ledger that cannot be opened for its version's sake."""
     try:
         with within(wait), look_anyhow(url) as look:
             rows = look.ask("SELECT value FROM settlemark_meta WHERE key = 'schema'")

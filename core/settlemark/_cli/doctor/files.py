@@ -1,4 +1,4 @@
-"""What weakens a ledger in a SQLite file: how it is written, and what it lies on."""
+"""What weakens a ledger in a SQLite file: how it is written, and where it is stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FULL = 2
 
 
 def store(look: Look) -> Iterator[Finding]:
-    """Return what the file itself says, and how the engine writes it."""
+    """Check the file's own settings, and how the engine writes it."""
     ((mode,),) = look.ask("PRAGMA journal_mode")
     yield _journal_mode(str(mode).lower())
     yield _synchronous()
@@ -54,7 +54,7 @@ def _journal_mode(mode: str) -> Finding:
 
 
 def _synchronous() -> Finding:
-    """Ask a file made for this what a durable commit of this engine, on this build of SQLite, waits for."""
+    """Find out, with a file made for this, what a durable commit on this build of SQLite waits for."""
     with tempfile.TemporaryDirectory() as folder:
         engine = writing_engine(sa.make_url(f"sqlite:///{folder}/probe.db"))
         wire = wire_to(engine)
@@ -78,11 +78,11 @@ def _synchronous() -> Finding:
     return Finding("synchronous", Severity.OK, told)
 
 
-# ---- what it lies on
+# ---- the file's surroundings
 
 
 def surroundings(url: sa.URL, *, mounts: Path | None = None) -> Iterator[Finding]:
-    """Return what is found around the file: its file system, permissions, room and log."""
+    """Check what is around the file: its file system, permissions, free space and log."""
     path = Path(url.database or "").absolute()
     yield _filesystem(path, mounts or MOUNTS)
     yield from _permissions(path)
@@ -126,7 +126,7 @@ def _filesystem(path: Path, mounts: Path) -> Finding:
 
 
 def mounted(path: Path, mounts: Path = MOUNTS) -> tuple[str | None, frozenset[str]]:
-    """Return the type of the file system that a path lies on, and its mount options; None where nobody tells."""
+    """Return the type and mount options of a path's file system; None where they are unknown."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:
@@ -135,7 +135,7 @@ def mounted(path: Path, mounts: Path = MOUNTS) -> tuple[str | None, frozenset[st
     best: tuple[int, str, frozenset[str]] | None = None
     for line in lines:
         _, where, kind, options, *_ = line.split()
-        # The kernel writes a blank in a path as \040.
+        # The kernel writes a space in a path as \040.
         point = Path(where.encode().decode("unicode_escape"))
         depth = len(point.parts)
         if real.is_relative_to(point) and (best is None or depth >= best[0]):
@@ -204,7 +204,7 @@ def _wal(path: Path) -> Finding:
 
 
 def size(length: float) -> str:
-    """Return a number of bytes as people say it.
+    """Return a number of bytes in a readable unit.
 
     >>> size(0), size(1536), size(3 << 30)
     ('0 B', '1.5 KiB', '3.0 GiB')

@@ -1,4 +1,4 @@
-"""What weakens a ledger on a PostgreSQL server: settings under which a commit is acknowledged before it lasts."""
+"""What weakens a ledger on a PostgreSQL server: settings that acknowledge a commit before it is durable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTINGS = (
 
 
 def store(look: Look) -> Iterator[Finding]:
-    """Return what the server says of itself, as this user's sessions have it."""
+    """Check the server's settings, as this user's sessions have them."""
     rows = look.ask(
         "SELECT name, setting FROM pg_settings WHERE name = ANY(string_to_array(:names, ' '))",
         names=" ".join(_SETTINGS),
@@ -39,7 +39,7 @@ def store(look: Look) -> Iterator[Finding]:
 
 
 def judge(settings: dict[str, str], *, standby: bool, unlogged: list[str]) -> Iterator[Finding]:
-    """Return what a server's settings mean for what is to last."""
+    """Return what a server's settings mean for durability."""
     yield _must_be_on(settings, "fsync", "a crash of the machine may corrupt the whole database")
     yield _must_be_on(settings, "full_page_writes", "a crash amid the write of a page may corrupt it")
     yield _synchronous_commit(settings)

@@ -1,4 +1,4 @@
-"""What the work on a ledger shows: its clocks, its workers, its log, and what is unfinished, in doubt or left."""
+"""What the work on a ledger shows: its clocks, workers, log, and what is unfinished, in doubt or left."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from settlemark.ledger._workers import process
 SKEW_SECONDS = 2.0
 OLD_SECONDS = 3600.0
 NAMED = 20
-"""How many transactions that no living process ends are named."""
+"""How many transactions without a living process are named."""
 
 
 def examine(look: Look, clock: Callable[[], float]) -> Iterator[Finding]:
-    """Return what one look at the store finds."""
+    """Check one snapshot of the store."""
     yield _skew(look, clock)
     yield from _workers(look)
     yield _log(look)
@@ -109,7 +109,7 @@ def _unfinished(stand: list[Standing], now: float) -> Iterator[Finding]:
 
 
 def _without_process(stand: list[Standing], now: float) -> Iterator[Finding]:
-    """Name every unfinished transaction that no living process brings to its end, and who has to."""
+    """Name every unfinished transaction that no living process ends, and who has to."""
     found = [one for one in stand if one.ends_it != "process"]
     for one in found[:NAMED]:
         severity, remedy = _REMEDIES[one.ends_it]

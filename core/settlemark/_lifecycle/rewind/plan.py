@@ -1,8 +1,8 @@
-"""What going back before transactions does to the world: told before anything happens, and again when it has.
+"""What a rewind does to the world: planned before anything happens, and reported when it has.
 
-Pure: recorded transactions go in, what is to be undone, what stays and why comes out. Undone is the newest first:
-transactions by their place in the order, the effects of each in reverse order of how they acted. An effect on
-which another's work has been built since stays, unless it is named: undoing it would overwrite that work.
+Pure: recorded transactions go in; what is undone, what stays and why comes out. The newest is undone first:
+transactions by their place in the order, the effects of each in reverse order of acting. An effect on which another's
+work has been built since stays, unless it is named: its undo would overwrite that work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _HAPPENED = (Outcome.CONFIRMED, Outcome.UNKNOWN, Outcome.INTENDED)
-_BUILDS = (State.COMMITTED, State.RELEASING, State.ABORTED)  # whoever still acts is waited for
+_BUILDS = (State.COMMITTED, State.RELEASING, State.ABORTED)  # a transaction that still acts is waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Affected:
     """An effect that a `Rewind` undoes, or leaves.
 
     Attributes:
-        transaction, attempt, tool, scope, key: which one it is; its counterparty knows it by the key.
-        outcome: what it is when this is told, as `"confirmed"` or `"undone"`.
-        why: why it stays, or what there is to know of its undo; often empty.
-        arguments, result: of its call, as they are recorded.
+        transaction, attempt, tool, scope, key: the effect; its counterparty knows it by the key.
+        outcome: its outcome at the time of this report, such as `"confirmed"` or `"undone"`.
+        why: why it stays, or a remark about its undo; often empty.
+        arguments, result: of its call, as recorded.
     """
 
     transaction: str
@@ -48,11 +48,11 @@ class Affected:
     result: Any = field(repr=False)
 
     def __str__(self) -> str:
-        """Say which one it is, and why it stays."""
+        """Name the effect, and say why it stays."""
         return plain(f"{short(self.transaction)}: {self.tool} on {self.scope}{f': {self.why}' if self.why else ''}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the effect as JSON values."""
         return {
             "transaction": self.transaction,
             "attempt": self.attempt,
@@ -68,17 +68,16 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """What going back before transactions does, or has done: see `Settlement.rewind`.
+    """What a rewind does, or has done: see `Settlement.rewind`.
 
     Attributes:
-        transactions: those that are gone back over, the newest first.
+        transactions: the rewound transactions, the newest first.
         unfinished: those among them that had not ended: they are aborted before anything else is undone.
-        undo: the effects that are undone, in this order; when it is `done`, those that were.
-        residue: the effects that cannot be undone, and stay; when it is `done`, also those whose undo failed or has
-            left a cost.
+        undo: the effects to undo, in this order; when `done`, the undone ones.
+        residue: the effects that cannot be undone, and stay; when `done`, also those whose undo failed or left a cost.
         conflicts: the effects that stay because others have built upon them since.
-        done: it has happened; else nothing has, and this tells what would.
-        by, note: who went back, and why.
+        done: it has happened; else nothing has, and this is the plan.
+        by, note: who rewound, and why.
     """
 
     transactions: tuple[str, ...]
@@ -91,7 +90,7 @@ class Rewind:
     note: str
 
     def __str__(self) -> str:
-        """Tell it in sentences."""
+        """Describe the rewind in sentences."""
         return joined(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -116,7 +115,7 @@ class Rewind:
         )
 
     def __rich__(self) -> RenderableType:
-        """Return it as a table for a rich console."""
+        """Return the rewind as a table for a rich console."""
         table = new_table(next(self._lines()), "", "transaction", "tool", "scope", "why")
         for title, effects in self._titled():
             for effect in effects:
@@ -124,7 +123,7 @@ class Rewind:
         return table
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values.
+        """Return the rewind as JSON values.
 
         >>> Rewind(("trip/2",), (), (), (), (), done=False, by="ada", note="").to_json()["transactions"]
         ['trip/2']
@@ -143,7 +142,7 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A recorded effect, in its transaction, and what there is to know of it."""
+    """A recorded effect, its transaction, and a remark."""
 
     recorded: RecordedTransaction
     effect: RecordedEffect
@@ -151,16 +150,16 @@ class Touched:
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The effect's key."""
         return self.effect.row.key
 
     @property
     def finished(self) -> bool:
-        """Whether its transaction has ended; else that is aborted first."""
+        """Whether its transaction has ended; otherwise it is aborted first."""
         return self.recorded.state in FINISHED
 
     def told(self) -> Affected:
-        """Return it as users see it."""
+        """Return the effect as users see it."""
         row = self.effect.row
         return Affected(
             row.name,
@@ -175,14 +174,14 @@ class Touched:
         )
 
     def now(self, effect: RecordedEffect) -> Touched:
-        """Return it as it is by now."""
+        """Return the effect with its current outcome."""
         left = effect.tag not in (None, Tag.CLEAN)
         return replace(self, effect=effect, why=effect.disposed.told or self.why if left else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The effects of transactions that are gone back over: what is undone, in this order, and what stays."""
+    """The effects of rewound transactions: those to undo, in order, and those that stay."""
 
     undo: list[Touched]
     residue: list[Touched]
@@ -197,14 +196,14 @@ def sort(
     remark: Callable[[RecordedEffect], str],
     overwrite: Collection[str],
 ) -> Sorted:
-    """Return what going back over these attempts undoes, newest first, and what stays.
+    """Return what rewinding these attempts undoes, newest first, and what stays.
 
     Args:
-        attempts: of the transactions that are gone back over.
-        others: the attempts of others that are at their epochs or later.
+        attempts: of the rewound transactions.
+        others: others' attempts at these epochs or later.
         objection: says why an effect cannot be undone, or returns None.
-        remark: says what there is to know of an effect's undo, or returns "".
-        overwrite: keys of effects that are undone although others have built upon them.
+        remark: returns a remark about an effect's undo, or "".
+        overwrite: keys of effects to undo although others have built upon them.
     """
     found = Sorted([], [], [])
     above = _Above(others)
@@ -233,12 +232,12 @@ def _place(recorded: RecordedTransaction) -> tuple[int, str, int]:
 
 
 def _acted(effect: RecordedEffect) -> tuple[bool, tuple[int, ...]]:
-    """Sort effects as they acted: what was held left when all else was done."""
+    """Sort effects by when they acted: held ones left after everything else was done."""
     return effect.row.held, effect.row.decision
 
 
 def happened(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
-    """Whether an effect is in the world, or may be, and is nobody's to drop."""
+    """Whether an effect is, or may be, in the world, and is not about to be dropped."""
     if effect.outcome is Outcome.QUEUED:
         return recorded.state is State.RELEASING
     over = recorded.state is State.ABORTED and effect.tag is Tag.CLEAN
@@ -246,7 +245,7 @@ def happened(recorded: RecordedTransaction, effect: RecordedEffect) -> bool:
 
 
 def _left_before(recorded: RecordedTransaction, effect: RecordedEffect) -> str | None:
-    """Return why an effect stays that an abort, or a release, is past undoing."""
+    """Return why an effect stays that an abort, or a release, can no longer undo."""
     if recorded.state is State.ABORTED:
         return f"it was left when its transaction was undone: {effect.disposed.told or 'nobody said why'}"
     if effect.outcome is Outcome.QUEUED:
@@ -255,7 +254,7 @@ def _left_before(recorded: RecordedTransaction, effect: RecordedEffect) -> str |
 
 
 class _Above:
-    """What others have in the world, by the type of its scopes."""
+    """Others' effects in the world, by the type of their scopes."""
 
     def __init__(self, others: Iterable[RecordedTransaction]) -> None:
         self._by_type: dict[str, list[tuple[tuple[int, str], Scope, str]]] = {}

@@ -1,9 +1,9 @@
-"""Undoing on request what has committed: all of it in one transaction, newest first.
+"""Rewind: undoing committed transactions on request, all in one transaction, newest first.
 
-That transaction (`trip/rewind/17`) works as a mend does: it claims every scope, holds the effects as if they had
-just acted, and aborts. One step decides: it looks again at what others have built meanwhile, puts on record what
-is to be undone and what stays, and has every name refused from then on. So a crash leaves nothing of it, or all
-of it to be gone on with by whoever recovers, and each undo is on record before the next begins.
+That transaction (`trip/rewind/17`) works as a mend does: it claims every scope, holds the effects as if they had just
+acted, and aborts. One step decides: it checks what others have built meanwhile, records what is to be undone and what
+stays, and has every name refused from then on. So a crash leaves either nothing of it, or all of it for recovery to
+continue, and each undo is recorded before the next begins.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TRIES = 20
 
 
 class Rewinds:
-    """The part of a driver that goes back over transactions, on request."""
+    """Rewinds transactions on request."""
 
     def __init__(
         self, kernel: Kernel, residue: Residue, undoing: Undoing, recovery: Recovery, resolution: Resolution
@@ -64,14 +64,14 @@ class Rewinds:
         self._survey = Survey(kernel, resolution)
 
     def rewind(self, request: Request, *, dry_run: bool, wait: float) -> Program[Rewind]:
-        """Undo what transactions have done, newest first, and return a `Rewind`; with `dry_run` what it would do.
+        """Undo transactions' effects, newest first, and return a `Rewind`; with `dry_run` only the plan.
 
-        What has not ended is aborted first. From then on their names are refused.
+        Unfinished ones are aborted first. From then on all their names are refused.
 
         Raises:
             UsageError: one of them was never begun, or a key of `overwrite` is none of theirs.
-            DeclarationError: the undo of an effect is not known here; nothing moved.
-            WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing that had committed moved.
+            DeclarationError: the undo of an effect is unknown here; nothing moved.
+            WaitTimeout: another holds a scope, or a call of theirs has not returned; nothing committed moved.
         """
         look: Look = yield from self._kernel.step(partial(self._survey.over, request))
         refuse_foreign(request, look)
@@ -83,7 +83,7 @@ class Rewinds:
                 " declare it, then go back again",
                 tool=look.undeclared[0],
             )
-        # What has recorded nothing leaves no trace when it is aborted, and its name is to be refused alike.
+        # An abort without effects leaves no record, but its name is to be refused all the same.
         barred = dict(request.barred) if look.live or look.sorted.undo else {}
         request = replace(request, barred=barred | {txn.name: txn.run for txn in look.live})
         yield from self._end_unfinished(request, wait)
@@ -106,21 +106,21 @@ class Rewinds:
         )
 
     def word(self, by: str, note: str) -> Word:
-        """Return what somebody says of transactions, now."""
+        """Return who says so, when and why."""
         return Word(True, by, self._kernel.clock(), note)
 
     def of_run(self, run: str) -> Program[tuple[list[RecordedTransaction], list[str]]]:
-        """Return what is on record of a run, and the names of those of it that are unfinished."""
+        """Return the record of a run, and the names of its unfinished transactions."""
 
         def look(protocol: Protocol, book: Book) -> tuple[list[RecordedTransaction], list[str]]:
             return book.of_run(run), [txn.name for txn in protocol.live.values() if txn.run == run]
 
         return (yield from self._kernel.step(look))
 
-    # ---- what is unfinished
+    # ---- unfinished transactions
 
     def _end_unfinished(self, request: Request, wait: float) -> Program[None]:
-        """Abort what has not ended, and return when all of it is undone, or has committed after all."""
+        """Abort unfinished transactions, and return when all are undone, or have committed after all."""
         deadline = self._kernel.monotonic() + wait
 
         def doom(protocol: Protocol, book: Book) -> list[Txn]:
@@ -163,7 +163,7 @@ class Rewinds:
                     waited=wait,
                 )
 
-    # ---- what has committed
+    # ---- committed transactions
 
     def _undo_all(self, request: Request, wait: float) -> Program[Look | None]:
         """Undo what has committed, and return what was decided; None when others have entered it again."""
@@ -213,7 +213,7 @@ class Rewinds:
         return attempt
 
     def _mirror(self, attempt: Attempt, touched: Touched) -> Effect:
-        """Return the effect as a transaction holds it that is to undo it: as if it had acted there, at once."""
+        """Return the effect as the undoing transaction holds it: as if it had acted there."""
         effect = touched.effect
         mirror = revive(afresh(effect), self._kernel.declaration(effect.row.tool, effect.row.version))
         mirror.held = False
@@ -269,7 +269,7 @@ class Rewinds:
             yield from self._kernel.wait_for(attempt, ticket, blocked, deadline, blocked.holder.name)
 
     def _give_up(self, attempt: Attempt, calls: dict[str, list[Call]], cause: str) -> Program[None]:
-        """End a transaction that was to undo and is not to, with nothing undone."""
+        """End an undoing transaction that is no longer wanted, with nothing undone."""
 
         def give_up(protocol: Protocol, _book: Book) -> None:
             for call in (call for found in calls.values() for call in found):
@@ -291,12 +291,12 @@ class Rewinds:
         return look
 
     def _record(self, request: Request, look: Look, protocol: Protocol, book: Book) -> None:
-        """Write what is to be undone and what stays, and have every name refused from here on."""
+        """Record what is to be undone and what stays, and have every name refused from now on."""
         at = self._kernel.clock()
         todo = Disposed(Disposition.TO_REWIND, f"({request.word})")
         changes: list[Change] = [_outcome(touched, Tag.UNRESOLVED, todo, at) for touched in look.sorted.undo]
         for touched in (*look.sorted.residue, *look.sorted.conflicts):
-            if touched.effect.tag in (None, Tag.CLEAN):  # else it is named, and why
+            if touched.effect.tag in (None, Tag.CLEAN):  # else the residue names it, and why
                 tag = Tag.LEAKED if touched.effect.row.held else Tag.UNRESOLVED
                 note = f"it stays, although it was to be undone on request: {touched.why} ({request.word})"
                 changes.append(_outcome(touched, tag, Disposed(note=note), at))
@@ -330,7 +330,7 @@ class Rewinds:
             self._residue.tell_listener(name)
 
     def _report(self, request: Request, before: Look, decided: Look) -> Program[Rewind]:
-        """Return what has happened, by the record."""
+        """Return what has happened, from the record."""
         aborted = [touched for touched in before.sorted.undo if not touched.finished]
         later = {touched.key for touched in decided.sorted.undo}
         planned = [*(touched for touched in aborted if touched.key not in later), *decided.sorted.undo]

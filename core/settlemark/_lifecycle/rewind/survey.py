@@ -1,4 +1,4 @@
-"""What going back over transactions would undo, as one look at the record and the protocol finds it."""
+"""What a rewind would undo, according to one look at the record and the protocol."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from settlemark.ledger._payloads.recoverable import cannot_run
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants to go back over.
+    """What somebody wants to rewind.
 
     Attributes:
-        names: of the transactions.
+        names: the transactions.
         word: who says so, when and why.
-        overwrite: keys of effects that are undone although others have built upon them.
-        barred: names under which nothing may have begun, and nothing is to begin any more when something is undone;
-            by name: the run.
+        overwrite: keys of effects to undo although others have built upon them.
+        barred: names under which nothing may have begun, and nothing may begin once something is undone; each with its
+            run.
     """
 
     names: tuple[str, ...]
@@ -39,13 +39,13 @@ class Request:
 
 @dataclass(slots=True)
 class Look:
-    """What one look has found of it.
+    """The result of one look.
 
     Attributes:
-        attempts: by name, all there are on record; of what was split off, too.
+        attempts: all recorded attempts by name, split-off ones included.
         live: the unfinished ones.
         sorted: what is undone, and what stays.
-        undeclared: tools whose undo is not known in this process.
+        undeclared: tools whose undo is unknown in this process.
     """
 
     attempts: dict[str, list[RecordedTransaction]]
@@ -54,7 +54,7 @@ class Look:
     undeclared: list[str]
 
     def rewind(self, request: Request, *, done: bool) -> Rewind:
-        """Return what a person is told of it."""
+        """Return the report for people."""
         found = self.sorted
         return Rewind(
             self._newest_first(),
@@ -79,7 +79,7 @@ class Survey:
 
     Args:
         kernel: knows the tools' declarations.
-        resolution: says which ledger an error is about.
+        resolution: names the ledger in errors.
     """
 
     def __init__(self, kernel: Kernel, resolution: Resolution) -> None:
@@ -87,7 +87,7 @@ class Survey:
         self._resolution = resolution
 
     def over(self, request: Request, protocol: Protocol, book: Book) -> Look:
-        """Look over all that a request is about, in one step."""
+        """Look over everything a request is about, in one step."""
         attempts: dict[str, list[RecordedTransaction]] = {}
         runs: dict[str, list[RecordedTransaction]] = {}
         live: dict[str, Txn] = {}
@@ -142,7 +142,7 @@ class Survey:
         return cannot_run("undo", declared, row.arguments, effect.result)
 
     def _remark(self, effect: RecordedEffect) -> str:
-        """Return what there is to know of an effect's undo, or nothing."""
+        """Return a remark about an effect's undo, or ""."""
         if effect.outcome is not Outcome.CONFIRMED:
             return "its counterparty is asked first whether it happened"
         declared = self._kernel.declaration(effect.row.tool, effect.row.version)
@@ -151,19 +151,19 @@ class Survey:
 
 
 def refuse_foreign(request: Request, look: Look) -> None:
-    """Refuse to overwrite what is no effect of the transactions that are gone back over."""
+    """Check that `overwrite` names only effects of the rewound transactions."""
     keys = {e.row.key for found in look.attempts.values() for recorded in found for e in recorded.effects}
     foreign = sorted(request.overwrite - keys)
     if foreign:
         raise UsageError(
-            f"overwrite= names {foreign[0]!r}, which is no effect of what is gone back over: nothing was undone;"
-            " it takes keys of the conflicts that a dry run tells",
+            f"overwrite= names {foreign[0]!r}, which is no effect of the rewound transactions: nothing was undone;"
+            " give keys of the conflicts that a dry run reports",
             key=foreign[0],
         )
 
 
 def _as_it_is(recorded: RecordedTransaction) -> RecordedTransaction:
-    """Return a record that stays as it is: one in memory goes with what becomes of it."""
+    """Return a copy of a record: one in memory changes with its transaction."""
     return replace(recorded, effects=[replace(effect) for effect in recorded.effects])
 
 

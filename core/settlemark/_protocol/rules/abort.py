@@ -1,7 +1,7 @@
-"""The abort: who is undone takes along who saw its work, is undone after them, and its retry keeps its place.
+"""The abort rule: readers of undone work are undone first, and a retry keeps its predecessor's place.
 
-* What is held is dropped at once; claims stay until each effect is undone, so that nobody meets an undo halfway.
-* An undo begins when nothing of the transaction runs any more, and nobody who saw its work is left (`conclude`).
+* Held effects are dropped at once; claims stay until each effect is undone, so that nobody meets a half-done undo.
+* An undo begins when no call of the transaction runs any more, and no reader of its work is left (`conclude`).
 * A retry takes over position and footprint in the same step in which the old attempt finishes: it cannot starve.
 """
 
@@ -24,14 +24,14 @@ _Cascade = Generator["_Cascade", None, None]
 
 
 class Aborts:
-    """Takes transactions back, and off the board when they are over."""
+    """Aborts transactions, and removes finished ones from the board."""
 
     def __init__(self, board: Board, line: Line) -> None:
         self._board = board
         self._line = line
 
     def abort(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
-        """Abort a transaction that has not settled; one that is past that is left alone."""
+        """Abort a transaction that has not settled; any other is left alone."""
         if txn.state in UNSETTLED:
             self._strike_all(txn, reason, detail)
 
@@ -39,17 +39,17 @@ class Aborts:
         """Abort a releasing transaction of which nothing has left.
 
         Raises:
-            StateError: something has left, or it is not releasing; nothing moved.
+            StateError: something has left, or the transaction is not releasing; nothing moved.
         """
         if txn.state is not State.RELEASING or txn.released:
             raise StateError(
-                f"{txn.name} is {txn.state}: what has left cannot be called back", transaction=txn.name, state=txn.state
+                f"{txn.name} is {txn.state}: what has left cannot be undone", transaction=txn.name, state=txn.state
             )
         self._strike_all(txn, reason, detail)
 
     def _strike_all(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> None:
         struck = [self.strike(txn, reason, detail)]
-        while struck:  # those whom it takes along, depth first: they may be more than the interpreter has frames
+        while struck:  # depth first, with a list: there may be more readers than the interpreter has frames
             follower = next(struck[-1], None)
             if follower is None:
                 struck.pop()
@@ -57,15 +57,15 @@ class Aborts:
                 struck.append(follower)
 
     def strike(self, txn: Txn, reason: Reason, detail: dict[str, Any]) -> _Cascade:
-        """Abort one, behind those whom it takes along: each is given to be struck first."""
+        """Abort one transaction after the readers of its work, each of which is yielded to be struck first."""
         board = self._board
         board.move_state(txn, Event.ABORT)
         txn.reason = reason
-        # It stands in every replica, and in its image.
+        # Every replica, and its image, keeps this text.
         txn.detail = {key: prose(said, CAUSE) if isinstance(said, str) else said for key, said in detail.items()}
         for follower in list(ties.dependents(board.by_id, txn)) if txn.dependents else ():
             scopes = follower.preds.get(txn.id)
-            # Else it has ended with another of them, in this same step.
+            # Else the follower has ended with another transaction, in this same step.
             if scopes is not None and follower.state in UNSETTLED:
                 yield self.strike(follower, Reason.CASCADED, {"scope": next(iter(scopes)), "holder": txn.name})
         for hold in txn.holds.values():
@@ -75,11 +75,11 @@ class Aborts:
         self.conclude(txn)
 
     def may_conclude(self, txn: Txn) -> bool:
-        """Whether the undo of an aborted transaction can begin: nothing of it runs, and nobody who saw it is left."""
+        """Whether the undo of an aborted transaction can begin: no call of it runs, no reader of its work is left."""
         return not txn.running and not (txn.dependents and any(ties.dependents(self._board.by_id, txn)))
 
     def conclude(self, txn: Txn) -> None:
-        """Begin to undo an aborted transaction, if nothing of it is out any more."""
+        """Begin to undo an aborted transaction, if no call of it is out any more."""
         if not self.may_conclude(txn):
             return
         self._board.aborted.append(txn)
@@ -87,7 +87,7 @@ class Aborts:
             self.finish(txn)
 
     def finish(self, txn: Txn) -> None:
-        """Note that its undos are done; a retry takes its position and footprint in this same step."""
+        """Record that its undos are done; a retry takes its position and footprint in this same step."""
         if txn.claims or txn.running:
             raise InternalError(f"{txn.name} cannot finish: {txn.claims} claims, {txn.running} calls")
         board = self._board
@@ -104,7 +104,7 @@ class Aborts:
             self.retire(txn)
 
     def succeed(self, txn: Txn) -> None:
-        """Begin the next attempt where this one was, with what it held as declared holds."""
+        """Begin the next attempt in the old one's place, with its holds as declared holds."""
         board = self._board
         again = Txn(
             board.next_serial(), txn.name, txn.run, txn.attempt + 1, txn.position, retry=True, owner=txn.owner,
@@ -121,7 +121,7 @@ class Aborts:
         board.versions.forget(txn)
         board.versions.take_plan(again)
         again.holds, txn.holds = txn.holds, {}
-        lines_up = txn.writes and self._line.lines_up(again)  # what only looks need stand behind nobody
+        lines_up = txn.writes and self._line.lines_up(again)  # a reader need not stand in line
         for hold in again.holds.values():
             hold.txn = again
             if lines_up and (hold.scope in txn.reads or hold.last_act):
@@ -135,7 +135,7 @@ class Aborts:
         board.prune()
 
     def retire(self, txn: Txn) -> None:
-        """Take a finished transaction, and all that it held, off the board."""
+        """Remove a finished transaction, and its holds, from the board."""
         board = self._board
         for hold in list(txn.holds.values()):
             board.drop_hold(hold)
@@ -147,11 +147,11 @@ class Aborts:
 
     @staticmethod
     def unretry(txn: Txn) -> None:
-        """Note that nobody will retry a transaction: its abort frees its place."""
+        """Record that nobody will retry a transaction: its abort frees its place."""
         txn.retry = False
 
     def retract(self, name: str, attempt: int) -> None:
-        """Note that what has committed is undone on request: histories hear of it, and nothing moves."""
+        """Record that a committed transaction is undone on request: histories hear of it, and nothing moves."""
         if self._board.chronicle is not None:
             self._board.chronicle.retracted(name, attempt)
 
@@ -160,7 +160,7 @@ class Aborts:
             return
         for pred in ties.part(self._board.by_id, txn):
             if pred.state is State.ABORTING:
-                self.conclude(pred)  # it was undone behind this one
+                self.conclude(pred)  # its undo waited for this one
 
 
 __all__ = ["Aborts"]

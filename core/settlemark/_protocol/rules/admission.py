@@ -4,12 +4,12 @@
 * *Claim*: an effect that runs before commit takes its scope exclusively. The claim waits for another's claim, undo or
   release, for an older one's held effect or waiting request, for a read in flight; an effect that cannot be undone
   cleanly waits for every older holder too.
-* *Read*: of settled state only; it waits for another's claim, undo or release. With early reads it depends on whose
-  work it read (`ties`).
+* *Read*: of settled state only; it waits for another's claim, undo or release. An early read depends on the author of
+  what it read (`ties`).
 * A held effect waits for nobody before the commit. A touch below the floor is restamped (`precedence`).
 
-Whoever waits asks again when those it waits for have moved. Every wait goes from a larger position to a smaller one,
-or for an undo, release or read that waits for nobody.
+A blocked request asks again when the holder it waits for has moved. Every wait goes from a larger position to a smaller
+one, or for an undo, release or read that waits for nobody.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Admission:
         self._line = line
 
     def admit(self, call: Call, planned: tuple[str, str, int] | None, patient: bool) -> Blocked | None:
-        """Admit a request and return None, or return whom it waits for; ask again when they moved.
+        """Admit a request and return None, or return whom it waits for; ask again when that one has moved.
 
         Raises:
             LateAppend, Refused, Revoked, Entangled, StateError: see `Protocol.admit`.
@@ -86,13 +86,13 @@ class Admission:
         return blocked
 
     def declare(self, txn: Txn, scopes: Iterable[Scope]) -> None:
-        """Hold what an open transaction may touch; one that is past that holds nothing new."""
+        """Hold what an open transaction may touch; a transaction in another state holds nothing new."""
         if txn.state is State.OPEN:
             for scope in scopes:
                 self._touch(txn, scope, declared=True)
 
     def in_the_way(self, call: Call) -> Blocked | None:
-        """Return whom a request that waits is waiting for as it stands; nothing moves."""
+        """Return whom a waiting request waits for; nothing moves."""
         hold = call.hold
         if not call.wanting or hold is None:
             return None
@@ -101,7 +101,7 @@ class Admission:
         return blocked or (self._line.before(call.txn, call.mode, hold, match) if self._board.index.lined else None)
 
     def blocked(self, txn: Txn, mode: Mode, match: Match, scope: Scope) -> Blocked | None:
-        """Return whom a read, or an effect that runs at once, has to wait for."""
+        """Return whom a read, or an eager effect, has to wait for."""
         board = self._board
         if mode is not Mode.READ:
             # The nearest older one: waiters form a chain, and a departure wakes one of them.
@@ -109,7 +109,7 @@ class Admission:
             if older is not None:
                 return Blocked(older, scope)
         if mode is Mode.FINAL:
-            ahead = ties.unsettled(board.by_id, txn)  # what it saw may be undone, and this cannot be
+            ahead = ties.unsettled(board.by_id, txn)  # the work it saw may be undone, and this effect cannot be
             if ahead is not None:
                 return ahead
         early = mode is Mode.READ and ties.reads_through(txn)
@@ -126,7 +126,7 @@ class Admission:
         """Withdraw a request that would wait for ever.
 
         Raises:
-            Entangled: it would: whom it waits for cannot end before it.
+            Entangled: the holder it would wait for cannot end before it.
         """
         board = self._board
         try:
@@ -138,7 +138,7 @@ class Admission:
     def _touch(self, txn: Txn, scope: Scope, *, declared: bool) -> Hold:
         index, versions, position = self._board.index, self._board.versions, txn.position
         path = index.enter(scope)
-        # No floor of the whole type reaches it: the common case, told by one look.
+        # No floor of the scope's whole type reaches the position: the common case, decided without a walk.
         reached = versions.base >= position or path[0].all_floor >= position or bool(versions.folded)
         if reached and not (txn.holds and self._is_covered(txn, scope)):
             match = index.match(scope) if index.wildcards else Match(path[:-1], path[-1:])
@@ -176,7 +176,7 @@ class Admission:
     def _grant(self, call: Call, hold: Hold, match: Match) -> None:
         txn = call.txn
         call.admitted = hold.touched = True
-        hold.declared = False  # not before: who gives up waiting still has what it declared
+        hold.declared = False  # not earlier: a withdrawn request keeps its declared hold
         if call.mode is Mode.READ:
             self._grant_read(txn, hold, match)
             return

@@ -1,8 +1,8 @@
-"""Where a transaction takes its place: behind all others, under the hold it works for, or in its retry's.
+"""Where a transaction takes its place: after all others, under its hold, or in the place of its earlier attempt.
 
-It is given one position for its whole footprint: a fresh epoch, or one that nobody has any more. What works under a
-hold comes before that hold, so that the hold stands for it until it is dropped. A branch that is split off from a
-parked transaction begins parked, holds nothing, and depends on what the whole had read.
+A transaction gets one position for its whole footprint: a fresh epoch, or one that has become free. A transaction under
+a hold comes before that hold, which stands for it until dropped. A branch that is split off from a parked transaction
+begins parked, holds nothing, and depends on what the whole had read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Beginnings:
         self._board = board
         self._fences = fences
 
-    def begin(  # noqa: PLR0913, PLR0917 - one keyword for each thing that is said of it
+    def begin(  # noqa: PLR0913, PLR0917 - one keyword for each property
         self,
         name: str,
         run: str | None,
@@ -52,8 +52,9 @@ class Beginnings:
         """Return a new open transaction; see `Protocol.begin`.
 
         Raises:
-            Cancelled: a fence stands on its run. Entangled: it declares what its parent holds.
-            StateError: the hold has been dropped.
+            Cancelled: the run is fenced.
+            Entangled: it declares what its parent holds.
+            StateError: its hold has been dropped.
         """
         board = self._board
         run = run or name.split("/", 1)[0]
@@ -67,7 +68,7 @@ class Beginnings:
         if position is None or position in board.live:
             position = board.fresh()
         if role:
-            position = (position[0], position[1] + LAST)  # behind all that is to work under it
+            position = (position[0], position[1] + LAST)  # after everything that works under it
         txn = into or Txn(
             PLANNED, name, run, attempt, position, retry=retry, owner=owner, parent=parent, group=group,
             role=role, guards=Guards(*guards), queues=queues, mends=mends,
@@ -88,7 +89,7 @@ class Beginnings:
         hold = self._board.by_id.get(group)
         if hold is None or hold.state is not State.OPEN:
             raise StateError(
-                f"{name} was to work under a hold that has been dropped: nothing was run; place another",
+                f"{name} was to work under a hold that has been dropped: nothing was run; place another hold",
                 transaction=name,
                 state=None if hold is None else hold.state,
             )

@@ -1,7 +1,8 @@
-"""What becomes of a call once it was admitted, or gave up waiting: each return frees what nobody needs any more.
+"""A call after its admission, or after it gave up waiting: each return frees what is no longer needed.
 
 A *claim* is kept from its admission until the commit, or the end of its undo; an effect that did not happen frees it.
-What an abort could not undo stays in the world, and is a write. A broad claim may be refined to what was touched.
+What an abort could not undo stays in the world, and counts as a write. A broad claim may be refined to what was
+touched.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ class Calls:
 
     @staticmethod
     def number(call: Call) -> None:
-        """Give a call its number among those of its transaction."""
+        """Number a call within its transaction."""
         txn = call.txn
         txn.numbered += 1
         call.number = txn.numbered
         txn.calls[call.number] = call
 
     def refuse_append(self, txn: Txn, scope: Scope) -> None:
-        """Refuse a call of a transaction that is not open any more; a sealed one is aborted for it.
+        """Refuse a call of a transaction that is not open any more; a sealed transaction is aborted for it.
 
         Raises:
-            LateAppend: it was sealed, or has settled. Refused: it was aborted.
+            LateAppend: the transaction was sealed, or has settled.
+            Refused: the transaction was aborted.
         """
         if txn.state is State.SEALED:
             self._aborts.abort(txn, Reason.VIOLATION, {"scope": scope})
@@ -57,7 +59,7 @@ class Calls:
         )
 
     def withdraw(self, call: Call) -> None:
-        """Take back a request that is still waiting; a hold that served nothing else is dropped with it."""
+        """Withdraw a waiting request; a hold that served nothing else is dropped with it."""
         hold = call.hold
         if not call.wanting or hold is None:
             return
@@ -72,7 +74,7 @@ class Calls:
             self._board.wake(call.txn)
 
     def acted(self, call: Call, happened: bool) -> None:
-        """Note that an admitted read or effect has returned; an effect that did not happen frees its claim."""
+        """Record that an admitted read or effect has returned; an effect that did not happen frees its claim."""
         txn, hold, board = call.txn, call.hold, self._board
         if hold is None or not call.admitted:
             raise InternalError(f"{txn.name}: {call.scope} returned without having been admitted")
@@ -99,10 +101,11 @@ class Calls:
             self._aborts.conclude(txn)
 
     def resumed(self, calls: Iterable[Call]) -> None:
-        """Note that a suspended effect, whose claims are still held, runs again.
+        """Record that a suspended effect, whose claims are still held, runs again.
 
         Raises:
-            Refused: the transaction was aborted meanwhile. LateAppend: it is sealed or settled.
+            Refused: the transaction was aborted meanwhile.
+            LateAppend: the transaction is sealed or settled.
         """
         for call in calls:
             if call.txn.state is not State.OPEN:
@@ -111,7 +114,7 @@ class Calls:
             call.returned = False
 
     def released(self, call: Call) -> None:
-        """Note that a held effect has left, or may have: from here on there is no way back."""
+        """Record that a held effect has left, or may have: from here on the transaction cannot be undone."""
         hold = call.hold
         if hold is None or call.returned:
             return
@@ -123,18 +126,18 @@ class Calls:
         self._board.refresh(hold)
 
     def unhold(self, call: Call) -> None:
-        """Note that a held effect will never leave (it was refused, or could not be recorded)."""
+        """Record that a held effect will never leave (it was refused, or could not be recorded)."""
         hold = call.hold
         if hold is None:
             return
         self._close(call)
-        # After an abort the hold may be a retry's: what that one holds is not ours to drop.
+        # After an abort the hold may be a retry's, and is not ours to drop.
         if hold.held and hold.txn is call.txn:
             hold.held -= 1
             self._board.refresh(hold)
 
     def undone(self, call: Call, *, clean: bool) -> None:
-        """Note that an abort dealt with one executed effect; what stays in the world is a write."""
+        """Record that an abort dealt with one executed effect; what stays in the world counts as a write."""
         hold = call.hold
         if hold is None:
             return
@@ -144,10 +147,10 @@ class Calls:
         self._drop_claim(hold)
 
     def refine(self, call: Call, to: Iterable[Scope]) -> list[Call]:
-        """Replace an effect's broad claim by what it turned out to touch; return the narrower calls.
+        """Replace an effect's broad claim by the scopes it really touched; return the narrower calls.
 
         Raises:
-            OutsideDeclared: a refinement lies outside what was declared; nothing moved.
+            OutsideDeclared: a refined scope lies outside the declared one; nothing moved.
         """
         txn, broad, board = call.txn, call.hold, self._board
         assert broad is not None
@@ -183,7 +186,7 @@ class Calls:
         return narrower
 
     def _close(self, call: Call) -> None:
-        """Note that nothing more will be said of a call."""
+        """Record that a call is closed."""
         call.hold = None
         call.txn.calls.pop(call.number, None)
         if self._board.closed is not None:

@@ -1,11 +1,11 @@
-"""The decision: a sealed transaction commits when nobody older can still change what it stands on.
+"""The decision: a sealed transaction commits when nobody older can still change what it is based on.
 
 *Commit*: sealed, the oldest unfinished holder on every scope it touched, no undo running where its held effects will
 land, every read current and every tool as planned (`staleness`, asked last, in the same step). One that wrote nothing
 skips the first. Writers commit in position order on each scope, so committed transactions are conflict-serializable.
 The commit raises the floors of the whole footprint and the versions of what was written, in the step of the decision.
 
-Two more keep it waiting: branches of its choice that are not finished, and whose unsettled work it has read early.
+Two more things keep it waiting: unfinished branches of its choice, and work that it read early and is not settled.
 
 One rule is stronger than the checked model: claims are kept through `releasing`, so that a transaction whose first
 release is refused for good can still be undone whole (see `states`).
@@ -37,10 +37,11 @@ class Decision:
         self._aborts = aborts
 
     def seal(self, txn: Txn, hooked: bool) -> None:
-        """Freeze the footprint; what was declared and stayed untouched is dropped.
+        """Freeze the footprint; declared scopes that stayed untouched are dropped.
 
         Raises:
-            Refused: the transaction was aborted. StateError: it has been sealed or settled before.
+            Refused: the transaction was aborted.
+            StateError: the transaction was sealed or settled before.
         """
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self._board.refusal(txn)
@@ -52,10 +53,11 @@ class Decision:
         self._board.tell_tied()
 
     def require_sealed(self, txn: Txn) -> None:
-        """Return when a transaction is sealed.
+        """Check that a transaction is sealed.
 
         Raises:
-            Refused: it was aborted. StateError: it is open still, or has settled.
+            Refused: the transaction was aborted.
+            StateError: the transaction is still open, or has settled.
         """
         if txn.state in (State.ABORTING, State.ABORTED):
             raise self._board.refusal(txn)
@@ -70,12 +72,13 @@ class Decision:
         """Return whom a sealed transaction waits for, or None; nothing moves.
 
         Raises:
-            Entangled: whoever called it has touched a scope of it meanwhile, or whom it waits for cannot end before it.
+            Entangled: its caller touched one of its scopes meanwhile, or it would wait for one that cannot end before
+                it.
         """
         board = self._board
         for sibling in siblings(board.by_id, txn):
             for hold in (*sibling.holds.values(), *txn.holds.values()):
-                return Blocked(sibling, hold.scope)  # no floor rises before every branch that lost is finished
+                return Blocked(sibling, hold.scope)  # no floor rises before every losing branch is finished
         blocked = self.unsettled(txn)
         if blocked is None and txn.wrote:
             blocked = self._waits_behind(txn)
@@ -84,7 +87,7 @@ class Decision:
         return blocked
 
     def unsettled(self, txn: Txn) -> Blocked | None:
-        """Return one whose work a transaction has seen, and that has not settled yet."""
+        """Return an unsettled transaction whose work this one has seen, or None."""
         return ties.unsettled(self._board.by_id, txn)
 
     def _waits_behind(self, txn: Txn) -> Blocked | None:
@@ -98,16 +101,16 @@ class Decision:
                 return Blocked(older, hold.scope)
             for other in oldest_first(board.index.members(match, BUSY)) if hold.held else ():
                 if other.txn is not txn and (other.txn.state is State.ABORTING or not txn.guards.current):
-                    return Blocked(other.txn, hold.scope)  # an undo must not meet what leaves here
+                    return Blocked(other.txn, hold.scope)  # a release must not meet an undo
         return None
 
     def older(self, txn: Txn, hold: Hold, match: Match) -> Txn | None:
-        """Return the nearest older holder of a scope that a transaction has to stand behind."""
+        """Return the nearest older holder of a scope that a transaction has to wait for."""
         index, live = self._board.index, self._board.live
         position = index.below(match, HOLDS, txn.position) if txn.guards.current else None
         while position is not None:
             older = live[position]
-            # Whose work it saw, and need not stand behind: it goes first where it has only read.
+            # The author of work it saw need not come first if that author only reads here.
             passes = txn.guards.reads == "any" and not (hold.claims or hold.held)
             if not (passes and hold.scope in txn.preds.get(older.id, ())):
                 return older
@@ -133,7 +136,7 @@ class Decision:
             board.refresh(hold)
 
     def finish(self, txn: Txn) -> None:
-        """Note that every release is done: the transaction is committed and holds nothing."""
+        """Record that every release is done: the transaction is committed and holds nothing."""
         board = self._board
         board.move_state(txn, Event.FINISH)
         if txn.wrote:

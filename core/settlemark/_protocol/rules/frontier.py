@@ -1,8 +1,8 @@
-"""What is over for good: below which position on a scope, and of which run.
+"""What is final: positions below a scope's floor, and cancelled runs.
 
-The *frontier* of a scope, who may settle next there, is derived from the holds, so no advancement of known work can be
-premature. `advance` raises a floor explicitly, and never past a live hold. A *fence* before a run aborts what of it has
-not settled, and nothing of it acts from here on.
+The *frontier* of a scope (who may settle next there) is derived from the holds, so known work cannot be overtaken.
+`advance` raises a floor explicitly, never past a live hold. A *fence* aborts what of a run has not settled, and keeps
+the run from acting.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Frontier:
         return self._board.next_epoch if least is None else least[0]
 
     def floor(self, scope: Scope) -> int:
-        """Return the epoch at or below which nobody may touch a scope anew."""
+        """Return the epoch at or below which nobody may newly touch a scope."""
         return self._board.versions.floor(scope, self._board.index.match(scope))[0]
 
     def version(self, scope: Scope) -> int:
-        """Return the number of the last committed write overlapping a scope, 0 for none still needed."""
+        """Return the number of the last committed write overlapping a scope, 0 if none is still needed."""
         return self._board.index.version(self._board.index.match(scope))
 
     def first(self, txn: Txn, blocked: Blocked) -> tuple[str, float]:
-        """Return the name of the first of those for whom a transaction waits, and when one before it left."""
+        """Return the name of the first transaction that this one waits for, and when one before that left."""
         index = self._board.index
         match = index.match(blocked.scope)
         least = index.least(match)
@@ -50,7 +50,7 @@ class Frontier:
         return first.name, index.left(match)
 
     def advance(self, scope: Scope, epoch: int) -> None:
-        """Raise the floor of a scope: all at or below this epoch is final there, for good.
+        """Raise the floor of a scope: everything at or below this epoch is final there.
 
         Raises:
             ContractViolation: work at or below it may still come; nothing moved.
@@ -69,8 +69,8 @@ class Frontier:
             )
         if epoch >= board.next_epoch:
             raise ContractViolation(
-                f"{scope} cannot be advanced past epoch {epoch}: nobody has been given it yet; nothing moved; advance"
-                f" to {board.next_epoch - 1}",
+                f"{scope} cannot be advanced past epoch {epoch}: this epoch has not been given yet; nothing moved;"
+                f" advance to {board.next_epoch - 1}",
                 scope=scope,
                 epoch=epoch,
                 holder=None,
@@ -87,10 +87,10 @@ class Fences:
         self._aborts = aborts
 
     def refuse(self, name: str, run: str) -> None:
-        """Return when no fence stands before a run.
+        """Check that a run is not fenced.
 
         Raises:
-            Cancelled: one does.
+            Cancelled: the run is fenced.
         """
         if run in self._board.fenced:
             raise Cancelled(
@@ -100,11 +100,11 @@ class Fences:
             )
 
     def unfence(self, runs: Iterable[str]) -> None:
-        """Take down the fences before runs that are long over."""
+        """Remove the fences of runs that are long over."""
         self._board.fenced.difference_update(runs)
 
     def cancel(self, run: str) -> list[Txn]:
-        """Put up a fence: abort all of a run that has not settled, and return all of it that is unfinished."""
+        """Fence a run: abort everything of it that has not settled, and return its unfinished transactions."""
         self._board.fenced.add(run)
         found = [txn for txn in self._board.live.values() if txn.run == run]
         for txn in found:

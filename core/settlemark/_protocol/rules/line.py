@@ -1,9 +1,10 @@
-"""The line: who lost a race begins again behind those who would make it lose another.
+"""The line: a transaction that lost a race begins again behind those who would make it lose another.
 
-One that `queues`, and lost a race, waits before it begins again for every older holder of what it had read or claimed.
-A younger's claim there waits until it has begun, as for a request of its own: granted, it would be wounded by what that
-one repeats. Until it is finished, a first read by another that queues waits for it there, and stands in that line too.
-Nobody needs this to be right: it saves attempts that would be lost, and who waits too long goes ahead.
+A transaction with `queues` that lost a race waits, before it begins again, for every older holder of what it had read
+or claimed. A younger claim there waits until it has begun, as for a request of its own: granted, the claim would be
+wounded by the repeated request. Until it is finished, a first read by another such transaction waits for it there, and
+joins the line. Correctness does not depend on the line: it saves attempts that would be lost, and a waiter whose time
+is up goes ahead.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ class Line:
 
     @staticmethod
     def lines_up(txn: Txn) -> bool:
-        """Whether it may stand in a line: not who is tied, for those it is tied to may be behind others in it."""
+        """Whether it may stand in a line: not if tied, since those it is tied to may be behind others in it."""
         return txn.queues and txn.guards.current and not (txn.parent or txn.group or txn.role)
 
     def leave(self, txn: Txn) -> None:
-        """Note that one that lost a race has begun again, or never will: its holds are no request any more."""
+        """Record that a transaction has begun again, or never will: its holds no longer count as requests."""
         if txn.begins_again:
             txn.begins_again = False
             self._board.wake(txn)
 
     def stand(self, txn: Txn, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
-        """Return who is before a request in a line, and have a read stand there, too."""
+        """Return who is before a request in a line, and put a read into the line."""
         before = self.before(txn, mode, hold, match)
         if before is not None and mode is Mode.READ:
             self._board.enter_line(hold)
         return before
 
     def before(self, txn: Txn, mode: Mode, hold: Hold, match: Match) -> Blocked | None:
-        """Return whom a read waits for because it would else be out of date before its transaction has committed.
+        """Return whom a read waits for, since it would else be out of date before its transaction commits.
 
-        Or whom a claim waits for because it would else be wounded by what that one is about to ask for again.
+        Or whom a claim waits for, since it would else be wounded by the other's repeated request.
         """
-        # Not while a read of it is in flight, of the same call perhaps: those ahead may wait for that one.
+        # Not during a read of its own, perhaps of the same call: those ahead may wait for that read.
         if txn.reading:
             return None
         if mode is not Mode.READ:
-            # Whoever can be waited for at all: to stand in no line saves nobody from being wounded.
+            # Only those that can be waited for: standing in no line saves nobody from being wounded.
             tied = txn.parent or txn.group or txn.role
             older = None if tied else self._older(txn, match, LINE, waiting=True)
             return None if older is None else Blocked(older, hold.scope, in_line=True)
@@ -70,7 +71,7 @@ class Line:
         return None
 
     def _older(self, txn: Txn, match: Match, layer: int, *, waiting: bool = False) -> Txn | None:
-        """Return the nearest older one that works, or is `waiting` to: nobody knows when one put aside comes back."""
+        """Return the nearest older transaction that works or is `waiting`; when a parked one resumes is unknown."""
         index, live = self._board.index, self._board.live
         position = index.below(match, layer, txn.position)
         while position is not None and (live[position].parked or (waiting and not live[position].begins_again)):

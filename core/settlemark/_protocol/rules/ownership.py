@@ -1,6 +1,6 @@
-"""Ownership: an unfinished transaction is one worker's to bring to its end, or nobody's until somebody takes it.
+"""Ownership: an unfinished transaction belongs to the worker that ends it, or to nobody until a worker takes it.
 
-What was put aside (parked), and what a dead worker had, is nobody's: whoever comes back to it owns it first.
+A parked transaction, and those of a dead worker, belong to nobody: the next to resume one owns it first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ownership:
-    """Gives transactions to workers, and takes them from those that are gone."""
+    """Gives transactions to workers, and takes them from dead ones."""
 
     def __init__(self, board: Board, calls: Calls, line: Line) -> None:
         self._board = board
@@ -26,30 +26,30 @@ class Ownership:
         self._line = line
 
     def park(self, txn: Txn, *, parked: bool, hooked: bool) -> None:
-        """Note that a transaction is put aside until somebody comes back to it, or that this has happened."""
+        """Record that a transaction is put aside until it is resumed, or that it was resumed."""
         txn.parked, txn.hooked, txn.judged = parked, hooked, False
         if parked:
             txn.owner = NOBODY
             self._board.wake(txn)  # nobody stands in line behind it any more
 
     def own(self, txn: Txn, worker: str) -> None:
-        """Give a transaction to a worker that will bring it to its end.
+        """Give a transaction to the worker that will end it.
 
         Raises:
             StateError: another worker has it; nothing moved.
         """
         if txn.owner != NOBODY:
             raise StateError(
-                f"{txn.name} is being brought to its end by {txn.owner}: wait for it",
+                f"{txn.name} is being ended by the worker {txn.owner}: wait for it",
                 transaction=txn.name,
                 state=txn.state,
             )
         txn.owner = worker
 
     def bury(self, worker: str) -> list[Txn]:
-        """Take a dead worker's transactions from it; they are nobody's until somebody owns them.
+        """Take a dead worker's transactions from it; they belong to nobody until a worker owns them.
 
-        What they were doing is over: an act that was running has no outcome, a read is forgotten.
+        Their running calls are over: an act has no outcome, a read is forgotten.
         """
         found = [txn for txn in self._board.live.values() if txn.owner == worker]
         for txn in found:

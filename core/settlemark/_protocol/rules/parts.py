@@ -1,7 +1,7 @@
-"""The parts of the protocol, composed over one board; and which of them takes which command: the one table of that.
+"""All rules of the protocol, over one board, and the one table from commands to the methods that take them.
 
-A command names transactions and calls by their numbers; `restored` finds them. What has ended since is not there any
-more: then the command moved nothing where it was taken, and is left out.
+A command names transactions and calls by number; `restored` finds them. One that names something ended is skipped: it
+moved nothing where it was taken.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Parts:
 
     @cached_property
     def handlers(self) -> dict[type[c.Command], Callable[..., object]]:
-        """The methods that take each command; their parameters are its fields."""
+        """The method that takes each command; its parameters are the command's fields."""
         return {
             c.Begin: self.beginnings.begin,
             c.Split: self.beginnings.split,
@@ -86,18 +86,18 @@ class Parts:
         }
 
 
-# ---- what a command names
+# ---- references in a command
 
 
 class _OverError(Exception):
-    """What a command names has ended."""
+    """The transaction or call that a command names has ended."""
 
 
 def restored(board: Board, command: c.Command) -> dict[str, Any] | None:
-    """Return what a command is taken with, by the parameters of its rule's method; None when it names what has ended.
+    """Return a command's arguments for its rule's method; None when it names something that has ended.
 
     Raises:
-        InternalError: it names what never was.
+        InternalError: it names a transaction or call that never existed.
     """
     given = structs.asdict(command)
     try:

@@ -3,8 +3,8 @@
 * A touch that meets a younger's claim *wounds* the younger (which aborts, is undone and is retried) when the toucher
   held part of the scope before the claim was granted, or holds a claim itself; otherwise the toucher is *restamped*
   above it.
-* A restamp gives a fresh position and takes along, in their order, the younger unfinished holders of what the
-  restamped one claims, transitively. The hold it works under stays behind it.
+* A restamp gives a fresh position and moves along, in their order, the younger unfinished holders of what the restamped
+  one claims, transitively. The hold it works under stays behind it.
 
 So every wait goes from a larger position to a smaller one: there is no deadlock.
 """
@@ -31,7 +31,7 @@ class Precedence:
         self._aborts = aborts
 
     def meet_claims(self, txn: Txn, match: Match) -> None:
-        """Wound younger transactions that have claimed what this one touches, or restamp this one behind them."""
+        """Wound younger transactions that claim what this one touches, or restamp this one above them."""
         for other in oldest_first(self._board.index.members(match, BUSY)):
             rival = other.txn
             if rival is txn or rival.state not in UNSETTLED or rival.position < txn.position or not other.claims:
@@ -44,12 +44,12 @@ class Precedence:
                 self.restamp(txn)
 
     def _is_held_for(self, txn: Txn) -> bool:
-        """Whether the hold a transaction works under stands for it on some scope: that moves with it, as claims do."""
+        """Whether the hold that a transaction works under covers a scope in its name: then the hold moves with it."""
         known = self._board.by_id
         return bool(txn.group and txn.group in known and known[txn.group].holds)
 
     def restamp(self, txn: Txn) -> None:
-        """Give a transaction a fresh position, and those behind it theirs, in their order."""
+        """Give a transaction, and those that move with it, fresh positions in their order."""
         followers = sorted(self.behind(txn), key=lambda t: t.position)
         for moved in (txn, *followers):
             self._board.place(moved, self._board.fresh(moved.position[1]))
@@ -57,7 +57,7 @@ class Precedence:
     def behind(self, txn: Txn) -> set[Txn]:
         """Return the younger unfinished holders of what a transaction claims, transitively.
 
-        The hold it works under stays behind it, and for what it holds that counts as a claim.
+        The hold that it works under stays behind it, and counts as a claim on what the hold covers.
         """
         board = self._board
         found: set[Txn] = set()

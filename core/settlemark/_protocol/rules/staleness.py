@@ -1,8 +1,8 @@
-"""A plan that was made on what has changed since does not act, and does not commit: rules (2) and (3) of the commit.
+"""A plan based on something that has changed since does not act, and does not commit: rules (2) and (3) of the commit.
 
 Every read is current (no overlapping write of another has committed since) and every planned tool is as it was. Both
-are asked before an effect runs at once, and last of all in the step of the commit decision. What a run has read in
-earlier turns counts for what writes.
+are checked before an eager effect runs, and last of all in the step of the commit decision. What a run read in earlier
+turns counts for a transaction that writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Staleness:
-    """Tells what a transaction acts on that has changed, and aborts it for that."""
+    """Finds what has changed under a transaction, and aborts the transaction for it."""
 
     def __init__(self, board: Board, tools: Tools, aborts: Aborts) -> None:
         self._board = board
@@ -28,22 +28,22 @@ class Staleness:
         self._aborts = aborts
 
     def found(self, txn: Txn, *, planned: bool) -> dict[str, Any] | None:
-        """Return what is said of a transaction that is stale, or None; its run's earlier reads count if `planned`."""
+        """Return why a transaction is stale, or None; its run's earlier reads count if `planned`."""
         if self._tools.bindings and (wrong := self.found_tool(txn)):
             return wrong
         scope = self._board.versions.changed(txn, planned=planned) if txn.guards.current else None
         return None if scope is None else {"scope": scope}
 
     def found_tool(self, txn: Txn) -> dict[str, Any] | None:
-        """Return what is said of a transaction one of whose planned tools has changed, or None."""
+        """Return why a transaction with a changed planned tool is stale, or None."""
         tool = self._tools.changed(txn)
         return None if tool is None else phantom(tool, "was changed", "plan the call again")
 
     def refuse(self, txn: Txn, wrong: dict[str, Any] | None) -> None:
-        """Abort a transaction of which something was `found`, and return when nothing was.
+        """Abort a transaction for what was `found`; return if nothing was.
 
         Raises:
-            Stale: something was.
+            Stale: something was found.
         """
         if wrong is not None:
             self._aborts.abort(txn, Reason.STALE, wrong)

@@ -1,7 +1,7 @@
-"""The tool registry is a resource: a planned call reads the tool as it was, and a change of it makes that read stale.
+"""The tool registry is a resource: a planned call reads the tool, and a change of the tool makes that read stale.
 
-So no transaction commits a call of a tool that was replaced or revoked after the call was planned. A tool that is
-pinned (`guards.tools`) survives a change, and never a revocation.
+So no transaction commits a call of a tool that was replaced or revoked after the call was planned. A pinned tool
+(`guards.tools`) survives a change, never a revocation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Tools:
-    """Knows what each tool is now, and what each transaction had planned to call.
+    """Knows the current tools, and the tools that each transaction planned to call.
 
     Attributes:
-        bindings: of tools that were changed: what they are now.
-        changes: of tools, in all.
-        revoked: the tools that were taken away.
+        bindings: the current bindings of changed tools.
+        changes: the number of tool changes.
+        revoked: the revoked tools.
     """
 
     def __init__(self, board: Board, aborts: Aborts) -> None:
@@ -35,10 +35,10 @@ class Tools:
         self._aborts = aborts
 
     def plan(self, txn: Txn, tool: str, signature: str, number: int) -> None:
-        """Note that a transaction has planned to call a tool, as it was at a change of tools.
+        """Record that a transaction planned to call a tool, as the tool was after so many changes.
 
         Raises:
-            Revoked: the tool is taken away; nothing moved.
+            Revoked: the tool is revoked; nothing moved.
         """
         if tool in self.revoked:
             raise Revoked(
@@ -50,19 +50,19 @@ class Tools:
             txn.tools[tool] = Binding(number, signature)
 
     def changed(self, txn: Txn) -> str | None:
-        """Return a tool that a transaction has planned to call, and that is another one by now."""
+        """Return a planned tool of a transaction that has changed since, or None."""
         for tool, planned in txn.tools.items() if txn.guards.tools == "checked" else ():
             if self.bindings.get(tool, planned).number > planned.number:
                 return tool
         return None
 
     def rebind(self, tool: str, signature: str) -> None:
-        """Note that a tool is another one from now on; one that is revoked stays so."""
+        """Record a change of a tool; a revoked tool stays revoked."""
         self.changes += 1
         self.bindings[tool] = Binding(self.changes, signature)
 
     def revoke(self, tool: str) -> None:
-        """Take a tool away until it is reinstated, and abort what has planned to call it and has not settled."""
+        """Revoke a tool until it is reinstated, and abort unsettled transactions that plan to call it."""
         self.revoked.add(tool)
         for txn in list(self._board.live.values()):
             if tool in txn.tools and txn.guards.tools != "any":
@@ -70,16 +70,16 @@ class Tools:
                 self.phantom(txn, tool, "was revoked", remedy)
 
     def reinstate(self, tool: str) -> None:
-        """Give a tool back."""
+        """Reinstate a revoked tool."""
         self.revoked.discard(tool)
 
     def phantom(self, txn: Txn, tool: str, how: str, remedy: str) -> None:
-        """Abort a transaction one of whose planned calls is of a tool that is none, or another one, by now."""
+        """Abort a transaction if a tool it plans to call was changed or removed."""
         self._aborts.abort(txn, Reason.STALE, phantom(tool, how, remedy))
 
 
 def phantom(tool: str, how: str, remedy: str) -> dict[str, Any]:
-    """Return what is said of a transaction whose planned call is of a tool that is none, or another one, by now."""
+    """Return the abort's details for a transaction whose planned tool was changed or removed."""
     scope = Scope.parse(f"registry:/tool/{escape(tool)}")
     return {"scope": scope, "how": f"{how} after the call was planned", "remedy": remedy}
 
