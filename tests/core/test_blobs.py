@@ -130,7 +130,9 @@ def test_a_content_that_is_gone_hides_no_other_effect_and_is_named_when_it_is_as
     assert list(json.loads(recorded.effects[1].result)) == ["$damaged"]
     with settlement.transaction("trip") as tx:
         tx.call(write, number=1, text="short")
-        with pytest.raises(LedgerError, match=r"the result of trip#1/1 .*its content is not in the ledger; restore"):
+        with pytest.raises(
+            LedgerError, match=r"the result of trip#1/1 .*its content is missing from the ledger; restore"
+        ):
             tx.call(print_page, number=1)
 
 

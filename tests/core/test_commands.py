@@ -207,7 +207,7 @@ def test_any_other_error_stops_whoever_takes_it_and_says_where_and_what_to_do(ki
     with pytest.raises(InternalError) as stopped:
         replay(protocol, [first, command, c.TellTime(time + 1)], 9)
     said = str(stopped.value)
-    assert said.startswith(f"command 2 of entry 9 of the log, {kind.__name__}, failed where it is taken again: ")
+    assert said.startswith(f"command 2 of entry 9 of the log, {kind.__name__}, failed when applied here: ")
     assert "keep a copy of it" in said
     assert (stopped.value.__cause__, stopped.value.entry, protocol.time) == (error, 9, time)
 

@@ -100,9 +100,7 @@ def test_a_function_that_fails_is_named_and_its_error_kept():
     def keys(tenant):
         raise ConnectionError("the vault is sealed")
 
-    with pytest.raises(
-        LedgerError, match="encrypt= raised ConnectionError when it was asked for the key of 'acme'"
-    ) as e:
+    with pytest.raises(LedgerError, match="encrypt= raised ConnectionError when called for the key of 'acme'") as e:
         sealed(Encryption(keys, namespace="acme"))
     assert isinstance(e.value.__cause__, ConnectionError)
 
@@ -220,8 +218,11 @@ def test_every_way_to_write_a_key_is_the_same_key():
     [
         ("", "encrypt= has 0 bytes and needs 32: make one with new_key()"),
         ("c2hvcnQ=", "encrypt= has 5 bytes and needs 32: make one with new_key()"),
-        (b"\xff" * 16, "encrypt= is no base64 text: make one with new_key(); a passphrase is no key"),
-        ("correct horse battery staple", "encrypt= is no base64 text: make one with new_key(); a passphrase is no key"),
+        (b"\xff" * 16, "encrypt= is not base64 text: make one with new_key(); a passphrase is not a key"),
+        (
+            "correct horse battery staple",
+            "encrypt= is not base64 text: make one with new_key(); a passphrase is not a key",
+        ),
         (7, "encrypt= is a int: pass a text, as new_key() makes them"),
         ([None], "encrypt= is a NoneType: pass a text, as new_key() makes them"),
         ([], "encrypt= is []: pass a key, as new_key() makes them"),

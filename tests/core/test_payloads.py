@@ -164,7 +164,7 @@ def test_a_blob_that_is_gone_is_named():
     shelf = Shelf(limit=50)
     stored = shelf.pack(encode("x" * 100), "result")
     shelf.blobs.clear()
-    with pytest.raises(LedgerError, match="its content is not in the ledger") as raised:
+    with pytest.raises(LedgerError, match="its content is missing from the ledger") as raised:
         shelf.unpack(stored, "result")
     assert raised.value.data == {"key": EFFECT, "field": "result"}
 
@@ -272,7 +272,7 @@ def test_what_comes_when_the_key_is_gone_goes_its_way_while_the_outcome_can_be_t
     shelf = Shelf(encryption=Encryption(lambda tenant: None))
     found = shelf.unpack(shelf.pack('"R7"', field), field)
     assert isinstance(found, Erased)
-    assert found.why == "its key was gone when it came"
+    assert found.why == "its key had been dropped before it came"
 
 
 def test_who_has_no_encrypt_sees_that_a_payload_is_sealed():
@@ -397,10 +397,10 @@ def test_a_payload_that_is_broken_off_says_so_and_hides_no_other():
 
     payloads = Packer()
     broken = {
-        '{"$plain":': "its text is broken off",
-        '{"$plain":1': "its text is broken off",
-        '{"$ref":"sha': "its reference is broken off",
-        '{"$ref":"sha256:00","size":1}': "its content is not in the ledger",
+        '{"$plain":': "its text is cut off",
+        '{"$plain":1': "its text is cut off",
+        '{"$ref":"sha': "its reference is cut off",
+        '{"$ref":"sha256:00","size":1}': "its content is missing from the ledger",
     }
     for stored, how in broken.items():
         with pytest.raises(LedgerError, match=f"the note of {EFFECT} cannot be read: {how}; restore") as refused:

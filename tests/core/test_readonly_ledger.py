@@ -131,7 +131,7 @@ def test_writing_is_refused_and_nothing_changed(path, act):
 def test_a_step_is_told_that_the_ledger_was_opened_to_be_read(path, how):
     ledger = open_ledger(f"sqlite:///{path}", readonly=True)
 
-    with pytest.raises(LedgerError, match="was opened to be read: nothing was written"):
+    with pytest.raises(LedgerError, match="was opened for reading: nothing was written"):
         ledger.now(fence) if how == "now" else ledger.submit(fence, durable=False)
 
     ledger.close()

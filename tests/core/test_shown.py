@@ -615,7 +615,7 @@ def test_a_ledger_that_cannot_be_made_says_what_is_true_of_its_place(tmp_path, m
     (tmp_path / "file").touch()
 
     assert f"there is no folder {tmp_path}/no/such: create it" in refusal(f"sqlite:///{tmp_path}/no/such/trip.db")
-    assert f"{tmp_path}/file is a file, and no folder" in refusal(f"sqlite:///{tmp_path}/file/trip.db")
+    assert f"{tmp_path}/file is a file, not a folder" in refusal(f"sqlite:///{tmp_path}/file/trip.db")
     assert f"{tmp_path} is a folder: name a file" in refusal(f"sqlite:///{tmp_path}")
 
     def refuse(*_args, **_options):

@@ -42,10 +42,10 @@ def open_ledger(
     monotonic: Callable[[], float] = time.monotonic,
     store_clock: Callable[[], float] | None = None,
 ) -> Ledger:
-    """Return the ledger at a URL: `memory:`, or any store SQLAlchemy knows, loaded when asked for.
+    """Return the ledger at a URL: `memory:`, or a store SQLAlchemy supports, loaded on demand.
 
-    With `readonly`, one that is there already, to be looked at: nothing is created or changed. Without
-    `create`, one that is there already. In memory nothing is encrypted: nothing of it stays.
+    With `readonly`, an existing ledger is opened for reading: nothing is created or changed. Without `create`, the
+    ledger must exist. In memory nothing is encrypted, since nothing of it stays.
 
     Raises:
         LedgerError: it cannot be opened; the message says what to do.

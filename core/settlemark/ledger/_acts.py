@@ -1,7 +1,7 @@
-"""What of this process is out in the world: calls, releases and undos that have begun and are not back.
+"""This process's acts in flight: calls, releases and undos that have begun and not returned.
 
-A worker that lost its lease, or was closed, may still be sending. Its name is taken off the list of those that may
-when its last act is back, and what came of it is on record.
+A worker that lost its lease, or was closed, may still be sending. Its name stays on the store's list of such workers
+until its last act has returned and the outcome is recorded.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-_SLICE_SECONDS = 60.0  # a wait without end is none that a lock can make
+_SLICE_SECONDS = 60.0  # a lock's wait must be bounded
 
 
 class _Out(NamedTuple):
-    """What is out: under which worker's name ("" for a program that only decides), and in whose hands it is."""
+    """Acts in flight: under which worker's name ("" for a program that only decides), and in which thread or loop."""
 
     worker: str
     place: object
 
 
 class Acts:
-    """The acts that are out, and the programs that are under way between them.
+    """The acts in flight, and the programs that run between them.
 
     Attributes:
-        on_back: told a worker's name when the last of its acts is back.
+        on_back: called with a worker's name when the last of its acts has returned.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Acts:
 
     @contextmanager
     def out(self, worker: str) -> Generator[None]:
-        """Mark an act of this worker as out, from before the last look at its lease until its outcome is noted."""
+        """Mark an act of this worker as in flight, from before the last check of its lease until the outcome is noted."""
         mark = object()
         with self._changed:
             self._out[mark] = _Out(worker, _place())
@@ -48,7 +48,7 @@ class Acts:
         except GeneratorExit:
             self._lost.update(
                 {worker} if worker else ()
-            )  # its program was thrown away: nobody will ever know that it is back
+            )  # its program was collected: nobody will ever learn that it returned
             raise
         finally:
             with self._changed:
@@ -59,15 +59,15 @@ class Acts:
                 self.on_back(worker)
 
     def under_way(self) -> AbstractContextManager[None]:
-        """Mark a program as under way: `wait` waits for its end."""
+        """Mark a program as running: `wait` waits for its end."""
         return self.out("")
 
     def of(self, worker: str) -> bool:
-        """Whether an act of this worker is out, or may be."""
+        """Whether an act of this worker is, or may be, in flight."""
         return worker in self._lost or any(out.worker == worker for out in list(self._out.values()))
 
     def wait(self, seconds: float) -> None:
-        """Wait until all is back, but for what cannot come back while the caller waits."""
+        """Wait until all acts have returned, except those that cannot return while the caller waits."""
         here = _place()
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -79,7 +79,7 @@ class Acts:
 
 
 def when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[str], None]:
-    """Return a call of a method that keeps nobody there: what has a connection goes when its last user does."""
+    """Return a weak call of a method: an object with a connection is collected with its last user."""
 
     def call(worker: str) -> None:
         found = method()
@@ -90,7 +90,7 @@ def when_there(method: weakref.WeakMethod[Callable[[str], None]]) -> Callable[[s
 
 
 def _place() -> object:
-    """Return what has to go on for a program to go on: this thread's event loop, or this thread."""
+    """Return what must keep running for a program to finish: this thread's event loop, or this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""How old is too old: which payloads leave a ledger, and for how long their keys stay after them."""
+"""Retention: which payloads leave a ledger, and for how long their keys stay."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from settlemark._protocol.states import Tag
 
 
 class Age(NamedTuple):
-    """What is old: in seconds since 1970, but for `keys`.
+    """The limits of age, in seconds since 1970 except `keys`.
 
     Attributes:
-        now: when this is asked.
-        before: payloads of what settled before this go.
-        keys: seconds for which a key stays at least where nobody said how long its counterparty remembers it.
+        now: the present time.
+        before: payloads of what settled before this are removed.
+        keys: seconds for which a key stays at least if no tool declares how long its counterparty remembers it.
     """
 
     now: float
@@ -23,13 +23,13 @@ class Age(NamedTuple):
 
 
 Cursor = tuple[float, str, int]
-"""Where a sweep goes on: when the last attempt it looked at had settled, its name and number."""
+"""Where a sweep continues: the last attempt's settling time, name and number."""
 
 BEGINNING: Cursor = (-1e300, "", 0)
 
 
 class Swept(NamedTuple):
-    """What a sweep did, in attempts: whose payloads went, which went whole, which stay; and where to go on."""
+    """The result of a sweep, in attempts: payloads removed, removed entirely, kept; and where to continue."""
 
     payloads: int = 0
     keys: int = 0
@@ -38,14 +38,14 @@ class Swept(NamedTuple):
 
 
 def is_kept(tag: Tag | None, outcome: Outcome) -> bool:
-    """Whether an effect is one that somebody must look at, or may still hear of."""
+    """Whether somebody must look at an effect, or there may still be news of it."""
     return tag not in (None, Tag.CLEAN) or outcome in (Outcome.UNKNOWN, Outcome.INTENDED)
 
 
 def forget_at(settled: float, window: float | None, keys: float, *, unsaid: bool) -> float:
-    """Return when an attempt's keys may go: no counterparty remembers them, as far as anybody said.
+    """Return when an attempt's keys may be removed: no counterparty remembers them, as far as declared.
 
-    `window` is the longest that was declared of its effects, `unsaid` that there is one without.
+    `window` is the longest declared for its effects; `unsaid` says that some effect declares none.
 
     >>> forget_at(100.0, 30.0, 365.0, unsaid=False), forget_at(100.0, 30.0, 365.0, unsaid=True)
     (130.0, 465.0)

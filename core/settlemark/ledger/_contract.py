@@ -1,8 +1,4 @@
-"""What a ledger keeps, whatever stores it: intent before the act, outcome after it, the why beside both.
-
-A ledger takes *steps*: what one does to the protocol and to the record happens together or not at all,
-and all of them in one order, whoever takes them.
-"""
+"""it has committed. None: nothing was forgotten."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ from settlemark.ledger._age import Age, Cursor, Swept
 from settlemark.ledger._payloads.payloads import Packer
 
 SCHEMA_VERSION = 4
-"""Of the tables, and of the log in them: replicas that would decide otherwise must not share one."""
+"""The version of the tables and of the log in them: replicas that decide differently must not share a log."""
 
 UNRESOLVED = (Tag.UNRESOLVED, Tag.LEAKED)
 HAPPENED = (Outcome.CONFIRMED, Outcome.UNKNOWN)
@@ -59,10 +55,10 @@ class Waited(NamedTuple):
 class StateChange(NamedTuple):
     """A transaction's attempt reached another state.
 
-    `reason` says why, `cause` the rest of it to people, and `link` is the name of the transaction that it points to.
-    An unfinished one that waits has in `waits_for` and `waits_on` for whom, and on what, as people are told it.
+    `reason` says why, `cause` explains it to people, and `link` is the name of the transaction that the reason points
+    to. For a waiting unfinished one, `waits_for` and `waits_on` name the holder and the resource, as shown to people.
     `sealed_at` and `decided_at` are when it was sealed and when its commit was decided, on the store's clock, and
-    `waits` for whom it waited: of these three, what is not given here stays on record as it is.
+    `waits` its past waits: of these three, a value not given here leaves the recorded one unchanged.
     """
 
     name: str
@@ -83,9 +79,9 @@ class StateChange(NamedTuple):
 class EffectRow(NamedTuple):
     """One effect's intent, recorded before it acts. Payloads are JSON texts.
 
-    `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its
-    counterparty remembers the key, or None when nobody said; `leaves` is what is asked of its place among the held ones
-    (`settlemark._protocol.leaving.Leaves`). `path` is the name of its decision where that is too long for the key.
+    `fingerprint` is a digest of the arguments that outlives them; `window` is for how many seconds its counterparty
+    remembers the key, None if undeclared; `leaves` is what is asked of its place among the held ones
+    (`settlemark._protocol.leaving.Leaves`). `path` names its decision where the path is too long for the key.
     """
 
     key: str
@@ -110,7 +106,7 @@ class EffectRow(NamedTuple):
 
     @property
     def decision(self) -> Path:
-        """The name of its decision in its transaction."""
+        """The path of its decision in its transaction."""
         return path_in(self.key, self.name, self.attempt) if self.path is None else parsed(self.path)
 
     @property
@@ -130,7 +126,7 @@ class EffectRow(NamedTuple):
 
     @property
     def keyed(self) -> bool:
-        """Whether its counterparty was to know its key, and answer a repeat with the first outcome."""
+        """Whether its counterparty was sent its key, and answers a repeat with the first outcome."""
         return self.kind is EffectClass.IDEMPOTENT or "keyed" in json_text.decode(self.handlers)
 
     @property
@@ -140,9 +136,9 @@ class EffectRow(NamedTuple):
 
 
 class OutcomeChange(NamedTuple):
-    """What became of an effect; its tool is named for the rules of `redact=`.
+    """The outcome of an effect; the tool is named for the rules of `redact=`.
 
-    What is decided about it stands in the last fields, and `note` says the rest to people: see `Disposed`.
+    The last fields have the decision about it, and `note` explains that to people: see `Disposed`.
     """
 
     key: str
@@ -170,21 +166,21 @@ class OutcomeChange(NamedTuple):
         at: float,
         tool: str = "",
     ) -> OutcomeChange:
-        """Return the change that has an effect stand so."""
+        """Return the change that gives an effect this disposition."""
         disposition, note, link, question, contradicted = disposed
         return cls(key, outcome, result, error, tag, note, at, tool, disposition, link, question, contradicted)
 
     @property
     def disposed(self) -> Disposed:
-        """How it stands."""
+        """Its disposition."""
         return Disposed(self.disposition, self.note, self.link, self.question, self.contradicted)
 
 
 class Said(NamedTuple):
-    """What a person has said of an effect: an answer to a question about it, or a verdict.
+    """A person's last word on an effect: an answer to a question, or a verdict.
 
-    `text` is JSON; with `dealt` what the effect left is nobody's to look at any more. Later news of the effect takes
-    that back.
+    `text` is JSON; with `dealt` nobody needs to look at the effect's residue any more. Later news of the effect revokes
+    that.
     """
 
     key: str
@@ -196,7 +192,7 @@ class Said(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Which part of the record is asked for: the last so many, those since a time, of a run, in a state."""
+    """A part of the record: the last so many, those since a time, of a run, in a state."""
 
     last: int | None = None
     since: float | None = None
@@ -216,7 +212,7 @@ Change = TransactionRow | StateChange | EffectRow | OutcomeChange | Said | Fence
 
 @dataclass(slots=True)
 class RecordedEffect:
-    """An effect as the ledger has it: its intent and its latest outcome."""
+    """An effect as recorded: its intent and its latest outcome."""
 
     row: EffectRow
     outcome: Outcome
@@ -226,7 +222,7 @@ class RecordedEffect:
     note: str | None = None
     settled_at: float | None = None
     sender: str | None = None
-    """A worker that was buried while it may have been sending it, or who has sent it again since."""
+    """A worker that was thought dead while it may have been sending the effect, or one that has sent it again since."""
     said: str | None = None
     said_by: str | None = None
     said_at: float | None = None
@@ -238,13 +234,13 @@ class RecordedEffect:
 
     @property
     def disposed(self) -> Disposed:
-        """How it stands; `note` alone is the rest of what people are told."""
+        """Its disposition; `note` alone is for people."""
         return Disposed(self.disposition, self.note, self.link, self.question, self.contradicted)
 
 
 @dataclass(slots=True)
 class RecordedTransaction:
-    """An attempt of a transaction as the ledger has it, with its effects in issuance order."""
+    """An attempt of a transaction as recorded, with its effects in issuance order."""
 
     row: TransactionRow
     state: State
@@ -253,74 +249,71 @@ class RecordedTransaction:
     settled_at: float | None = None
     effects: list[RecordedEffect] = field(default_factory=list[RecordedEffect])
     sealed_at: float | None = None
-    """When nothing could be added to it any more, on the store's clock; None: that was never so."""
+    """When it was sealed, on the store's clock; None if never."""
     decided_at: float | None = None
-    """When its commit was decided, on the store's clock; None: it never was."""
+    """When its commit was decided, on the store's clock; None if never."""
     waits: tuple[Waited, ...] = ()
-    """For whom it waited, the latest last; of many the last few."""
+    """Its waits, the latest last; of many the last few."""
     listed: frozenset[str] | None = None
-    """On a page of what is left: the keys of its effects that are on it; else None."""
+    """On a page of residue: the keys of its listed effects; else None."""
     cause: str | None = None
-    """What people are told besides the reason."""
+    """The explanation of the reason, for people."""
     link: str | None = None
-    """The name of another transaction, which the reason points to: of a choice the chosen candidate."""
+    """The name of the transaction that the reason points to: of a choice the chosen candidate."""
     waits_for: str | None = None
-    """For whom it waits now, as people are told it."""
+    """The holder it waits for now, as shown to people."""
     waits_on: str | None = None
-    """On what it waits now."""
+    """The resource it waits on now."""
 
     @property
     def because(self) -> str | None:
-        """Why it stands as it does, for people; None where nobody has said."""
+        """Why it is in its state, for people; None if not recorded."""
         return ": ".join(part for part in (self.reason, self.cause) if part is not None) or None
 
 
 def age_of(recorded: RecordedTransaction) -> tuple[float, int, int]:
-    """Return what attempts are ordered by, oldest first."""
+    """Return the sort key of attempts, oldest first."""
     return recorded.row.at, recorded.epoch, recorded.row.attempt
 
 
 class Book(Protocol):
-    """What a step of the protocol may read and write beside it, in the same transaction of the store.
+    """The record as a step may read and write it, in the same transaction of the store as the protocol.
 
     Attributes:
-        behind: the number of the log's last entry before it: where two steps see the same, nobody wrote in between.
+        behind: the number of the log's entry before this step: where two steps see the same, nobody wrote in between.
     """
 
     behind: int
 
     def write(self, changes: list[Change]) -> None:
-        """Keep changes; an attempt that was opened before stays as it is.
+        """Record changes; an attempt that is recorded already stays as it is.
 
         Raises:
-            LedgerError: an effect's key is taken, or its transaction is not there.
+            LedgerError: an effect's key is taken, or its transaction is not recorded.
         """
         ...
 
     def otherwise(self, undo: Callable[[], object]) -> None:
-        """Call a function, under the ledger's lock, if the step is not taken: the store has failed.
+        """Call a function, under the ledger's lock, if the step is not taken because the store failed.
 
-        It takes back what the step did to what is this process's own, which the store knows nothing of.
+        The function undoes the step's changes to this process's own state, which the store does not have.
         """
         ...
 
     def load(self, name: str) -> RecordedTransaction | None:
-        """Return the last attempt of a transaction, or None when it was never recorded."""
+        """Return the last attempt of a transaction, or None if it was never recorded."""
         ...
 
     def forgotten(self, name: str) -> int | None:
-        """Return what is known of a name whose record had to make room: the number of its attempt, if that was aborted.
-
-        0: it has committed. None: nothing was forgotten.
-        """
+        """Return the number of a forgotten attempt that was aborted; the record had no room for more."""
         ...
 
     def find(self, key: str) -> RecordedTransaction | None:
-        """Return the attempt that has the effect of this key, with all its effects, or None."""
+        """Return the attempt with the effect of this key, with all its effects, or None."""
         ...
 
     def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
+        """Return every unfinished attempt; with `outcome`, only its effects with that outcome."""
         ...
 
     def unresolved(self) -> list[RecordedTransaction]:
@@ -332,13 +325,13 @@ class Book(Protocol):
         ...
 
     def recent(self, page: Page) -> list[RecordedTransaction]:
-        """Return the recorded attempts of a page, oldest first; no more of the store is read than that."""
+        """Return the recorded attempts of a page, oldest first; nothing else is read from the store."""
         ...
 
     def left(self, page: Page, *, dealt: bool = False) -> list[RecordedTransaction]:
-        """Return attempts that have effects which somebody has to look at, oldest first.
+        """Return attempts with residue, oldest first.
 
-        With `dealt`, that have effects which somebody has dealt with. A page counts these effects.
+        With `dealt`, those with effects that somebody has dealt with. A page counts these effects.
         """
         ...
 
@@ -347,18 +340,18 @@ class Book(Protocol):
         ...
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
-        """Return every recorded attempt that is at this epoch or a later one, oldest first."""
+        """Return every recorded attempt at this epoch or later, oldest first."""
         ...
 
     def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
-        """Let go of what is old: at most `limit` attempts, from where the last sweep ended.
+        """Remove what is old: at most `limit` attempts, from where the last sweep ended.
 
-        What an operator has to look at stays whole, however old it is.
+        What an operator has to look at stays entirely, however old it is.
         """
         ...
 
     def old(self, age: Age) -> Swept:
-        """Return what sweeping all would do now; nothing changes."""
+        """Return what a complete sweep would do now; nothing changes."""
         ...
 
     def old_fences(self, before: float, *, limit: int) -> list[str]:
@@ -366,13 +359,13 @@ class Book(Protocol):
         ...
 
     def strike_fences(self, runs: Iterable[str]) -> None:
-        """Take fences off the record."""
+        """Remove fences from the record."""
         ...
 
     def gone(self) -> list[str]:
         """Return the workers that are gone since the last look, to be buried in this step: see `_lease.bury`.
 
-        One whose process ended is off the list. One that is only silent stays on it as a ghost.
+        A worker whose process ended is removed from the list. A silent one stays on it as a ghost.
         """
         ...
 
@@ -381,32 +374,32 @@ class Book(Protocol):
         ...
 
     def ghosts(self) -> frozenset[str]:
-        """Return the workers that were buried and may still be sending what they had begun."""
+        """Return the ghosts: buried workers that may still be sending."""
         ...
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
-        """Record who may still be sending these effects; None for nobody."""
+        """Record the worker that may still be sending these effects; None for nobody."""
         ...
 
     def strike_off(self, workers: Iterable[str]) -> None:
-        """Take workers off the list."""
+        """Remove workers from the list."""
         ...
 
 
 Step = Callable[[Engine, Book], T]
-"""One step: what it does to the protocol and to the book is done together, or not at all."""
+"""One step: its changes to the protocol and to the book are made together, or not at all."""
 
 
 class Ledger(Protocol):
-    """The durable record under a settlement, and the protocol whose every step is on it.
+    """The durable record under a settlement, and the protocol whose every step it records.
 
     Attributes:
-        url: where it lives.
-        id: its own, which no other ledger has: its keys carry it.
-        protocol: this process's replica. Look at it under `lock`; move it by steps alone.
-        lock: short, never held across I/O; it guards what belongs to this process, too.
-        worker: the name under which this process owns its transactions, or "" where there is one alone.
-        immediate: a step is taken when `now` returns; else `submit` answers with what will be its answer.
+        url: where it is.
+        id: unique to this ledger; its keys carry it.
+        protocol: this process's replica. Read it under `lock`; change it only by steps.
+        lock: short, never held across I/O; it guards this process's own state, too.
+        worker: the name under which this process owns its transactions, or "" where there is only one process.
+        immediate: a step is taken when `now` returns; otherwise `submit` returns the answer to come.
     """
 
     url: str
@@ -420,12 +413,12 @@ class Ledger(Protocol):
 
     @property
     def lock(self) -> threading.Lock:
-        """Guards it."""
+        """Guards the replica."""
         ...
 
     @property
     def payloads(self) -> Packer:
-        """How payloads are recorded."""
+        """Prepares payloads for the record."""
         ...
 
     @property
@@ -434,31 +427,31 @@ class Ledger(Protocol):
         ...
 
     def now(self, step: Step[T]) -> T:
-        """Take a step and return what it returns. Blocks."""
+        """Take a step and return its result. Blocks."""
         ...
 
     def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:
-        """Queue a step behind all given before; the answer comes when it, with `durable` on disk, is taken.
+        """Queue a step after all earlier ones; the answer comes when the step, with `durable` on disk, is taken.
 
-        One that only `looks` changes nothing: by itself it commits nothing.
+        A step that only `looks` changes nothing, and commits nothing by itself.
         """
         ...
 
     def later(self, step: Step[Any]) -> None:
-        """Queue a step that is taken sooner or later, in its order; nobody is told."""
+        """Queue a step that is taken eventually, in its order; nobody is told."""
         ...
 
     def read(self, query: Callable[[Book], T]) -> T:
-        """Return what a query finds, after all that was given before. Blocks."""
+        """Return a query's result, after all earlier steps. Blocks."""
         ...
 
     def time(self) -> float:
-        """Return what time it is where the record lives, in seconds since 1970; it never goes back."""
+        """Return the store's time, in seconds since 1970; it never goes back."""
         ...
 
     @property
     def acts(self) -> Acts:
-        """What of this process is out in the world."""
+        """This process's acts in flight."""
         ...
 
     @property
@@ -468,19 +461,19 @@ class Ledger(Protocol):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this process was forked since it was opened, so that it is its parent's."""
+        """Whether this process was forked since the ledger was opened: the ledger is then its parent's."""
         ...
 
     def expect_end(self) -> None:
-        """Let waits for a store that does not answer end in some seconds: the ledger is to be closed."""
+        """Limit waits for an unresponsive store to some seconds: the ledger is about to be closed."""
         ...
 
     def undecided(self) -> float:
-        """Return for how many seconds workers elsewhere, who have work here, must be watched to know who is dead."""
+        """Return for how many more seconds workers elsewhere must be watched to know which are dead."""
         ...
 
     def is_fresh(self) -> bool:
-        """Whether this worker surely has its lease for long enough to begin an act."""
+        """Whether this worker surely keeps its lease for long enough to begin an act."""
         ...
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
@@ -488,16 +481,17 @@ class Ledger(Protocol):
         ...
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
-        """Call a function when this process lost its lease: with the worker's name and how many were open."""
+        """Call a function with the worker's name and the number of open transactions when the lease is lost."""
         ...
 
     def listen(self, change: int) -> None:
-        """Say that so many more (or fewer) wait for what another process does: look for it often."""
+        """Report that so many more (or fewer) callers wait for another process: look for its steps often."""
         ...
 
     def close(self) -> None:
-        """Take what is queued and let go of the store.
+        """Take what is queued and close the store.
 
-        While acts are out their transactions are handed over, in doubt, and the store is let go of when they are back.
+        While acts are in flight their transactions are handed over, in doubt, and the store is closed when they have
+        returned.
         """
         ...

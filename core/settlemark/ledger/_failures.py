@@ -35,9 +35,9 @@ _SCHEME = "sqlite"
 
 
 def explain(url: str, error: BaseException) -> LedgerError:
-    """Return an error that says what failed and what to do; its cause is the store's own.
+    """Return an error that says what failed and what to do; its cause is the store's own error.
 
-    Neither it nor any error behind it has the URL's passwords in its text.
+    No text of this error, or of its causes, has the URL's passwords.
     """
     if isinstance(error, LedgerError):
         withhold(url, error)
@@ -56,7 +56,7 @@ def explain(url: str, error: BaseException) -> LedgerError:
 
 
 def _unwritable(url: str) -> str | None:
-    """Return why a SQLite file cannot be written, as it is found to be, and what to do; None when nothing is found."""
+    """Return why a SQLite file cannot be written, and what to do; None when no cause is found."""
     if not url.startswith(_SCHEME):
         return None
     import sqlalchemy as sa
@@ -75,13 +75,13 @@ def _unwritable(url: str) -> str | None:
 
 
 def _wrongs(path: Path) -> Iterator[str]:
-    """Tell what keeps a file from being written, the farthest from it first."""
+    """Yield what keeps a file from being written, the farthest folder first."""
     from settlemark.ledger._sql.sqlite import BESIDE
 
     folder = path.parent
     found = next((above for above in (folder, *folder.parents) if above.exists()), folder)
     if not found.is_dir():
-        yield f"{found} is a file, and no folder: name another file"
+        yield f"{found} is a file, not a folder: name another file"
     if _is_readonly(found):
         yield f"{found} is on a file system that is mounted read-only: name a file on one that can be written"
     if found != folder:
@@ -101,12 +101,12 @@ def _is_readonly(folder: Path) -> bool:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether a store's file was deleted or replaced while it was open: no step is at fault."""
+    """Whether a store's file was deleted or replaced while open: no step is at fault."""
     return isinstance(error, LedgerError) and bool(error.data.get("gone"))
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether a store failed only because somebody else was there at the same time."""
+    """Whether a store failed only because of another user at the same time."""
     if getattr(error, "sqlstate", None) in ("40001", "40P01"):
         return True
     code: int = getattr(error, "sqlite_errorcode", 0)

@@ -1,8 +1,8 @@
 """What a forked child inherits of its parent's ledgers, and must not touch.
 
-A child has the parent's sockets, files and locks, and none of its threads. What it did with them would reach
-the parent's server session, or wait for a thread that is not there. So a ledger is its process's alone: the
-child is told to make its own, its parent's connections lead nowhere in it, and its locks are free.
+A child has the parent's sockets, files and locks, and none of its threads. Using them would reach the parent's server
+session, or wait for a thread that is not there. So a ledger belongs to its process alone: a child has to make its own,
+the inherited connections are cut, and the inherited locks are freed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _files: set[tuple[int, int]] = set()
 
 
 class Origin:
-    """In which process something was made.
+    """Remembers in which process an object was made.
 
     >>> Origin().is_elsewhere
     False
@@ -36,11 +36,11 @@ class Origin:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this is a child that was forked since."""
+        """Whether this is a later forked child."""
         return self._generation != _generation
 
     def refusal(self, url: str) -> LedgerError:
-        """Return the error that tells a child that this ledger is its parent's."""
+        """Return the error for a child that uses its parent's ledger."""
         return LedgerError(
             f"the ledger {url} was opened before this process was forked, and is its parent's: nothing was run; make a"
             " new Settlement in the child (in a server that preloads its application: in its post-fork hook)",
@@ -59,37 +59,37 @@ class Origin:
 
 
 class Forking(Protocol):
-    """What is told of a fork."""
+    """Receives fork events."""
 
     def before_fork(self) -> None:
-        """Let go of what a child must not have, in the parent."""
+        """Release, in the parent, what a child must not have."""
 
     def after_fork(self) -> None:
-        """Go on, in the parent."""
+        """Resume, in the parent."""
 
     def in_child(self) -> None:
-        """Be nobody's, in the child."""
+        """Give everything up, in the child."""
 
 
 def at_fork(ledger: Forking) -> None:
-    """Tell a ledger of forks."""
+    """Register a ledger for fork events."""
     _ledgers.add(ledger)
 
 
 def cut_in_child(connection: Any) -> None:
-    """Cut a psycopg connection off in a forked child: its goodbye would end the parent's session."""
+    """Cut a psycopg connection off in a forked child: closing it would end the parent's session."""
     _connections.add(connection)
 
 
 def keep_for_good(connection: Any, file: tuple[int, int] | None) -> None:
-    """Never close what a child has inherited of a SQLite file: it would wait for, or let go of, its parent's locks."""
+    """Never close a child's inherited SQLite connection: that would wait for, or release, the parent's locks."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
     if file is not None:
         _files.add(file)
 
 
 def is_inherited(file: tuple[int, int]) -> bool:
-    """Whether a SQLite file was in use at the moment of the fork: SQLite's locks on it are of no use here."""
+    """Whether a SQLite file was in use at the moment of the fork: SQLite's locks on it are unusable here."""
     return file in _files
 
 
@@ -106,12 +106,12 @@ def _go_on() -> None:
 
 
 def _enter_child() -> None:
-    global _generation  # noqa: PLW0603 - the one thing that tells a child from its parent
+    global _generation  # noqa: PLW0603 - the only thing that tells a child from its parent
     _generation += 1
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_RDWR)
         for connection in list(_connections):
-            with suppress(Exception):  # one that is closed has no socket
+            with suppress(Exception):  # a closed connection has no socket
                 os.dup2(nowhere, connection.pgconn.socket)
         os.close(nowhere)
     for ledger in list(_ledgers):

@@ -1,6 +1,6 @@
-"""The gate before a record: no row joins others that its store would refuse for its own sake.
+"""The last check before a record: no row may make its store refuse the rows it travels with.
 
-What reaches it was checked where it came in; this is where nothing passes by, whoever wrote it.
+Everything was checked where it came in; this check is on the only path to the store.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _OWNER = Most(255, 1_020)
 _FINGERPRINT = Most(64, 256)
 _INTEGER, _BIG = 1 << 31, 1 << 63
 SHORT = 1_000
-"""Characters of a text in a record that was refused as it was."""
+"""The most characters of a text in a record that was refused before."""
 
 
 def gated(changes: Iterable[Change], *, plainly: bool = False) -> list[Change]:
-    r"""Return changes as every store can hold them; with `plainly`, their texts are short and in ASCII.
+    r"""Return changes in a form that every store can hold; with `plainly`, their texts are short and in ASCII.
 
     Raises:
-        LedgerError: the name of something in one of them cannot be stored as it is; none of them is to be kept.
+        LedgerError: a name in one of them cannot be stored unchanged; none of them may be recorded.
 
     >>> from settlemark._protocol.states import Reason, State
     >>> gated([StateChange("trip", 1, State.ABORTED, 1, Reason.FAILED, 0.0, cause="no \ud83d")])[0].cause
@@ -120,7 +120,7 @@ def _intent(row: EffectRow) -> EffectRow:
 
 
 def _plain(change: OutcomeChange) -> OutcomeChange:
-    """Return what no store can refuse of an outcome: that it is one, and how its texts begin."""
+    """Return an outcome that no store can refuse: shortened texts in ASCII."""
     result = change.result
     if result is not None and change.outcome is Outcome.CONFIRMED:
         result = '{"$repr":"its store refused its result"}'
@@ -133,13 +133,13 @@ def _short(text: str | None) -> str | None:
 
 
 def _prose(text: str | None) -> str | None:
-    if text is None or isinstance(text, Packed | Unreadable):  # these were made of a text that had passed
+    if text is None or isinstance(text, Packed | Unreadable):  # made of a text that was checked
         return text
     return prose(text, PROSE)
 
 
 def _told(result: str | None) -> str | None:
-    """Return a result as it is, or an account of one that no store can hold: its outcome must not be lost for it."""
+    """Return a result, or a description of one that no store can hold: its outcome must not be lost for it."""
     if result is None or (result.isascii() and "\0" not in result) or isinstance(result, Packed | Unreadable):
         return result
     try:
@@ -172,14 +172,14 @@ def _counted(number: Any, most: int) -> None:
 
 
 def _is_time(seconds: Any) -> bool:
-    return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # which NaN is not, either
+    return isinstance(seconds, int | float) and -_BIG < seconds < _BIG  # false for NaN as well
 
 
 def _timed(seconds: Any) -> None:
     if not _is_time(seconds):
         raise LedgerError(
-            f"the clock says {brief(seconds)}, which is no time: give clock= a function that returns seconds since"
-            " 1970; nothing was recorded"
+            f"the clock says {brief(seconds)}, which is not a time: give clock= a function that returns seconds"
+            " since 1970; nothing was recorded"
         )
 
 

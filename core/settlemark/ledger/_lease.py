@@ -1,21 +1,21 @@
 """Leases: who is thought dead, and who may still be sending. The one place where silence is judged.
 
-A worker keeps its lease by a *beat*: a number in the store that it raises. Whoever watches it looks at that number
-and at its own monotonic clock, and at nothing else: no clock of another host, nor the store's, says that somebody
-is dead, since each of them may be set, or stand still while a machine sleeps. A beat has stood still for a period
-when the watcher itself has seen it so all the time: looks that lie too far apart (the store was away, the watcher
-was stopped, or asleep) prove nothing, and the period begins anew. So nobody is buried at a first look, nor because
-the store could not be reached for longer than a lease.
+A worker keeps its lease by a *beat*: a number in the store that it increments. A watcher looks at that number and at
+its own monotonic clock only: no other clock, neither another host's nor the store's, can say that somebody is dead,
+since any of them may be set, or stand still while a machine sleeps. A beat has stood still for a period when the
+watcher itself has seen it do so all the time: looks that are too far apart (the store was away, the watcher was
+stopped, or asleep) prove nothing, and the period begins anew. So nobody is buried at a first look, nor because the
+store could not be reached for longer than a lease.
 
-Who is buried may only be silent: its calls may still go out. It stays on the list as a *ghost* until it surely sends
-no more: it came back and said what became of its calls, or its process ended (seen on its own host), or, elsewhere,
-a quarantine is over. Until then what a probe calls absent is not believed, and whatever the ghost may be doing or
-undoing keeps its scopes: its transaction does not end, so nobody reads or writes there what is yet to come, or to be
-taken back. What it was only reading, and what it had not been let send, keeps nothing. A quarantine is added up from
-what each watched: whoever ends before it is over leaves on record how long it has seen the ghost do nothing.
+A buried worker may only be silent: its calls may still go out. It stays on the list as a *ghost* until it surely sends
+no more: it has come back and reported its calls' outcomes, or its process has ended (seen on its own host), or,
+elsewhere, a quarantine is over. Until then a probe's "absent" is not believed, and an effect that the ghost may be
+doing or undoing keeps its scopes: its transaction does not end, so nobody reads or writes what is yet to come, or to be
+taken back. Its reads, and calls it had not been allowed to send, keep nothing. A quarantine is the sum of the periods
+that several processes watched: one that ends earlier records for how long it has seen the ghost do nothing.
 
-Sources: leases (Gray and Cheriton 1989); failure detectors by heartbeat counters (Aguilera et al. 1997), which need
-no synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
+Sources: leases (Gray and Cheriton 1989); failure detectors by heartbeat counters (Aguilera et al. 1997), which need no
+synchronized clocks; fencing of a lock's late holder (Kleppmann 2016).
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from settlemark.ledger._contract import Book, RecordedEffect, RecordedTransactio
 from settlemark.ledger._workers import is_gone, is_here
 
 QUARANTINE_SECONDS = 300.0
-"""For how long a worker of another host that fell silent is thought to be sending: longer than clients wait."""
+"""How long a silent worker of another host is thought to be sending (seconds): longer than clients wait."""
 
 
 NOTED_SECONDS = 1.0
-"""From how much more on it is on record that somebody was watched: every look would be a write."""
+"""How much more watching is worth recording (seconds): recording every look would be a write each."""
 
 
 class Row(NamedTuple):
-    """A worker as the store has it: how often its lease was renewed, and whether others have buried it."""
+    """A worker as stored: how often its lease was renewed, and whether others have buried it."""
 
     worker: str
     beat: int
     lease: float
     buried: bool
     watched: float
-    """Seconds for which others have watched it do nothing since then, one after the other."""
+    """Seconds for which others have watched it do nothing since then, added up."""
 
 
 class Lease:
-    """A worker's own lease: before it ends nobody else can have buried it.
+    """A worker's own lease: before it ends nobody else can have buried the worker.
 
-    It is measured by a clock that goes on while the machine sleeps, too, where there is one.
+    It is measured by a clock that runs while the machine sleeps, where there is one.
 
     Args:
         seconds: its period.
@@ -66,15 +66,15 @@ class Lease:
         self._renewed: tuple[float, ...] | None = None
 
     def now(self) -> tuple[float, ...]:
-        """Return the moment, for `renewed`: to be taken before the store is asked."""
+        """Return the moment for `renewed`, to be taken before the store is asked."""
         return tuple(clock() for clock in self._clocks)
 
     def renewed(self, began: tuple[float, ...]) -> None:
-        """Note that it was renewed by what was begun then."""
+        """Record that the lease was renewed by a request that began at this moment."""
         self._renewed = began
 
     def lose(self) -> None:
-        """Note that there is none any more."""
+        """Record that the lease is lost."""
         self._renewed = None
 
     @property
@@ -83,22 +83,22 @@ class Lease:
         return self._renewed is not None
 
     def is_older(self, share: float) -> bool:
-        """Whether such a share of it is over."""
+        """Whether such a share of its period is over."""
         return self._age() > self.seconds * share
 
     def is_fresh(self) -> bool:
-        """Whether it surely lasts for a third of it yet: an act that begins now is over before it ends."""
+        """Whether at least a third of it surely remains: an act that begins now ends before it."""
         return self._age() < self.seconds * 2 / 3
 
     def _age(self) -> float:
-        renewed, now = self._renewed, self.now()  # read once: another thread may lose it meanwhile
+        renewed, now = self._renewed, self.now()  # read once: another thread may lose the lease meanwhile
         if renewed is None:
             return float("inf")
         return max(moment - then for moment, then in zip(now, renewed, strict=True))
 
 
 class _Seen:
-    """What is known of one other worker: its beat, and since when it is seen to stand still."""
+    """What is known of one other worker: its beat, and since when it stands still."""
 
     __slots__ = ("beat", "buried", "lease", "moved", "since", "watched")
 
@@ -112,7 +112,7 @@ class Watch:
 
     Args:
         monotonic: returns seconds.
-        quarantine: seconds for which a worker of another host that was buried may still be sending.
+        quarantine: seconds for which a buried worker of another host may still be sending.
     """
 
     def __init__(self, monotonic: Callable[[], float], *, quarantine: float = QUARANTINE_SECONDS) -> None:
@@ -122,7 +122,7 @@ class Watch:
         self._last: float | None = None
 
     def look(self, rows: Iterable[Row]) -> None:
-        """Take in what the store says of the others, after a step that wrote there: so that they could have, too."""
+        """Record the beats of the others, after a step that wrote to the store: so that they could have, too."""
         now = self._monotonic()
         gap = float("inf") if self._last is None else now - self._last
         self._last = now
@@ -135,7 +135,7 @@ class Watch:
         self._seen = found
 
     def is_due(self) -> bool:
-        """Whether it is time to look again, so that no look lies too far behind the last."""
+        """Whether it is time to look again, so that looks are not too far apart."""
         if self._last is None or not self._seen:
             return False
         return self._monotonic() - self._last > min(seen.lease for seen in self._seen.values()) / 3
@@ -146,9 +146,9 @@ class Watch:
         return min((seen.lease for seen in self._seen.values()), default=float("inf")) / 3
 
     def undecided(self, worker: str) -> float:
-        """Return for how many seconds one elsewhere is yet to be watched until it is known whether it is dead.
+        """Return for how many more seconds a worker elsewhere must be watched to know whether it is dead.
 
-        0 once it was seen to move. One of this host is seen to be there.
+        0 once it was seen to move. For a worker of this host its process tells.
         """
         seen = self._seen.get(worker)
         if seen is None or seen.moved or seen.buried or is_here(worker):
@@ -156,20 +156,20 @@ class Watch:
         return max(0.0, seen.since + seen.lease - self._monotonic())
 
     def is_to_bury(self, row: Row) -> bool:
-        """Whether a worker is to be taken for dead: its process has ended, or its beat stood still for its period."""
+        """Whether to take a worker for dead: its process has ended, or its beat stood still for its period."""
         return not row.buried and (is_gone(row.worker) or self._stood_still(row, row.lease))
 
     def is_laid(self, row: Row) -> bool:
-        """Whether one that was buried surely sends nothing any more: its process has ended, or its time is over."""
+        """Whether a buried worker surely sends nothing any more: its process has ended, or its quarantine is over."""
         if is_here(row.worker):
             return row.buried and is_gone(row.worker)
         return row.buried and self.watched(row) >= self.quarantine
 
     def watched(self, row: Row) -> float:
-        """Return for how many seconds, at least, one that was buried was seen to do nothing since: here, and before.
+        """Return for how many seconds, at least, a buried worker was seen to do nothing, here and before.
 
-        What this process saw is added to what others had told when it began. So each second counts once, and it does
-        not take a process that lives as long as the quarantine.
+        This process's observation is added to what others had recorded when it began. So each second counts once, and
+        no process needs to live as long as the quarantine.
         """
         seen = self._seen.get(row.worker)
         if seen is None or self._last is None or not row.buried or not self._stood_still(row, 0.0):
@@ -177,7 +177,7 @@ class Watch:
         return max(row.watched, seen.watched + self._monotonic() - seen.since)
 
     def may_send(self, worker: str) -> bool:
-        """Whether one that has just fallen silent may still be sending: elsewhere not where there is no quarantine."""
+        """Whether a worker that has just fallen silent may still be sending; not without a quarantine, if elsewhere."""
         return self.quarantine > 0 or is_here(worker)
 
     def _stood_still(self, row: Row, seconds: float) -> bool:
@@ -185,12 +185,12 @@ class Watch:
         if seen is None or self._last is None or (seen.beat, seen.buried) != (row.beat, row.buried):
             return False
         now = self._monotonic()
-        # The look that asks is the last of those that saw it: it must not lie too far behind the others either.
+        # The present look is the last observation: it must not be too far from the others either.
         return now - self._last <= row.lease / 2 and now - seen.since >= seconds
 
 
 def bury(protocol: Protocol, book: Book, worker: str) -> None:
-    """Take a worker's transactions from it; of a ghost's it is put on record what it may still be sending."""
+    """Take a worker's transactions from it, and record the effects that a ghost may still be sending."""
     ghosts = book.ghosts()
     running = {
         txn.id: {call.place for call in txn.calls.values() if call.admitted and not call.returned}
@@ -201,17 +201,17 @@ def bury(protocol: Protocol, book: Book, worker: str) -> None:
         recorded = book.load(txn.name) if txn.id in running else None
         if recorded is None or recorded.row.attempt != txn.attempt:
             continue
-        others = ghosts - {worker}  # while one of them may be sending it, nobody else did more than wait
+        others = ghosts - {worker}  # effects that a ghost may be sending, nobody else has sent
         out = {e.row.key for e in at_work_on(recorded, txn.state, running[txn.id]) if e.sender not in others}
         book.may_come(sorted(out), worker)
         book.may_come([e.row.key for e in recorded.effects if e.sender == worker and e.row.key not in out], None)
 
 
 def at_work_on(recorded: RecordedTransaction, state: State, running: Container[int] = ()) -> list[RecordedEffect]:
-    """Return the effects of a transaction that its worker may be sending, or undoing, at this very moment.
+    """Return the effects of a transaction that its worker may be sending, or undoing, at this moment.
 
-    What it has on record says so: the intent is there before an act, each outcome before the next release or undo.
-    Of what is to leave any one may be the next. What is taken back by itself is `running`, by its position.
+    The record shows them: the intent is there before an act, each outcome before the next release or undo. Of the held
+    effects, any may be next. `running` are the positions of those undone on their own.
     """
     eager = [e for e in recorded.effects if not e.row.held]
     found = [e for e in eager if e.outcome in _OUT]
@@ -234,7 +234,7 @@ _OUT = (Outcome.INTENDED, Outcome.UNKNOWN)
 
 
 def _sleepless() -> list[Callable[[], float]]:
-    """Return the clocks of this system that go on while it sleeps."""
+    """Return the system's clocks that run while it sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     if clock is None:
         return []
@@ -245,7 +245,7 @@ def _sleepless() -> list[Callable[[], float]]:
 
 
 class StoreTime:
-    """The store's time, told between two of its answers by this process's own clock; it never goes back.
+    """The store's time, advanced by this process's own clock between two answers; it never goes back.
 
     Args:
         own: this process's lease, which knows its clocks.
@@ -256,7 +256,7 @@ class StoreTime:
         self._told: tuple[float, tuple[float, ...]] | None = None
 
     def told(self, at: float) -> None:
-        """Take in what the store says that it is."""
+        """Record the store's time."""
         self._told = at if self._told is None else max(at, self()), self._own.now()
 
     def __call__(self) -> float:

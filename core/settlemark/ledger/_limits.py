@@ -1,7 +1,7 @@
-"""Until when the thread that is at a store waits for it: no lock and no network has longer than that.
+"""The time limit for waits at a store: no lock and no network waits longer.
 
-A store hangs in many ways: a foreign program has the file locked, a server stopped, a network swallows.
-Whoever goes to it says until when, and the way to it (`wire`, `postgres`, `sqlite`) ends the wait there.
+A store hangs in many ways: a foreign program has the file locked, a server stopped, a network swallows packets. A
+caller sets a limit, and the connection (`wire`, `postgres`, `sqlite`) ends the wait there.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from math import inf
 
 CLOSE_SECONDS = 5.0
-"""For how long `close()` waits for a store that does not answer."""
+"""How long `close()` waits for a store that does not answer (seconds)."""
 LEAST_SECONDS = 1.0
-"""What a store is given at least: `wait=0` waits for no rival, and yet for the disk."""
+"""The least time for a store (seconds): `wait=0` waits for no transaction, but still for the disk."""
 
 
 class LateError(Exception):
-    """The store has not answered in time: raised by the leading thread, and caught inside of the ledger."""
+    """The store has not answered in time: raised by the thread at the store, and caught inside of the ledger."""
 
 
 class Limit:
-    """Until when the one thread that is at a store may wait there, on the monotonic clock.
+    """The moment until which the thread at a store may wait there, on the monotonic clock.
 
     Attributes:
-        at: then; another thread may move it.
-        closing: whether nobody needs the store any more: each wait has `CLOSE_SECONDS` left, from when that began.
+        at: that moment; another thread may move it.
+        closing: nobody needs the store any more: each wait gets `CLOSE_SECONDS`, from the start of closing.
     """
 
     __slots__ = ("at", "closing", "since")
@@ -38,7 +38,7 @@ class Limit:
         self.closing = inf
 
     def begin(self, at: float) -> None:
-        """Begin a wait that lasts until then."""
+        """Begin a wait that lasts until this moment."""
         self.since, self.at = time.monotonic(), at
 
     @property
@@ -56,7 +56,7 @@ _current = _Current()
 
 @contextmanager
 def within(limit: Limit | float) -> Generator[None]:
-    """Limit how long this thread waits for its store: by a `Limit`, or so many seconds."""
+    """Limit how long this thread waits for its store: by a `Limit`, or in seconds."""
     if not isinstance(limit, Limit):
         limit = Limit(time.monotonic() + limit)
     before, _current.limit = _current.limit, limit
@@ -67,7 +67,7 @@ def within(limit: Limit | float) -> Generator[None]:
 
 
 def remaining() -> float:
-    """Return the seconds which this thread may still wait for its store."""
+    """Return the seconds for which this thread may still wait for its store."""
     limit = _current.limit
     return inf if limit is None else limit.until - time.monotonic()
 
@@ -82,7 +82,7 @@ def is_late(error: BaseException) -> bool:
 
 
 def patience(seconds: float) -> float:
-    """Return for how many seconds a store is waited for, where transactions are waited for so long.
+    """Return the seconds to wait for a store, given those to wait for a transaction.
 
     >>> patience(0), patience(30)
     (1.0, 30)

@@ -1,4 +1,4 @@
-"""How the URL of a store may be shown: a password of it reaches no error, table or log."""
+"""Showing a store's URL: its password reaches no error, table or log."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 _SECRETIVE = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private).?key", re.IGNORECASE)
-# A password may hold whatever a URL may not: what stands before the last @ ahead of the query is the user's, whose name
-# may have an @ of its own. A file of SQLite's may be called so, too; no database of a server is.
+# A password may hold any character: what stands before the last @ ahead of the query is the user's, whose name may have
+# an @ of its own. A SQLite file may be named like that, too; no server's database is.
 _USER = re.compile(
     r"^(?P<scheme>sqlite[^:/?#]*://(?!/)|(?!sqlite)[^:/?#]*[:;]?//+|(?![^:/?#]*[:;]?//))"
     r"(?P<user>[^:?#]*):(?P<password>.*)@(?P<rest>[^@]*)$",
     re.DOTALL,
 )
-# A URL's query, or what libpq takes in its place: words such as password='it is secret'.
+# A URL's query, or libpq's equivalent: words such as password='it is secret'.
 _WORD = re.compile(r"(?P<name>[\w.%+-]+)(?P<is>\s*=\s*)(?P<value>'(?:\\.|[^'\\])*'?|[^&;#\s]*)")
 _LEAST = 4
-"""Characters of a password that is looked for in any text; a shorter one only as a word of its own."""
+"""The least length of a password that is looked for inside any text; a shorter one only as a word of its own."""
 
 
 def shown(url: str) -> str:
-    """Return a URL as it may be shown: without its passwords, whether before the host or in the query.
+    """Return a URL without its passwords, whether before the host or in the query.
 
     >>> shown("postgresql+psycopg://ada:secret@db/trips")
     'postgresql+psycopg://ada:***@db/trips'
@@ -58,7 +58,7 @@ def without_secrets(url: str, text: str) -> str:
 
 
 def withhold(url: str, error: BaseException) -> None:
-    """Take the passwords of a URL out of an error, and out of all errors behind it."""
+    """Remove a URL's passwords from an error, and from all its causes."""
     if not _written(url):
         return
     seen: set[int] = set()
@@ -95,7 +95,7 @@ def discreet(engine: sa.Engine) -> sa.Engine:
 
 
 def _cleaned(url: str, value: object) -> object:
-    """Return a value of an error as it may be told; the very same one where nothing is to be withheld."""
+    """Return a value of an error without passwords; the same value if it has none."""
     kind = type(value)
     if isinstance(value, str):
         return without_secrets(url, value)
@@ -108,16 +108,16 @@ def _cleaned(url: str, value: object) -> object:
         cleaned_parts = [_cleaned(url, part) for part in cast("list[object]", value)]
         return cleaned_parts if kind is list else tuple(cleaned_parts)
     if not isinstance(value, BaseException | int | float | None):
-        # A driver's error may bring its connection along, and all that was asked of it.
+        # A driver's error may carry its connection, and the statement's values.
         held = told(getattr(value, "__dict__", value)) + told(value)
         return value if without_secrets(url, held) == held else None
     return value
 
 
 def _parted(url: str) -> tuple[str, str, str]:
-    """Return what stands before the query, its mark, and the query; a password before the host may hold marks."""
+    """Return the part before the query, the mark, and the query; a password before the host may hold marks."""
     at = url.rfind("@")
-    # An @ behind the query's mark belongs to the query, unless the mark belongs to a password.
+    # An @ after the query's mark belongs to the query, unless the mark belongs to a password.
     query = url.find("?")
     before = url[: max(query, 0)]
     if 0 <= query < at and _USER.match(url[: at + 1]) and not (_USER.match(before) or "/" in _after(before)):
@@ -154,7 +154,7 @@ def _written(url: str) -> set[str]:
     """Return a URL's passwords in all the ways in which they may be written."""
     found: set[str] = set()
     for secret in _secrets(url):
-        # A driver may have parted a password at a mark that ought to have been written as %40 or %2F.
+        # A driver may have split a password at a mark that should have been written as %40 or %2F.
         parts = [part for part in re.split(r"[@:/?#&=\s]", secret) if len(part) >= _LEAST]
         for once in (secret, unquote(secret), unquote_plus(secret), *parts):
             found |= {once, quote(once), quote(once, safe=""), quote_plus(once), repr(once)[1:-1]}

@@ -1,11 +1,11 @@
-"""A worker's name: which process, under which running kernel, it is, so that a neighbour can see that it is gone.
+"""Workers' names: they identify host, kernel and process, so that a neighbour sees that a process is gone.
 
-A lease tells this for every host, but only when it has stood still for its whole period. On its own host a process
-that was killed is seen at once: its number is free, or another process with another start has it.
+A lease works for every host, but takes a whole period. On its own host a killed process is noticed at once: its number
+is free, or belongs to a process with another start.
 
-What makes a host the same is the boot of its kernel, never what it calls itself: cloned machines share a name and
-often a machine id, and the first namespace of process numbers has one inode on every Linux. A boot id is drawn anew
-by each kernel. Where the system tells none, nobody takes itself for a neighbour: then the lease alone tells.
+The identity of a host is the boot of its kernel, never its name: cloned machines share a name and often a machine id,
+and the first PID namespace has one inode on every Linux. Each kernel draws a new boot id. Where the system has none,
+nobody counts as a neighbour: then the lease alone decides.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @cache
 def _host() -> str:
-    """This running system, and in it the space in which process numbers and starts are told.
+    """This running system, and the namespace of its process numbers and start times.
 
-    The name of the machine comes first, for people; it decides nothing: see `_same_system`.
+    The machine's name comes first, for people; it decides nothing: see `_same_system`.
     """
     called = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:_NAME_LENGTH] or "unnamed"
     boot = _boot_id()
@@ -41,7 +41,7 @@ def _host() -> str:
 
 
 def _machine_id() -> str:
-    """What the system calls itself for good; "" where it does not. A copied image copies it: it is never enough."""
+    """The machine's permanent id, or "". A copied image copies it: it is never enough."""
     for path in _MACHINE_IDS:
         with suppress(OSError, UnicodeDecodeError):
             found = Path(path).read_text().strip()
@@ -51,14 +51,14 @@ def _machine_id() -> str:
 
 
 def _boot_id() -> str:
-    """What this run of the kernel calls itself, which no other run shares; "" where it does not."""
+    """The kernel's boot id, which no other boot shares, or ""."""
     with suppress(OSError, UnicodeDecodeError):
         return Path(_BOOT_ID).read_text().strip()
     return _sysctl("kern.bootsessionuuid")
 
 
 def _sysctl(name: str) -> str:
-    """A text that macOS tells about itself; "" elsewhere."""
+    """A text that macOS reports about itself; "" elsewhere."""
     if platform.system() != "Darwin":
         return ""
     size = ctypes.c_size_t(64)
@@ -70,7 +70,7 @@ def _sysctl(name: str) -> str:
 
 
 def _namespace(kind: str) -> int:
-    """The number of this process's namespace of a kind; 0 where there are none."""
+    """The number of this process's namespace of a kind; 0 without namespaces."""
     try:
         return Path(f"/proc/self/ns/{kind}").stat().st_ino
     except OSError:
@@ -78,18 +78,18 @@ def _namespace(kind: str) -> int:
 
 
 def _started(process: int) -> str | None:
-    """When a process started, in whatever unit the system counts; None where it does not tell.
+    """When a process started, in the system's own unit; None if unknown.
 
     Raises:
-        ProcessLookupError: there is none of this number, or nothing of it runs any more.
+        ProcessLookupError: there is no process of this number, or it is a zombie.
     """
-    if sys.platform == "win32":  # there `os.kill` would end it
+    if sys.platform == "win32":  # `os.kill` would end the process there
         return None
     with suppress(PermissionError):
         os.kill(process, 0)
     here = Path(f"/proc/{process}")
     try:
-        # The name in parentheses may hold spaces; the start is the 20th field behind it.
+        # The name in parentheses may hold spaces; the start is the 20th field after it.
         fields = (here / "stat").read_text(errors="replace").rpartition(")")[2].split()
         if fields[0] in "ZX" and len(list((here / "task").iterdir())) <= 1:
             raise ProcessLookupError(process)
@@ -97,7 +97,7 @@ def _started(process: int) -> str | None:
     except ProcessLookupError:
         raise
     except (OSError, IndexError):
-        return None  # it is there, and hidden from us, or this system keeps no such files
+        return None  # it exists but is hidden from us, or this system keeps no such files
 
 
 def worker_name() -> str:
@@ -109,18 +109,18 @@ _retired: set[str] = set()
 
 
 def retire(worker: str) -> None:
-    """Note that a worker is over though its process is not, nothing of it is out, and its store could not be told."""
+    """Record that a worker of this living process is over, with nothing in flight; the store could not be told."""
     _retired.add(worker)
 
 
 def _same_system(host: str) -> bool:
-    """Whether a worker's host is this running system, whatever the two are called."""
+    """Whether a worker's host is this running system, whatever their names."""
     theirs, ours = host.partition("/")[2], _host().partition("/")[2]
     return bool(theirs) and theirs == ours
 
 
 def is_here(worker: str) -> bool:
-    """Whether a worker's process is, or was, one of this running system: then it is seen when it ends.
+    """Whether a worker's process is, or was, one of this running system: then its end is noticed.
 
     >>> is_here("elsewhere/0/1/2:1:0:token"), is_here(worker_name())
     (False, True)
@@ -130,7 +130,7 @@ def is_here(worker: str) -> bool:
 
 
 def is_gone(worker: str) -> bool:
-    """Whether this worker surely does nothing more: its process runs no more, or it was closed in this one.
+    """Whether this worker surely does nothing more: its process has ended, or it was closed in this one.
 
     Of another system nobody here can tell.
 
@@ -150,7 +150,7 @@ def is_gone(worker: str) -> bool:
 
 
 def process(worker: str) -> str:
-    """Return a worker's name as people are told it: its host and process.
+    """Return a worker's name as shown to people: its host and process.
 
     >>> process("web-3/4026531836:812:1734373:13186bcd"), process("memory")
     ('process 812 on web-3', 'memory')

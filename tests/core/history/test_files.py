@@ -144,7 +144,9 @@ def test_a_second_writer_at_the_same_time_is_refused_and_nothing_changed(tmp_pat
     path = tmp_path / "h.jsonl"
     with HistoryFile(path) as file:
         file.write(ADA)
-        with pytest.raises(UsageError, match="is being written by another process: close that first, or name") as refused:
+        with pytest.raises(
+            UsageError, match="is being written by another process: close that first, or name"
+        ) as refused:
             HistoryFile(path)
         assert (refused.value.data, path.read_bytes()) == ({"file": str(path)}, LINE)
         file.write(BOB)

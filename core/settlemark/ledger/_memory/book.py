@@ -39,15 +39,15 @@ _TOLD: tuple[Field, ...] = ("result", "error", "note", "said")
 _log = logging.getLogger("settlemark")
 
 NAMES = 10
-"""For how many times as many transactions as are kept their names are known."""
+"""How many names are remembered for each transaction that is kept."""
 
 
 class MemoryBook:
     """The rows of a ledger in memory: every unfinished transaction, and the last `retain` finished ones.
 
     Args:
-        payloads: takes out of a row what must not be kept.
-        retain: how many finished transactions are kept; of others their names are known for a while.
+        payloads: redacts rows.
+        retain: how many finished transactions are kept; the names of others are known for a while.
         url: names the ledger in errors and logs.
     """
 
@@ -55,7 +55,7 @@ class MemoryBook:
         self.url = url
         self.payloads = payloads
         self.plainly = False
-        """Whether texts are made plainer than they are asked to be: the present step has failed as it was."""
+        """Whether texts are shortened further: the present step has failed without that."""
         self._retain = retain
         self._transactions: dict[tuple[str, int], RecordedTransaction] = {}
         self._last: dict[str, RecordedTransaction] = {}
@@ -64,7 +64,7 @@ class MemoryBook:
         self._names: OrderedDict[str, int] = OrderedDict()
         self._told = False
         self._fences: dict[str, float] = {}
-        self.behind = 0  # there is no log that another writes
+        self.behind = 0  # nobody else writes
         self._stripped: dict[tuple[str, int], float] = {}
         self._otherwise: list[Callable[[], object]] = []
 
@@ -84,11 +84,11 @@ class MemoryBook:
     # ---- writing
 
     def write(self, changes: list[Change]) -> None:
-        """Keep changes.
+        """Record changes.
 
         Raises:
-            LedgerError: an effect's key is taken, its transaction is not there, or another store could not hold one of
-                them; none of them is kept.
+            LedgerError: an effect's key is taken, its transaction is not recorded, or another store could not hold one
+                of them; none of them is recorded.
         """
         changes = gated(changes, plainly=self.plainly)
         self._check(changes)
@@ -121,7 +121,7 @@ class MemoryBook:
                 self._fences[change.run] = change.at  # type: ignore[union-attr]
 
     def _redacted(self, change: Change) -> Change:
-        """Return a change as it would be read from a store that keeps it."""
+        """Return a change as a durable store would return it."""
         if isinstance(change, EffectRow):
             read = partial(self._read, change.key, change.tool)
             because = read("rationale", change.rationale)
@@ -164,7 +164,7 @@ class MemoryBook:
         effect.tag, effect.note, effect.settled_at = change.tag, change.note, change.at
         effect.disposition, effect.link = change.disposition, change.link
         effect.question, effect.contradicted = change.question, change.contradicted
-        effect.dealt_at = None  # news of it: somebody has to look at it anew
+        effect.dealt_at = None  # news of it: somebody has to look at it again
 
     def _hear(self, change: Said) -> None:
         effect = self._effects.get(change.key)
@@ -188,7 +188,7 @@ class MemoryBook:
         if change.state not in FINISHED:
             return
         recorded.settled_at = change.at
-        # Residue is an operator's to resolve: it is never forgotten for want of room.
+        # Residue is for an operator: it is never forgotten for want of room.
         for effect in recorded.effects:
             if effect.tag is not None and effect.tag != "clean":
                 return
@@ -197,7 +197,7 @@ class MemoryBook:
             self._otherwise.append(partial(self._finished.pop, key))
 
     def _let_go(self, attempt: tuple[str, int]) -> None:
-        """Forget an attempt for want of room, but for its name: it must not be taken for one that is new."""
+        """Forget an attempt for want of room, but not its name: a new transaction must not get that."""
         name, number = attempt
         if self._last.get(name) is self._transactions[attempt]:
             self._names[name] = number if self._transactions[attempt].state is State.ABORTED else 0
@@ -215,7 +215,7 @@ class MemoryBook:
                 )
 
     def forgotten(self, name: str) -> int | None:
-        """Return the number of the attempt that is all that is known of a name: it was aborted; 0: it has committed."""
+        """Return the number of a forgotten attempt that was aborted; 0: it has committed."""
         return self._names.get(name)
 
     def _forget(self, attempt: tuple[str, int]) -> None:
@@ -228,7 +228,7 @@ class MemoryBook:
             self._effects.pop(effect.row.key, None)
 
     def load(self, name: str) -> RecordedTransaction | None:
-        """Return the last attempt of a transaction, or None when it is not kept."""
+        """Return the last attempt of a transaction, or None if it is not kept."""
         return self._last.get(name)
 
     def find(self, key: str) -> RecordedTransaction | None:
@@ -246,7 +246,7 @@ class MemoryBook:
         return found
 
     def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
+        """Return every unfinished attempt; with `outcome`, only its effects with that outcome."""
         found = [recorded for recorded in self._transactions.values() if recorded.state not in FINISHED]
         if outcome is None:
             return found
@@ -256,7 +256,7 @@ class MemoryBook:
     # ---- what is old
 
     def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
-        """Let go of what is old: at most `limit` attempts, from where the last sweep ended."""
+        """Remove what is old: at most `limit` attempts, from where the last sweep ended."""
         over, old = self._over(age)[:limit], self._old(age, after or BEGINNING)[:limit]
         for attempt in over:
             self._forget(attempt)
@@ -277,7 +277,7 @@ class MemoryBook:
         return Swept(len(old) - len(kept) - keys, len(over) + keys, len(kept), last if more else None)
 
     def old(self, age: Age) -> Swept:
-        """Return what sweeping all would do now."""
+        """Return what a complete sweep would do now."""
         over, old = self._over(age), self._old(age, BEGINNING)
         going = [cursor for cursor in old if not self._keeps(cursor)]
         keys = sum(self._until(cursor, age) <= age.now for cursor in going)
@@ -309,7 +309,7 @@ class MemoryBook:
         return [run for at, run in sorted((at, run) for run, at in self._fences.items()) if at < before][:limit]
 
     def strike_fences(self, runs: Iterable[str]) -> None:
-        """Take fences off the record."""
+        """Remove fences from the record."""
         for run in runs:
             self._fences.pop(run, None)
 
@@ -324,7 +324,7 @@ class MemoryBook:
         return []
 
     def ghosts(self) -> frozenset[str]:
-        """Return nothing: who sends is in this process."""
+        """Return nothing: all senders are in this process."""
         return frozenset()
 
     def haunt(self, worker: str) -> None:
@@ -366,7 +366,7 @@ class MemoryBook:
         return [recorded for recorded in self._transactions.values() if recorded.row.run == run]
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
-        """Return every kept attempt that is at this epoch or a later one, oldest first."""
+        """Return every kept attempt at this epoch or later, oldest first."""
         return [recorded for recorded in self._transactions.values() if recorded.epoch >= epoch]
 
 
@@ -383,7 +383,7 @@ def _no_blob(digest: str) -> NoReturn:
 
 
 def _strip(recorded: RecordedTransaction) -> None:
-    """Take the payloads out of a record."""
+    """Remove the payloads from a record."""
     recorded.cause, recorded.waits, recorded.waits_for, recorded.waits_on = None, (), None, None
     for effect in recorded.effects:
         row = effect.row

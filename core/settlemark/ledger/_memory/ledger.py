@@ -27,13 +27,13 @@ from settlemark.ledger._replica.image import image, load
 from settlemark.ledger._replica.journal import read, replay, written
 
 IMAGE_EVERY = 1_000
-"""After how many steps, and more the more is unfinished, the protocol that they lead to takes their place."""
+"""After how many steps (more, the more is unfinished) the journal is replaced by an image of the protocol."""
 _NOT_WRITTEN = (LedgerError, UnicodeError, OverflowError)
-"""What a step raises that asks for what cannot be kept: it refuses nothing."""
+"""Errors of a step that asks to write what cannot be recorded: such a step refuses nothing."""
 
 
 class MemoryLedger:
-    """Keeps every unfinished transaction, and the last `retain` finished ones, without what `redaction` takes out.
+    """Keeps every unfinished transaction, and the last `retain` finished ones, redacted.
 
     >>> ledger = MemoryLedger()
     >>> ledger.read(lambda book: book.load("trip-42")) is None
@@ -70,21 +70,21 @@ class MemoryLedger:
 
     @property
     def worker(self) -> str:
-        """There is one."""
+        """The only worker."""
         return "memory"
 
     @property
     def lock(self) -> threading.Lock:
-        """Guards it."""
+        """Guards the ledger."""
         return self._lock
 
     # ---- steps
 
     def now(self, step: Step[T]) -> T:
-        """Take a step and return what it returns.
+        """Take a step and return its result.
 
-        What it raises is an answer, and what it has moved stays, as in every store; of one that cannot be written, or
-        is interrupted, nothing does.
+        A step's error is its answer, and its changes stay, as in every store; a step that cannot be written, or is
+        interrupted, changes nothing.
         """
         return self._take(step, told=True)
 
@@ -113,7 +113,7 @@ class MemoryLedger:
                 fire(woken)
 
     def _taken(self, journal: list[Command]) -> None:
-        """Keep what a step has done."""
+        """Keep a step's changes."""
         self.book.keep()
         if not journal:
             return
@@ -123,7 +123,7 @@ class MemoryLedger:
             self._image, self._log = image(self._protocol), []
 
     def _take_back(self, journal: list[Command]) -> None:
-        """Undo what a step has done: to the record, in this process, and to the protocol, which begins where it was."""
+        """Undo a step's changes: in the record, in this process, and in the protocol, which is restored."""
         self.book.take_back()
         if not journal:
             return
@@ -135,8 +135,8 @@ class MemoryLedger:
             replay(before, read(commands, entry), entry)
         load(protocol, image(before), worker=self.worker, tried=journal)
 
-    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:  # noqa: ARG002 - here nothing outlives the process
-        """Take a step, and return its answer, which is there."""
+    def submit(self, step: Step[Any], *, durable: bool, looks: bool = False) -> Pending:  # noqa: ARG002 - nothing outlives the process here
+        """Take a step, and return its finished answer."""
         pending = Pending()
         try:
             pending.answer(self.now(step))
@@ -145,9 +145,9 @@ class MemoryLedger:
         return pending
 
     def later(self, step: Step[Any]) -> None:
-        """Take a step; one that fails is taken again with plainer texts, and that it failed is not its caller's.
+        """Take a step; a failing one is taken again with shorter texts, and its failure does not reach the caller.
 
-        Nor is it lost to an interrupt, which is raised when it is taken.
+        An interrupt does not lose the step: it is raised when the step is taken.
         """
         failed: BaseException | None = None
         interrupt: BaseException | None = None
@@ -164,7 +164,7 @@ class MemoryLedger:
                 self.book.plainly = False
         else:
             assert failed is not None
-            log_failure(_log, "an outcome could not be recorded, and is not", failed, ledger=self.url)
+            log_failure(_log, "an outcome could not be recorded, and is lost", failed, ledger=self.url)
         if interrupt is not None:
             raise interrupt
 
@@ -180,7 +180,7 @@ class MemoryLedger:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this process was forked since it was made: each has its own memory, and would give the same keys."""
+        """Whether this process is a fork: parent and child have separate memory, and would give the same keys."""
         return self._origin.is_elsewhere
 
     def expect_end(self) -> None:
@@ -196,15 +196,15 @@ class MemoryLedger:
     after_fork = before_fork
 
     def in_child(self) -> None:
-        """Be looked at, no more: no lock is held by a thread that is not there."""
+        """Allow reading only, in a forked child, and free the locks of threads that are not there."""
         self._lock = threading.Lock()
 
     def is_fresh(self) -> bool:
-        """Say yes: nobody else is there."""
+        """Return True: there is no other worker."""
         return True
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
-        """Do nothing: whoever aborts one here concludes it."""
+        """Do nothing: whoever aborts a transaction here concludes it."""
 
     def watch_leases(self, told: Callable[[str, int], None]) -> None:
         """Do nothing: a lone process has no lease to lose."""

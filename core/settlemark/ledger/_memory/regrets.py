@@ -1,4 +1,4 @@
-"""How a row of a ledger in memory is put back as it was, when the step that changed it comes to nothing."""
+"""Restores a row of a ledger in memory when the step that changed it fails."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _effect_is, _attempt_is = attrgetter(*_OF_EFFECT), attrgetter(*_OF_ATTEMPT)
 
 
 def effect_as_it_is(effect: RecordedEffect) -> Regret:
-    """Return what gives an effect the fields that it has now."""
+    """Return a function that restores an effect's present fields."""
     return partial(_restore, effect, _OF_EFFECT, _effect_is(effect))
 
 
 def attempt_as_it_is(recorded: RecordedTransaction) -> Regret:
-    """Return what gives an attempt the fields that it has now."""
+    """Return a function that restores an attempt's present fields."""
     return partial(_restore, recorded, _OF_ATTEMPT, _attempt_is(recorded))
 
 
 def as_held(held: dict[str, Any], name: str, before: Any) -> Regret:
-    """Return what puts back under a name what was held there, or nothing for None."""
+    """Return a function that restores the present value under a name; None removes it."""
     return partial(_put_back, held, name, before)
 
 

@@ -1,1 +1,1 @@
-"""What stands in a payload's column: its text, redacted, sealed, or the digest of a blob."""
+"""Payload columns: text, redacted, encrypted, or the digest of a blob."""

@@ -1,4 +1,4 @@
-"""Payloads under a key for each tenant: who drops the key has erased them, in every copy and backup."""
+"""Encrypts payloads under a key for each tenant: dropping the key erases them, in every copy and backup."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ KeySource = Keys | Callable[[str], Keys]
 
 SEALED = '{"$sealed":'
 DISCARDED = SEALED + '1,"key":"","n":"","c":""}'
-"""What stands for a payload that came when its key was gone already."""
+"""Stands for a payload that came after its key was dropped."""
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 
 
 def new_key() -> str:
-    """Return a fresh key as text, to be kept where secrets are kept: never in the ledger's own database.
+    """Return a fresh key as text; keep it where secrets are kept, never in the ledger's own database.
 
     >>> len(base64.urlsafe_b64decode(new_key()))
     32
@@ -42,7 +42,7 @@ def new_key() -> str:
 
 
 class _Ring(NamedTuple):
-    """The keys a tenant has at the moment: the first seals, every one opens."""
+    """A tenant's current keys: the first encrypts, every one decrypts."""
 
     given: Any
     first: str
@@ -54,20 +54,20 @@ class Encryption:
     """AES-256-GCM under the keys of one tenant; each payload is bound to its namespace, effect and field.
 
     Args:
-        keys: a key as `new_key` makes them (or its 32 bytes), several of them (the first encrypts, all
-            decrypt), or a function that is given the tenant and returns either, or None when the tenant's
-            key was dropped. It is asked for each payload, so that a dropped key is dropped at once, and when
-            payloads are read under the ledger's lock: let it answer from memory, and use no settlement.
+        keys: a key as `new_key` makes them (or its 32 bytes), several of them (the first encrypts, all decrypt), or a
+            function of the tenant that returns either, or None when the tenant's key was dropped. It is called for each
+            payload, so that dropping a key takes effect at once, and under the ledger's lock when payloads are read:
+            answer from memory, and use no settlement.
         namespace: the ledger's.
         tenant: whose keys these are; by default the namespace.
-        dropped: ids of keys that were dropped while the tenant has others: what they sealed is erased.
+        dropped: ids of dropped keys of a tenant that has others: what they encrypted is erased.
 
-    Laws: what was sealed for one place does not open in another; without the key nothing opens. That a
-    sealed payload was replaced by a plain one is not noticed: ledgers may hold both.
-    A key is good for 2**32 payloads: give a new one, and the old one after it, well before.
+    Laws: what was encrypted for one place does not decrypt in another; without the key nothing decrypts. Replacing an
+    encrypted payload by a plain one is not detected: ledgers may hold both. A key is good for 2**32 payloads: change to
+    a new one, with the old one after it, well before.
 
     Raises:
-        UsageError: a key is none, or the package `cryptography` is missing.
+        UsageError: a key is malformed, or the package `cryptography` is missing.
     """
 
     def __init__(
@@ -88,12 +88,13 @@ class Encryption:
             raise UsageError(f"encrypt= is {keys!r}: pass a key, as new_key() makes them")
 
     def seal(self, text: str, *, effect_key: str, field: str, again: bool = False) -> str | None:
-        """Return the envelope of a text, or None when the tenant has no key.
+        """Return the encrypted text, or None when the tenant has no key.
 
-        With `again`, a function that fails now has said enough when it was asked the last time.
+        With `again`, a failing function is not logged again.
 
         Raises:
-            LedgerError: the function that gives the keys failed. UsageError: it gave what is no key.
+            LedgerError: the function that returns the keys failed.
+            UsageError: it returned a malformed key.
         """
         last = self._ring
         try:
@@ -109,15 +110,15 @@ class Encryption:
         return f'{SEALED}1,"key":"{ring.first}","n":"{_text(nonce)}","c":"{_text(sealed)}"}}'
 
     def open(self, envelope: str, *, effect_key: str, field: str) -> str:
-        """Return the text in an envelope, or `Erased` when its key was dropped.
+        """Return the decrypted text, or `Erased` when its key was dropped.
 
         Raises:
-            LedgerError: the tenant's keys are others, or the envelope was changed or moved.
+            LedgerError: the tenant has other keys, or the envelope was changed or moved.
         """
         key_id, nonce, sealed = _read(envelope, effect_key, field)
         ring = self._keys()
         if not key_id:
-            return Erased.of(field, "its key was gone when it came")
+            return Erased.of(field, "its key had been dropped before it came")
         if ring is None or key_id in self._dropped:
             return Erased.of(field, f"its key {key_id} is gone")
         cipher = ring.ciphers.get(key_id)
@@ -138,7 +139,7 @@ class Encryption:
             raise _damaged(effect_key, field, "it was changed, or moved here from another place") from None
 
     def fingerprint_keys(self) -> list[bytes]:
-        """Return a secret for digests under each key of the tenant, the first first; none when it has none."""
+        """Return a secret for digests under each key of the tenant, in order; none when it has no key."""
         ring = self._keys()
         return [] if ring is None else ring.fingerprints
 
@@ -150,8 +151,8 @@ class Encryption:
             given = through(self._source, self.tenant)
         except BaseException as error:
             raise LedgerError(
-                f"encrypt= raised {kind_of(error)} when it was asked for the key of {self.tenant!r}: see the"
-                " cause below; nothing is recorded without its key",
+                f"encrypt= raised {kind_of(error)} when called for the key of {self.tenant!r}: see the cause below;"
+                " nothing is recorded without its key",
                 tenant=self.tenant,
             ) from error
         listed = _listed(given)
@@ -162,10 +163,10 @@ class Encryption:
 
 
 def encryption_of(given: KeySource | Encryption, *, namespace: str, tenant: str | None) -> Encryption | None:
-    """Return the encryption that `encrypt=` asks for in a ledger's namespace, or None.
+    """Return the encryption for `encrypt=` in a ledger's namespace, or None.
 
     Raises:
-        UsageError: it is one for another namespace, or there is a tenant and nothing to encrypt with.
+        UsageError: it is for another namespace, or there is a tenant and nothing to encrypt with.
     """
     if isinstance(given, Encryption):
         if given.namespace != namespace or tenant not in (None, given.tenant):
@@ -192,7 +193,7 @@ def _ring(listed: tuple[Any, ...]) -> _Ring:
     ciphers: dict[str, AESGCM] = {}
     fingerprints: list[bytes] = []
     for raw in map(_parsed, listed):
-        # Not the key's own hash: the two uses of the key are kept apart, and neither tells the other.
+        # Not the key's own hash: the two uses of the key are kept apart, and neither reveals the other.
         ciphers.setdefault(_derived(raw, b"settlemark key id").hex()[:12], cipher(raw))
         fingerprints.append(_derived(raw, b"settlemark fingerprint"))
     return _Ring(listed, next(iter(ciphers)), ciphers, fingerprints)
@@ -203,7 +204,7 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
 
 
 def _listed(given: Any) -> tuple[Any, ...]:
-    """Return the keys given, as a list of its own: the caller's may be changed."""
+    """Return the given keys as a new list: the caller's may change."""
     if given is None:
         return ()
     return tuple(cast("Sequence[Any]", given)) if isinstance(given, list | tuple) else (given,)
@@ -219,7 +220,7 @@ def _parsed(key: Any) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise UsageError(
-            "a key of encrypt= is no base64 text: make one with new_key(); a passphrase is no key"
+            "a key of encrypt= is not base64 text: make one with new_key(); a passphrase is not a key"
         ) from None
     if len(raw) != _KEY_BYTES:
         raise UsageError(f"a key of encrypt= has {len(raw)} bytes and needs {_KEY_BYTES}: make one with new_key()")

@@ -1,7 +1,7 @@
-"""What stands in a payload's column: the text itself, a sealed envelope, or the digest of a blob.
+"""Packs payloads into their columns: plain text, an encrypted envelope, or the digest of a blob.
 
-On the way in a payload is redacted, sealed, and when it is long put aside; on the way out the last two
-are taken back. A text of the user's that looks like one of ours is wrapped, and comes back as it was.
+On the way in a payload is redacted, encrypted, and moved to a blob when it is long; on the way out the last two are
+reversed. A user's text that looks like one of these forms is wrapped, and comes back unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Field = Literal["arguments", "result", "rationale", "error", "note", "said"]
 
 LIMIT = 65_536
-"""Bytes of UTF-8 that a column holds; what is longer is kept by reference."""
+"""Bytes of UTF-8 that a column holds; longer texts become blobs."""
 REF = '{"$ref":"'
 _REF = '{"$ref":'
 _SEALED = '{"$sealed":'
@@ -33,44 +33,44 @@ _PLAIN = '{"$plain":'
 _PRUNED = '{"$pruned":'
 _OURS = (_REF, _SEALED, _PLAIN, _PRUNED)
 PRUNED = _PRUNED + "1}"
-"""What stands for a payload that was older than the record is kept."""
+"""Stands for a payload that retention removed."""
 PRUNED_WHY = "older than this ledger's record is kept"
 _MARK = '{"$'
 _WIDEST = 4  # bytes of UTF-8 in one character
 _REMEMBERED = 65_536
-_KEYED = "k"  # no hexadecimal digit: tells a keyed fingerprint from a plain one
+_KEYED = "k"  # not hexadecimal: tells a keyed fingerprint from a plain one
 _FINGERPRINT = 32
 
 _log = logging.getLogger("settlemark")
 
 
 class Blob(NamedTuple):
-    """A content that is kept by reference: what would have stood in the column."""
+    """A content that is kept by reference: what the column would have held."""
 
     digest: str
     size: int
     content: str
 
 
-class Packed(str):  # noqa: SLOT000 - it brings its blobs
-    """What goes into a column as it is, with the blobs that go with it: packed before a step, not within."""
+class Packed(str):  # noqa: SLOT000 - it carries its blobs
+    """A packed column's text with its blobs: packed before a step, not within."""
 
     blobs: tuple[Blob, ...] = ()
 
     @classmethod
     def of(cls, text: str, blobs: Iterable[Blob]) -> Self:
-        """Return a text that is packed."""
+        """Return a text marked as packed."""
         made = cls(text)
         made.blobs = tuple(blobs)
         return made
 
 
 class Packer:
-    """Turns payloads into what is stored, and back.
+    """Packs payloads for the store, and unpacks them.
 
     Args:
-        redaction: takes fields out, before all else.
-        encryption: seals what is left.
+        redaction: removes fields, before all else.
+        encryption: encrypts the rest.
         limit: the longest text in a column, in bytes; longer ones become blobs.
         salt: the ledger's own random text, under which fingerprints are made when payloads are secret.
         url: the ledger's, as it may be shown.
@@ -106,7 +106,7 @@ class Packer:
         self._lock = threading.Lock()
 
     def withhold(self, tool: str, fields: Sequence[str]) -> None:
-        """Take these fields out of a tool's payloads from now on, as its declaration asks.
+        """Redact these fields of a tool's payloads from now on, as its declaration asks.
 
         Raises:
             UsageError: a path is malformed.
@@ -117,11 +117,11 @@ class Packer:
             self.plain = False
 
     def redactions(self, tool: str) -> list[Redaction]:
-        """Return whose rules a tool's payloads come under: the ledger's, and its declaration's."""
+        """Return the redaction of a tool's payloads: the ledger's, and its declaration's."""
         return [found for found in (self.redaction, self._declared.get(tool)) if found is not None]
 
     def pack(self, text: str | None, *, effect_key: str, tool: str, field: Field, blobs: list[Blob]) -> str | None:
-        """Return what goes into the column; a blob to store in the same database transaction is appended.
+        """Return the column's text; a blob to store in the same database transaction is appended.
 
         Pack an effect's arguments and result before its texts: these are scrubbed of the secrets in those.
 
@@ -134,7 +134,7 @@ class Packer:
             blobs.extend(text.blobs)
             return str(text)
         if isinstance(text, Unreadable) and text.stored:
-            return text.stored  # read here and written again: whoever has its key can read it still
+            return text.stored  # written back unchanged: whoever has its key can still read it
         for redaction in self.redactions(tool):
             text = self._redacted(redaction, text, effect_key, tool, field)
         stored = self._sealed(text, effect_key, field)
@@ -148,7 +148,7 @@ class Packer:
         return f'{REF}{digest}","size":{len(raw)}}}'
 
     def packed(self, text: str | None, *, effect_key: str, tool: str, field: Field) -> str | None:
-        """Return what `pack` leaves as it is: so redaction and keys are asked before a step, not under its lock.
+        """Return a text that `pack` leaves as it is: redaction and keys are then used before a step, outside its lock.
 
         Raises:
             LedgerError: as `pack`.
@@ -164,16 +164,16 @@ class Packer:
         return None if stored is None else Packed.of(stored, blobs)
 
     def unpack(self, stored: str | None, *, effect_key: str, field: Field, fetch: Callable[[str], str]) -> str | None:
-        """Return the payload in a column, or an `Unreadable` text when its key is gone or was not given.
+        """Return a column's payload, or an `Unreadable` text when its key was dropped or not given.
 
         Args:
-            stored: what is in the column.
+            stored: the column's text.
             effect_key: the effect's key.
             field: the column.
-            fetch: returns a blob's content by its digest; raises `LookupError` when there is none.
+            fetch: returns a blob's content by its digest; raises `LookupError` if it is missing.
 
         Raises:
-            LedgerError: it was changed, its blob is missing, or the tenant's keys are others.
+            LedgerError: it was changed, its blob is missing, or the tenant has other keys.
         """
         if stored is None or stored[:3] != _MARK:
             return stored
@@ -183,7 +183,7 @@ class Packer:
         return text
 
     def read(self, stored: str | None, *, effect_key: str, field: Field, fetch: Callable[[str], str]) -> str | None:
-        """Do as `unpack`, with a `Damaged` text for what raises there: one payload must not hide the others."""
+        """Unpack as `unpack`, with a `Damaged` text in place of an error: one payload must not hide the others."""
         if stored is None or stored[:3] != _MARK:
             return stored
         try:
@@ -204,24 +204,24 @@ class Packer:
             try:
                 return str(json_text.decode(stored)["$plain"])
             except (ValueError, KeyError):
-                raise _broken(effect_key, field, "its text is broken off") from None
+                raise _broken(effect_key, field, "its text is cut off") from None
         return stored
 
     def redact(self, text: str, *, tool: str) -> str:
-        """Return arguments as they may be shown to anybody: in an error, a log or a hook."""
+        """Return arguments that may be shown to anybody: in an error, a log or a hook."""
         for redaction in self.redactions(tool):
             text = redaction.payload(text, tool=tool).text
         return text
 
     def scrub(self, text: str, effect_keys: Iterable[str]) -> str:
-        """Return a text about effects without the secrets that were taken out of them."""
+        """Return a text about effects without the secrets that were redacted from them."""
         secrets = {secret for key in effect_keys for secret in self._secrets.get(key, ())}
         return scrub(text, secrets) if secrets else text
 
     def cause(self, text: str, effect_keys: Iterable[str]) -> str:
-        """Return the cause of an abort as the record keeps it beside the effects, where nothing is encrypted.
+        """Return an abort's cause as recorded beside the effects, where nothing is encrypted.
 
-        Of one that may quote a payload only its kind stays: what was raised.
+        Of a cause that may quote a payload only the exception's class stays.
         """
         if self._encryption is None:
             return self.scrub(text, effect_keys)
@@ -229,24 +229,23 @@ class Packer:
         return kind if found and kind.replace(".", "").isidentifier() else "told to its caller"
 
     def learn(self, arguments: str, *, effect_key: str, tool: str) -> None:
-        """Take note of the secrets in arguments that are given again, and were recorded without them."""
+        """Remember the secrets in arguments that are given again, and were recorded without them."""
         for redaction in self.redactions(tool):
             self._redacted(redaction, arguments, effect_key, tool, "arguments")
 
     def forget(self, effect_key: str) -> None:
-        """Let go of an effect's secrets: nothing more will be told of it."""
+        """Forget an effect's secrets: nothing more will be recorded about it."""
         with self._lock:
             self._secrets.pop(effect_key, None)
 
     # ---- the identity of a decision
 
     def fingerprint(self, arguments: str, *, effect_key: str) -> str:
-        """Return a digest of a decision's arguments, as they were before redaction, to store beside them.
+        """Return a digest of a decision's arguments, as they were before redaction.
 
-        Where payloads are secret it is keyed, by the tenant's key or else the ledger's salt, and differs from
-        effect to effect. The salt stands in the same database: it defeats tables made beforehand and
-        comparisons between rows, but not somebody who holds the database and guesses a short secret;
-        encryption does.
+        Where payloads are secret it is keyed, by the tenant's key or else the ledger's salt, and differs from effect to
+        effect. The salt is in the same database: it defeats precomputed tables and comparisons between rows, but not
+        somebody who has the database and guesses a short secret; encryption does.
 
         >>> Packer().fingerprint("{}", effect_key="trip#1/0") == json_text.fingerprint("{}")
         True
@@ -260,7 +259,7 @@ class Packer:
             raise
 
     def same(self, arguments: str, fingerprint: str, *, effect_key: str) -> bool:
-        """Whether these are the arguments that a fingerprint was made of, under whichever of the keys."""
+        """Whether a fingerprint was made of these arguments, under any of the keys."""
         if not fingerprint.startswith(_KEYED):
             return hmac.compare_digest(json_text.fingerprint(arguments), fingerprint)
         return any(hmac.compare_digest(found, fingerprint) for found in self._keyed(arguments, effect_key))
@@ -272,7 +271,7 @@ class Packer:
         if self._encryption is not None and not keys:
             raise _no_key(self._encryption, effect_key, "arguments")
         message = json_text.encode_texts([effect_key, arguments]).encode()
-        # The salt alone comes last: that of rows from before encryption was asked for.
+        # The salt alone comes last: rows from before encryption use it.
         return [_digest(self._salt + key, message) for key in (*keys, b"")]
 
     # ---- the steps
@@ -284,12 +283,12 @@ class Packer:
         if found.secrets:
             with self._lock:
                 self._secrets[effect_key] = self._secrets.pop(effect_key, frozenset()) | found.secrets
-                # What a process was never told of as finished must not fill it up.
+                # Effects that never finish must not fill the memory.
                 while len(self._secrets) > _REMEMBERED:
                     del self._secrets[next(iter(self._secrets))]
         if not found.text.startswith('{"$repr":'):
             return found.text
-        # A result that JSON cannot hold is a text about it, without fields.
+        # A result that JSON cannot hold is a text, without fields.
         secrets = self._secrets.get(effect_key, frozenset())
         told = json_text.decode(found.text)
         return json_text.encode({key: scrub(v, secrets) if isinstance(v, str) else v for key, v in told.items()})
@@ -310,7 +309,7 @@ class Packer:
             return sealed
         if not happened:
             raise _no_key(self._encryption, effect_key, field)
-        # It has happened already, so its outcome must be told; what it said goes the way of its key.
+        # It has happened, so its outcome must be recorded; its text is lost with its key.
         from settlemark.ledger._payloads.encryption import DISCARDED
 
         return DISCARDED
@@ -333,9 +332,9 @@ def _fetched(reference: str, effect_key: str, field: Field, fetch: Callable[[str
         digest = str(json_text.decode(reference)["$ref"])
         content = fetch(digest)
     except ValueError:
-        raise _broken(effect_key, field, "its reference is broken off") from None
+        raise _broken(effect_key, field, "its reference is cut off") from None
     except LookupError:
-        raise _broken(effect_key, field, "its content is not in the ledger") from None
+        raise _broken(effect_key, field, "its content is missing from the ledger") from None
     if digest != f"sha256:{hashlib.sha256(content.encode()).hexdigest()}":
         raise _broken(effect_key, field, "its content was changed")
     return content

@@ -1,4 +1,4 @@
-"""What redaction costs a recovery: after a crash, handlers have the recorded arguments and no others."""
+"""What redaction means for recovery: after a crash, handlers get the recorded arguments and no others."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FIELD = re.compile(r"\{([^{}:]+)(?::path)?\}")
 def needed_by_handlers(declaration: Declaration) -> set[str]:
     """Return the arguments that an undo, probe or release of this tool may ask for after a crash.
 
-    A held effect without a release needs all that the tool takes: the tool itself runs. `"*"` stands
-    for arguments whose names nobody can tell beforehand.
+    A held effect without a release needs all of the tool's arguments: the tool itself runs. `"*"` stands for arguments
+    with unknown names.
 
     >>> from settlemark._model.declare import declare
     >>> def pay(to: str, token: str) -> str: ...
@@ -34,9 +34,9 @@ def needed_by_handlers(declaration: Declaration) -> set[str]:
 
 
 def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> list[str]:
-    """Return what a person should know of a tool's declaration under these rules, one sentence each.
+    """Return warnings about a tool's declaration under these rules, one sentence each.
 
-    Rules that are a function, or begin with `*`, are known only when a payload is there: see `cannot_run`.
+    Rules that are a function, or begin with `*`, can be applied only to a payload: see `cannot_run`.
     """
     told: list[str] = []
     for redaction in redactions:
@@ -51,17 +51,17 @@ def objections(declaration: Declaration, redactions: Iterable[Redaction]) -> lis
             f"the scope of {declaration.tool} names `{field}`, which redact= removes from its arguments: scopes are"
             " recorded as they are; name another field in the scope, or a digest of this one"
             for field in fields
-            # A rule that names a part of the field takes nothing out of a scope: what has parts fills no segment.
+            # A rule about a part of the field removes nothing from a scope: a value with parts fills no segment.
             if any(rule.count(".") <= field.count(".") for rule in redaction.rules(tuple(field.split("."))))
         )
     return told
 
 
 def cannot_run(role: Role, declaration: Declaration, arguments: str, result: str | None) -> str | None:
-    """Return why a handler must not run on these recorded payloads, or None when it may.
+    """Return why a handler must not run on these recorded payloads, or None.
 
-    It would hand a marker to the counterparty in place of the secret. A handler that asks for `result`
-    is kept from one that lacks anything, since nobody can tell which of its fields it reads.
+    It would send a marker to the counterparty in place of the secret. A handler that asks for `result` does not run if
+    anything is missing, since nobody knows which of its fields it reads.
     """
     needed = _needed(declaration, role)
     asks_for_result = _asks_for_result(declaration, role, needed)
@@ -113,7 +113,7 @@ def _needed(declaration: Declaration, role: Role) -> set[str]:
     tool = _taken(declaration.function)
     if takes_all:
         return tool
-    # An argument of the tool that is called `result` or `key` goes before what is offered under that name.
+    # A tool's argument called `result` or `key` takes precedence over the handler's own.
     return asked & tool | (asked - _OFFERED if EVERY in tool else set())
 
 

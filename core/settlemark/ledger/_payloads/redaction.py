@@ -1,4 +1,4 @@
-"""What must never be written down is taken out of a payload before the append: by field, or by a function."""
+"""Removes secrets from a payload before it is recorded: by field, or by a function."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ Path = tuple[str, ...]
 
 MARKER = "$redacted"
 SCRUBBED = "[redacted]"
-SHORTEST_SECRET = 6  # shorter ones stand in too many texts by chance
+SHORTEST_SECRET = 6  # shorter ones occur in too many texts by chance
 
 _log = logging.getLogger("settlemark")
 
 
 class Redacted(NamedTuple):
-    """A payload's text without its secrets, and these, so that texts about the same effect can be scrubbed."""
+    """A payload's text without its secrets, and the secrets, for scrubbing texts about the same effect."""
 
     text: str
     secrets: frozenset[str]
 
 
 class Redaction:
-    """Takes fields out of arguments and results; each leaves `{"$redacted": replacement}` in its place.
+    """Removes fields from arguments and results; each leaves `{"$redacted": replacement}` in its place.
 
     Args:
         rules: fields as dotted paths from the arguments, or from the result: `"password"`, `"card.number"`,
-            `"*.token"`, where `*` is any one level and a list's levels are its positions. A key that has
-            dots is met as one level and as several. Or a function of the tool's name, the field's path and
-            its value, asked from the outside in: it returns the value itself to keep it, anything else to
-            replace it. A result is itself asked first, under the path `""`. A function that fails keeps
-            nothing.
+            `"*.token"`, where `*` is any one level and a list's levels are its positions. A key with dots matches as
+            one level and as several. Or a function of the tool's name, the field's path and its value, called from the
+            outside in: it returns the value itself to keep it, anything else to replace it. A result itself comes
+            first, under the path `""`. A function that fails keeps nothing.
 
-    Law: a secret of six characters or more that was taken out of an effect is also taken out of its
-    rationale, error and note; shorter ones are not, nor what a tool made of one (a hash, say).
+    Law: a redacted secret of six characters or more is also removed from the effect's rationale, error and note;
+    shorter ones are not, nor what a tool derived from one (a hash, for example).
 
     Raises:
         UsageError: a path is malformed.
@@ -60,7 +59,7 @@ class Redaction:
         self.paths: tuple[Path, ...] = tuple(field_path(path) for path in listed)
 
     def payload(self, text: str, *, tool: str, whole: bool = False) -> Redacted:
-        """Return a JSON text without what the rules name; `whole` lets a function replace all of it."""
+        """Return a JSON text without the fields the rules name; `whole` lets a function replace all of it."""
         found: set[str] = set()
 
         def look_through() -> str:
@@ -74,11 +73,11 @@ class Redaction:
         try:
             return Redacted(json_text.with_room(look_through), frozenset(found))
         except RecursionError:
-            # Too deep to be looked through: nothing of it is known to be harmless.
+            # Too deep to examine: nothing of it is known to be harmless.
             return Redacted(json_text.encode({MARKER: None}), frozenset(found))
 
     def rules(self, path: Path = ()) -> list[str]:
-        """Return the rules, as given, that take out this field, a part of it, or what it is a part of.
+        """Return the rules, as given, that remove this field, a part of it, or a field that contains it.
 
         >>> Redaction(["card.number", "pin"]).rules(("card",))
         ['card.number']
@@ -96,7 +95,7 @@ class Redaction:
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which each secret, also as `repr`, JSON or a URL would write it, is `[redacted]`.
+    """Return a text in which each secret, also as written by `repr`, JSON or a URL, is `[redacted]`.
 
     >>> scrub("401 for https://api.example/?key=s3cret%2F1", ["s3cret/1"])
     '401 for https://api.example/?key=[redacted]'
@@ -108,7 +107,7 @@ def scrub(text: str, secrets: Iterable[str]) -> str:
 
 
 def withheld(text: str | None) -> set[str]:
-    """Return the paths of the fields that a recorded payload lacks; `""` is all of it.
+    """Return the paths of the fields missing from a recorded payload; `""` is all of it.
 
     >>> sorted(withheld('{"card":{"number":{"$redacted":null}},"to":"Ada"}'))
     ['card.number']
@@ -130,7 +129,7 @@ def _answer(rule: Rule, tool: str, path: str, value: Any) -> Any:
         if replacement is not value:
             json_text.check(replacement)
     except BaseException as error:
-        # Not with its message: that may tell the value.
+        # Without its message, which may quote the value.
         _log.warning(
             "redact= raised %s for %s of %s: nothing of it is kept",
             kind_of(error),
@@ -151,7 +150,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def _rebuilt(value: Any, change: Callable[[str, Any], Any]) -> Any:
-    """Return a container with each item changed, or the very same one when none was."""
+    """Return a container with each item changed, or the same one if nothing changed."""
     changed = {key: new for key, item in _items(value) if (new := change(key, item)) is not item}
     if not changed:
         return value

@@ -1,4 +1,4 @@
-"""What stands for a payload that nobody can read any more, or not here: it says why, wherever it is shown."""
+"""Stand-ins for payloads that cannot be read any more, or not here: each says why, wherever it is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Unreadable(str):  # noqa: SLOT000 - it has a `why` of its own
     Attributes:
         remedy: what to do about it.
         why: the reason.
-        stored: what stands in its column. Written back, it is left as it is.
+        stored: the column's text. Written back, it is left as it is.
     """
 
     remedy: ClassVar[str] = "Open the ledger with the key, or with the file, that `why` names."
@@ -33,7 +33,7 @@ class Unreadable(str):  # noqa: SLOT000 - it has a `why` of its own
 
 
 class Erased(Unreadable):
-    """Its key was dropped: nobody can read it any more.
+    """The key was dropped: nobody can read the payload any more.
 
     >>> Erased.of("error", "its key 9f3c21aa0b4d is gone")
     'erased: its key 9f3c21aa0b4d is gone'
@@ -48,25 +48,25 @@ class Erased(Unreadable):
 
 
 class Outdated(Unreadable):
-    """It was older than the record is kept; see `settlemark prune`."""
+    """Retention has removed the payload; see `settlemark prune`."""
 
     remedy: ClassVar[str] = "Nothing brings it back; raise `retention=` to keep later ones for longer."
     _marker = "$pruned"
 
 
 class Sealed(Unreadable):
-    """It is encrypted, and this process was given no `encrypt=`."""
+    """The payload is encrypted, and this process was given no `encrypt=`."""
 
     _marker = "$sealed"
 
 
 class Damaged(Unreadable):
-    """It was changed, or is sealed under a key that this process was not given."""
+    """The payload was changed, or is encrypted under a key that this process was not given."""
 
     _marker = "$damaged"
 
 
 GONE = (Erased, Outdated)
-"""For good: no other process can read it either."""
+"""Gone for good: no other process can read the payload either."""
 
 __all__ = ["GONE", "Damaged", "Erased", "Outdated", "Sealed", "Unreadable"]

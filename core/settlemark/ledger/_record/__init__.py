@@ -1,1 +1,1 @@
-"""The record's rows in a SQL store: its tables and their schema, pages, blobs, and what is swept."""
+"""The record in a SQL store: tables, schema, rows, pages, blobs, and sweeping."""

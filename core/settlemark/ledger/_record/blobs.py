@@ -1,6 +1,6 @@
-"""Payloads too long for a row: kept once for each content, named by its digest, gone when nobody names it.
+"""Payloads too long for a row: stored once for each content, by digest, and removed with the last reference.
 
-Each transaction that names a content has a row that says so: who forgets the last of them forgets the content.
+A row says which transaction refers to which content: removing the last such row removes the content.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from settlemark.ledger._sql.wire import Statement, Wire
 
 
 class Blobs:
-    """The contents of one namespace that were put aside, in the open transaction of a wire.
+    """The blobs of one namespace, in the open transaction of a wire.
 
-    That transaction has the head of the namespace's log, so that nobody else stores or forgets one meanwhile.
+    That transaction has locked the head of the namespace's log, so that nobody else stores or removes one meanwhile.
     """
 
     __slots__ = ("_namespace", "_wire")
@@ -22,7 +22,7 @@ class Blobs:
         self._namespace = namespace
 
     def store(self, found: list[Blob], effect_key: str) -> None:
-        """Keep contents that a payload of this effect names; what is there already stays."""
+        """Store contents that a payload of this effect refers to; existing ones stay."""
         for digest, size, content in found:
             here = {"namespace": self._namespace, "digest": digest}
             self._wire.execute(_STORE, {**here, "size": size, "content": content})
@@ -32,7 +32,7 @@ class Blobs:
         """Return a content.
 
         Raises:
-            LookupError: it is not there.
+            LookupError: it is missing.
         """
         found = self._wire.query(_FETCH, {"namespace": self._namespace, "digest": digest})
         if not found:
@@ -40,7 +40,7 @@ class Blobs:
         return str(found[0][0])
 
     def forget(self, name: str, attempt: int) -> None:
-        """Let go of what one attempt names, and of the contents that no other does."""
+        """Remove one attempt's references, and the contents that no other refers to."""
         here = {"namespace": self._namespace, "name": name, "attempt": attempt}
         self._wire.execute(_DROP, here)
         self._wire.execute(_DISUSE, here)
@@ -58,7 +58,7 @@ _USE = Statement(
 _FETCH = Statement("SELECT content FROM settlemark_blob WHERE namespace = :namespace AND digest = :digest")
 _OWN = "namespace = :namespace AND name = :name AND attempt = :attempt"
 _DROP = Statement(
-    "DELETE FROM settlemark_blob WHERE namespace = :namespace"  # noqa: S608 - our own words
+    "DELETE FROM settlemark_blob WHERE namespace = :namespace"  # noqa: S608 - constant text
     f" AND digest IN (SELECT digest FROM settlemark_blob_use WHERE {_OWN})"
     " AND NOT EXISTS (SELECT 1 FROM settlemark_blob_use AS other WHERE other.namespace = :namespace"
     " AND other.digest = settlemark_blob.digest AND NOT (other.name = :name AND other.attempt = :attempt))"

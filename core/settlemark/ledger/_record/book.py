@@ -1,4 +1,4 @@
-"""The record's rows in a SQL store, as one open transaction of it sees them."""
+"""The record's rows in a SQL store, as seen by one open transaction."""
 
 from __future__ import annotations
 
@@ -78,12 +78,11 @@ from settlemark.ledger._workers import is_gone
 class SqlBook:
     """Reads and writes rows of one namespace, in the open transaction of a wire.
 
-    Every change passes the gate here, and every payload on its way in and out: nothing is stored but what `payloads`
-    makes of it.
+    Every change passes the gate here, and `payloads` packs and unpacks every payload.
 
     Attributes:
-        worker: by whose name what is taken over is owned.
-        written: how many changes were kept.
+        worker: the owner's name for what is taken over.
+        written: how many changes were recorded.
     """
 
     __slots__ = (
@@ -100,44 +99,44 @@ class SqlBook:
         self._watch = watch or Watch(time.monotonic)
         self.worker = worker
         self.behind = 0
-        self.plainly = False  # the store has refused these changes as they were
+        self.plainly = False  # the store has refused these changes without shortening
         self.written = 0
-        self.named: dict[str, None] = {}  # the effects of which the present step has said something
-        self.looked: list[Worker] | None = None  # of the other workers: it counts when this transaction is committed
+        self.named: dict[str, None] = {}  # the effects that the present step has written about
+        self.looked: list[Worker] | None = None  # the other workers; counts once this transaction is committed
         self._otherwise: list[Callable[[], object]] = []
 
-    # ---- what a step does to what is its process's own
+    # ---- undoing a step's changes to this process
 
     def otherwise(self, undo: Callable[[], object]) -> None:
         """Call a function if the store's transaction is not committed."""
         self._otherwise.append(undo)
 
     def undo(self) -> None:
-        """Do what was to be done then, the last first."""
+        """Call these functions, the last first."""
         while self._otherwise:
             self._otherwise.pop()()
 
     @property
     def regrets(self) -> int:
-        """How much would be done then."""
+        """How many functions there are."""
         return len(self._otherwise)
 
     def regretted(self, regrets: int) -> list[Callable[[], object]]:
-        """Return what was added to that since there was so much."""
+        """Return the functions added after so many."""
         return self._otherwise[regrets:]
 
     # ---- writing
 
     @property
     def _wire(self) -> Wire:
-        """The way to a store in which all is that was written before."""
+        """The wire, once everything written before has been sent."""
         self.flush()
         return self._connection
 
     def flush(self) -> None:
-        """Send what was written: one statement for all rows of a kind, since each lets other threads in.
+        """Send what was written: one statement for all rows of a kind, since each statement lets other threads in.
 
-        A new row comes before all changes, since it is no change's; the changes of a row keep their order.
+        New rows come before all changes, since no change concerns them; the changes of a row keep their order.
         """
         for statement in IN_ORDER if self._rows else ():
             rows = self._rows.get(statement)
@@ -149,10 +148,10 @@ class SqlBook:
         self._rows.setdefault(statement, []).append(values)
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Keep changes.
+        """Record changes.
 
         Raises:
-            LedgerError: one of them could not be stored for its own sake; none is kept.
+            LedgerError: one of them could not be stored; none is recorded.
         """
         for change in changes:
             if isinstance(change, OutcomeChange | EffectRow):
@@ -161,7 +160,7 @@ class SqlBook:
         self.written += len(changes)
         try:
             self._keep(changes)
-        except (AttributeError, TypeError, ValueError) as error:  # of a value that is none of what a row has
+        except (AttributeError, TypeError, ValueError) as error:  # a value of a wrong type
             raise LedgerError(f"a change cannot be written: {in_words(error)}; nothing was recorded") from error
 
     def _keep(self, changes: Iterable[Change]) -> None:
@@ -190,7 +189,7 @@ class SqlBook:
         values["rationale"] = pack(row.rationale, effect_key=key, tool=tool, field="rationale", blobs=blobs)
         self._put(INSERT_EFFECT, values)
         if blobs:
-            self.flush()  # the blobs' uses name it
+            self.flush()  # the blobs' references need the effect's row
             self._blobs.store(blobs, key)
 
     def _tell(self, change: OutcomeChange) -> None:
@@ -216,7 +215,7 @@ class SqlBook:
             "at": change.at,
             "dealt": change.at if change.dealt else None,
         }
-        self.flush()  # what became of it goes before, and later news behind
+        self.flush()  # its outcome goes before, later news after
         self._connection.execute_all(SAY, [values])
         if blobs:
             self._blobs.store(blobs, change.key)
@@ -235,7 +234,7 @@ class SqlBook:
         return recorded
 
     def forgotten(self, name: str) -> int | None:  # noqa: ARG002 - a store has room
-        """Return None: keys stay for as long as was told."""
+        """Return None: a store forgets no name."""
         return None
 
     def find(self, key: str) -> RecordedTransaction | None:
@@ -254,7 +253,7 @@ class SqlBook:
         return self._gather(ALL_UNRESOLVED, UNRESOLVED_EFFECTS)
 
     def unfinished(self, outcome: Outcome | None = None) -> list[RecordedTransaction]:
-        """Return every attempt that has not come to its end; with `outcome` its effects that have it, if any."""
+        """Return every unfinished attempt; with `outcome`, only its effects with that outcome."""
         if outcome is None:
             return self._gather(UNFINISHED, UNFINISHED_EFFECTS)
         return self._gather(OPEN_WITH, EFFECTS_OPEN_WITH, b_outcome=outcome.value)
@@ -264,7 +263,7 @@ class SqlBook:
         return self._gather(ALL, ALL_EFFECTS)
 
     def recent(self, page: Page) -> list[RecordedTransaction]:
-        """Return the recorded attempts of a page, oldest first; no more of the store is read than that."""
+        """Return the recorded attempts of a page, oldest first; nothing else is read from the store."""
         found = [transaction_in(row) for row in reversed(newest(self._ask, page))]
         for recorded in found:
             recorded.effects = self._effects_of(recorded.row.name, recorded.row.attempt)
@@ -295,7 +294,7 @@ class SqlBook:
         return self._gather(OF_RUN, EFFECTS_OF_RUN, b_run=run)
 
     def since(self, epoch: int) -> list[RecordedTransaction]:
-        """Return every recorded attempt that is at this epoch or a later one, oldest first."""
+        """Return every recorded attempt at this epoch or later, oldest first."""
         return self._gather(SINCE, EFFECTS_SINCE, b_epoch=epoch)
 
     def _gather(self, transactions: Statement, effects: Statement, **which: str | int) -> list[RecordedTransaction]:
@@ -332,11 +331,11 @@ class SqlBook:
     # ---- what is old
 
     def sweep(self, age: Age, *, after: Cursor | None, limit: int) -> Swept:
-        """Let go of what is old: at most `limit` attempts, from where the last sweep ended."""
+        """Remove what is old: at most `limit` attempts, from where the last sweep ended."""
         return Sweeping(self._wire, self._namespace, age).sweep(after, limit)
 
     def old(self, age: Age) -> Swept:
-        """Return what sweeping all would do now."""
+        """Return what a complete sweep would do now."""
         return Sweeping(self._wire, self._namespace, age).count()
 
     def old_fences(self, before: float, *, limit: int) -> list[str]:
@@ -345,14 +344,14 @@ class SqlBook:
         return [run for (run,) in self._wire.query(OLD_FENCES, here)]
 
     def strike_fences(self, runs: Iterable[str]) -> None:
-        """Take fences off the record."""
+        """Remove fences from the record."""
         for run in runs:
             self._wire.execute(STRIKE_FENCE, {"namespace": self._namespace, "run": run})
 
     # ---- workers
 
     def gone(self) -> list[str]:
-        """Return the workers that are gone: one whose process ended is struck off, one that is silent a ghost now."""
+        """Return the workers that are gone: one whose process ended is removed, a silent one becomes a ghost."""
         gone: list[str] = []
         for row in self.workers():
             if self._watch.is_to_bury(row):
@@ -368,13 +367,13 @@ class SqlBook:
         return gone
 
     def workers(self) -> list[Worker]:
-        """Return the others that work here, or were buried and may still be sending."""
+        """Return the other workers, ghosts included."""
         rows = self._wire.query(COLLEAGUES, {"namespace": self._namespace, "worker": self.worker})
         self.looked = [Worker(w, beat, lease, bool(buried), seen or 0.0) for w, beat, lease, buried, seen in rows]
         return self.looked
 
     def ghosts(self) -> frozenset[str]:
-        """Return the workers that were buried and may still be sending."""
+        """Return the buried workers that may still be sending."""
         return frozenset(name for (name,) in self._wire.query(GHOSTS, {"namespace": self._namespace}))
 
     def haunt(self, worker: str) -> None:
@@ -388,12 +387,12 @@ class SqlBook:
         self._wire.execute(WATCHED, values)
 
     def may_come(self, keys: Iterable[str], sender: str | None) -> None:
-        """Record who may still be sending these effects."""
+        """Record the worker that may still be sending these effects."""
         for key in keys:
             self._wire.execute(MAY_COME, {"namespace": self._namespace, "key": key, "sender": sender})
 
     def strike_off(self, workers: Iterable[str]) -> None:
-        """Take workers off the list."""
+        """Remove workers from the list."""
         for worker in workers:
             self._wire.execute(STRIKE_OFF, {"namespace": self._namespace, "worker": worker})
 

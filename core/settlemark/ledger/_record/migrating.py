@@ -1,4 +1,4 @@
-"""A store of an earlier release becomes one of ours, in one transaction: all of it or nothing."""
+"""Upgrades a store of an earlier release, in one transaction: all of it or nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).parents[1] / "migrations"
 
 
 class Migrated(NamedTuple):
-    """From which version a store was brought to which; with `dry_run` it was only tried."""
+    """The versions before and after a migration; with `dry_run` it was only tried."""
 
     ledger: str
     before: int
@@ -35,21 +35,21 @@ class Migrated(NamedTuple):
 
 
 def migrate(url: str, *, dry_run: bool = False) -> Migrated:
-    """Bring a store's tables to this version, and return what was done; nothing, when they are.
+    """Bring a store's tables to this version, and return what was done; nothing, if they are up to date.
 
-    Nobody may use it meanwhile. With `dry_run` all is done, and taken back.
+    Nobody may use the store meanwhile. With `dry_run` everything is done and rolled back.
 
     Args:
-        url: where it lives.
+        url: the store's URL.
         dry_run: change nothing.
 
     Raises:
-        LedgerError: it is no ledger, one of before the first release, or a newer one; nothing was changed.
+        LedgerError: it is no ledger, one from before the first release, or a newer one; nothing was changed.
     """
     try:
         with within(PATIENCE_SECONDS), _closing(_engine(url)) as engine, engine.connect() as connection:
             if engine.dialect.name == "sqlite":
-                # A table is made anew to be changed: its neighbours refer to nothing for a moment.
+                # A changed table is made anew: foreign keys are broken for a moment.
                 connection.connection.driver_connection.execute("PRAGMA foreign_keys=OFF")  # type: ignore[union-attr]
             with connection.begin() as transaction:
                 before = _upgrade(connection, url)

@@ -1,8 +1,7 @@
 """Pages of the record in a SQL store: the last so many, those since a time, of a run, in a state, and all of it.
 
-A page is put together from parts, one for each state, and each part is a range of an index in the order in which it is
-told. So no more of the store is read than is told, nothing is sorted there, and what is told whole is never all in
-memory.
+A page consists of parts, one for each state, and each part is a range of an index in the order of the output. So no
+more of the store is read than is returned, nothing is sorted there, and the whole record is never in memory at once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from settlemark.ledger._record import tables as t
 from settlemark.ledger._sql.wire import Row, Statement, Values, saying
 
 Ask = Callable[[Statement, Values], list[Row]]
-"""Returns the rows of a statement, of which `:namespace` is known."""
+"""Returns the rows of a statement, with `:namespace` filled in."""
 
 _NAMES = [column.name for column in t.transactions.columns]
 COLUMNS = ", ".join(_NAMES)
@@ -28,7 +27,7 @@ _EVER = -1e300
 
 
 class Left(NamedTuple):
-    """Which effects are listed: what somebody has to look at, or what somebody has dealt with; by which time."""
+    """Which effects are listed: those for somebody to look at, or those dealt with; and sorted by which time."""
 
     which: str
     time: str
@@ -45,7 +44,7 @@ def newest(ask: Ask, page: Page) -> list[Row]:
 
 
 def of_state(page: Page, state: State) -> tuple[Statement, Values]:
-    """Return the statement for the part of a page that is in a state, the newest first."""
+    """Return the statement for a page's part in one state, the newest first."""
     where, values = _where(page, state)
     if page.since is not None:
         where, values = f"{where} AND opened_at_seconds >= :since", {**values, "since": page.since}
@@ -55,9 +54,9 @@ def of_state(page: Page, state: State) -> tuple[Statement, Values]:
 
 
 def oldest(ask: Ask, page: Page, batch: int) -> Iterator[Row]:
-    """Yield the transactions of a page, the oldest first, in batches: what changes meanwhile may be told either way.
+    """Yield the transactions of a page, the oldest first, in batches: a change meanwhile may be shown either way.
 
-    What is unfinished is looked for first: then it cannot end unseen between two batches.
+    Unfinished ones are read first: so none can end unseen between two batches.
     """
     if page.last is not None:
         yield from reversed(newest(ask, page))
@@ -71,13 +70,13 @@ def oldest(ask: Ask, page: Page, batch: int) -> Iterator[Row]:
         if row[_OPENED] != began:
             began = row[_OPENED]
             told.clear()
-        if (place := place_of(row)) not in told:  # it has ended since it was looked for
+        if (place := place_of(row)) not in told:  # it has ended since it was read
             told.add(place)
             yield row
 
 
 def after(page: Page, state: State) -> Statement:
-    """Return the statement for the next of what is in a state, the oldest first, from a place in that order on."""
+    """Return the statement for the next transactions in one state, the oldest first, from a place in that order."""
     where, _ = _where(page, state)
     return _select(f"{where} AND ({', '.join(_ORDER)}) >= (:opened, :epoch, :attempt)", "", " LIMIT :most")
 
@@ -85,7 +84,7 @@ def after(page: Page, state: State) -> Statement:
 def _part(ask: Ask, page: Page, state: State, batch: int) -> Iterator[Row]:
     statement, (_, values) = after(page, state), _where(page, state)
     place: Any = (_EVER if page.since is None else page.since, 0, 0)
-    told: set[tuple[str, int]] = set()  # of those that are just at this place
+    told: set[tuple[str, int]] = set()  # those at this very place
     while True:
         most = batch + len(told)
         rows = ask(statement, {**values, **dict(zip(("opened", "epoch", "attempt"), place, strict=True)), "most": most})
@@ -116,12 +115,12 @@ def _age(row: Row) -> Any:
 
 
 def place_of(row: Row) -> tuple[str, int]:
-    """Return which attempt of which transaction a row is."""
+    """Return a row's transaction name and attempt."""
     return row[_NAME], row[_ATTEMPT]
 
 
 def left_of(page: Page, which: Left) -> tuple[Statement, Values]:
-    """Return the statement for the keys on a page of what is left, the newest first."""
+    """Return the statement for the keys on a page of residue, the newest first."""
     where, values = [f"namespace = :namespace AND {which.which}"], dict[str, Any]()
     if page.run is not None:
         where.append("run = :run")

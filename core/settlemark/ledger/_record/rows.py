@@ -1,4 +1,4 @@
-"""Rows of a store as values, and back."""
+"""Converts between rows of a store and values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def transaction_values(namespace: str, row: TransactionRow) -> dict[str, Any]:
 
 
 def state_values(namespace: str, change: StateChange) -> dict[str, Any]:
-    """Return what `UPDATE_TRANSACTION` is given."""
+    """Return the values for `UPDATE_TRANSACTION`."""
     finished = change.state in FINISHED
     return {
         "b_namespace": namespace,
@@ -64,7 +64,7 @@ def effect_values(namespace: str, row: EffectRow) -> dict[str, Any]:
 
 
 def outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
-    """Return what `UPDATE_EFFECT` is given."""
+    """Return the values for `UPDATE_EFFECT`."""
     return {
         "b_namespace": namespace,
         "b_key": change.key,
@@ -83,7 +83,7 @@ def outcome_values(namespace: str, change: OutcomeChange) -> dict[str, Any]:
 
 
 def transaction_in(row: Row) -> RecordedTransaction:
-    """Return what a row of all columns says of a transaction: without its effects."""
+    """Return the transaction in a row of all columns: without its effects."""
     _, name, attempt, run, state, epoch, ordinal, owner, reason, opened, settled, _, sealed, decided, waits, *rest = row
     begun = TransactionRow(name, attempt, run, State(state), epoch, ordinal, owner, opened)
     cause, link, waits_for, waits_on = rest
@@ -94,7 +94,7 @@ def transaction_in(row: Row) -> RecordedTransaction:
 
 
 def _waits_in(text: str | None) -> tuple[Waited, ...]:
-    """Return the waits that a column has."""
+    """Return the waits in a column."""
     return () if text is None else tuple(Waited(*each) for each in json.loads(text))
 
 

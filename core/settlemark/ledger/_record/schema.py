@@ -1,4 +1,4 @@
-"""Which tables a store has: made when there are none, refused when they are older or newer than ours."""
+"""The schema of a store: created if missing, refused if older or newer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from settlemark.ledger._urls import shown
 REVISION = "0001"
 """The migration that leads to these tables; a fresh store begins there."""
 
-# Table, index, how many rows, and how many of them have one value in its first column, its first two, and so on.
+# Table, index, how many rows, and how many of them have one value in the first column, the first two, and so on.
 _STATISTICS = (
     ("settlemark_effect", "settlemark_effect", "1000000 1000000 1"),
     ("settlemark_effect", "settlemark_effect_transaction", "1000000 1000000 4 4"),
@@ -37,9 +37,9 @@ _STATISTICS = (
 def prepare(
     connection: sa.Connection, url: str, *, namespace: str, readonly: bool = False, create: bool = True
 ) -> dict[str, str]:
-    """Make the tables where there are none, see that they are ours, and return what the store says of itself.
+    """Create the tables if missing, check that they are ours, and return the store's own description.
 
-    A store that is there already is looked at twice and not written to.
+    An existing store is read and not written to.
 
     Raises:
         LedgerError: it is no ledger, or one of another schema; the message names the command to run.
@@ -55,7 +55,7 @@ def prepare(
 
 
 def described(connection: sa.Connection) -> dict[str, str]:
-    """Return what a store says of itself; nothing where it is no ledger."""
+    """Return a store's own description; empty if it is no ledger."""
     if not sa.inspect(connection).has_table(t.meta.name):
         return {}
     rows = connection.execute(sa.select(t.meta.c.key, t.meta.c.value))
@@ -63,7 +63,7 @@ def described(connection: sa.Connection) -> dict[str, str]:
 
 
 def check(found: dict[str, str], url: str) -> None:
-    """Return when a store that describes itself so has our tables.
+    """Check that a store with this description has our tables.
 
     Raises:
         LedgerError: it has not.
@@ -85,7 +85,7 @@ def check(found: dict[str, str], url: str) -> None:
 
 
 def version_of(found: dict[str, str], url: str) -> int:
-    """Return the version of a store that describes itself so.
+    """Return the version in a store's description.
 
     Raises:
         LedgerError: it is no ledger.
@@ -97,9 +97,9 @@ def version_of(found: dict[str, str], url: str) -> int:
 
 
 def lock(connection: sa.Connection) -> None:
-    """Keep others from making or changing the tables until the transaction ends."""
+    """Keep others from creating or changing the tables until the transaction ends."""
     if connection.dialect.name == "postgresql":
-        # Two that make the same table at once meet an error; SQLite's write lock is held already.
+        # Two that create the same table at once meet an error; SQLite's write lock is held already.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('settlemark'))"))
 
 
@@ -113,15 +113,15 @@ def _made(connection: sa.Connection) -> dict[str, str]:
 
 
 def advise(connection: sa.Connection) -> None:
-    """Tell SQLite how its tables will look: it would guess that a namespace has ten rows, and read them all."""
+    """Tell SQLite how large its tables will be: it would guess that a namespace has ten rows, and read them all."""
     if connection.dialect.name != "sqlite":
         return
-    connection.exec_driver_sql("ANALYZE")  # makes the table of what it knows
+    connection.exec_driver_sql("ANALYZE")  # creates the table of statistics
     for table in dict.fromkeys(table for table, *_ in _STATISTICS):
         connection.exec_driver_sql("DELETE FROM sqlite_stat1 WHERE tbl = ?", (table,))
     for known in _STATISTICS:
         connection.exec_driver_sql("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", known)
-    # Else this very connection, which goes on in use, would not know until the file is opened again.
+    # Else this connection would not use the statistics until the file is opened again.
     connection.exec_driver_sql("ANALYZE sqlite_schema")
 
 

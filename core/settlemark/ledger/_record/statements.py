@@ -1,4 +1,4 @@
-"""What a book asks its store: each statement, once."""
+"""The statements of a book."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from settlemark.ledger._sql.wire import Statement
 
 
 def _ignoring(table: sa.Table) -> Statement:
-    """Return an insert that leaves a row that is there as it is: the same words in every store we support."""
+    """Return an insert that leaves an existing row as it is, in the same words for every supported store."""
     names = [column.name for column in table.columns]
     columns, values = ", ".join(names), ", ".join(f":{name}" for name in names)
     return Statement(f"INSERT INTO {table.name} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING")  # noqa: S608
@@ -87,7 +87,7 @@ UPDATE_EFFECT = Statement(
         question=sa.bindparam("b_question"),
         contradicted=sa.bindparam("b_contradicted"),
         settled_at_seconds=sa.bindparam("b_at"),
-        dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it anew
+        dealt_at_seconds=sa.null(),  # news of it: somebody has to look at it again
         run=sa.case((sa.bindparam("b_left") == sa.literal_column("1"), _run_of_it), else_=t.effects.c.run),
     )
 )
@@ -97,11 +97,11 @@ SAY = Statement(
 )
 IN_ORDER = (INSERT_TRANSACTION, INSERT_EFFECT, INSERT_FENCE, UPDATE_EFFECT, UPDATE_TRANSACTION)
 LAST = Statement(
-    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
+    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - constant names
     " WHERE namespace = :b_namespace AND name = :b_name ORDER BY attempt DESC LIMIT 1"
 )
 ATTEMPT = Statement(
-    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - our names
+    f"SELECT {COLUMNS} FROM settlemark_transaction"  # noqa: S608 - constant names
     " WHERE namespace = :b_namespace AND name = :b_name AND attempt = :b_attempt"
 )
 EFFECTS = Statement(

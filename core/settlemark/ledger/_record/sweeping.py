@@ -1,6 +1,6 @@
-"""What is old leaves a SQL store: first the payloads, later the keys; what an operator must look at stays.
+"""Removes what is old from a SQL store: first the payloads, later the keys; what an operator must look at stays.
 
-A sweep looks at a few attempts, from the oldest on, and its transaction is short: writers come in between.
+A sweep looks at a few attempts, from the oldest on, in a short transaction: writers come in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sweeping:
         self._blobs = Blobs(wire, namespace)
 
     def sweep(self, after: Cursor | None, limit: int) -> Swept:
-        """Let go of at most `limit` attempts' keys, and of as many attempts' payloads."""
+        """Remove at most `limit` attempts' keys, and as many attempts' payloads."""
         age, here = self._age, {"namespace": self._namespace, "limit": limit}
         over = self._wire.query(_OVER, {**here, "now": age.now})
         for name, attempt in over:
@@ -54,7 +54,7 @@ class Sweeping:
         return Swept(old - (stay or 0) - (keys or 0), over + (keys or 0), stay or 0)
 
     def _let_go(self, row: Row) -> bool:
-        """Let go of the payloads of an attempt; return whether its keys are old enough to go with them."""
+        """Remove an attempt's payloads; return whether its keys are old enough to be removed with them."""
         name, attempt, settled, window, unsaid, _ = row
         until = forget_at(settled, window, self._age.keys, unsaid=bool(unsaid))
         if until <= self._age.now:
@@ -76,7 +76,7 @@ class Sweeping:
         return {"namespace": self._namespace, "name": name, "attempt": attempt}
 
 
-_LEFT = f"(e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"  # not true of no tag
+_LEFT = f"(e.tag <> '{Tag.CLEAN}' AND e.dealt_at_seconds IS NULL)"  # not true without a tag
 _KEPT = f"({_LEFT} OR e.outcome IN ('{Outcome.UNKNOWN}', '{Outcome.INTENDED}'))"
 _THEIRS = "e.namespace = t.namespace AND e.name = t.name AND e.attempt = t.attempt"
 _WINDOW = "max(e.window_seconds)"
@@ -84,7 +84,7 @@ _UNSAID = "max(CASE WHEN e.key IS NOT NULL AND e.window_seconds IS NULL THEN 1 E
 _STAYS = f"max(CASE WHEN {_KEPT} THEN 1 ELSE 0 END)"
 _IS_OLD = "t.namespace = :namespace AND t.forget_at_seconds IS NULL AND t.settled_at_seconds < :before"
 _IS_OVER = (
-    "t.namespace = :namespace AND t.forget_at_seconds <= :now"  # noqa: S608 - all of it our own words
+    "t.namespace = :namespace AND t.forget_at_seconds <= :now"  # noqa: S608 - constant text
     f" AND NOT EXISTS (SELECT 1 FROM settlemark_effect AS e WHERE {_THEIRS} AND {_KEPT})"
 )
 _OLD = Statement(

@@ -22,8 +22,8 @@ metadata = MetaData()
 LEFT = text("tag IS NOT NULL AND tag <> 'clean' AND dealt_at_seconds IS NULL")
 DEALT = text("dealt_at_seconds IS NOT NULL")
 
-# Its rows: "schema", the version of these tables; "salt", under which fingerprints of secrets are made; and "ledger",
-# the id that the keys of its effects carry.
+# Its rows: "schema", the version of these tables; "salt", for fingerprints of secrets; and "ledger", the id in its
+# effects' keys.
 meta = Table(
     "settlemark_meta",
     metadata,
@@ -31,7 +31,7 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
-# Whoever takes a step locks this row first, and reads the log behind it in a statement of its own.
+# A step locks this row first, and then reads the log in a statement of its own.
 heads = Table(
     "settlemark_head",
     metadata,
@@ -46,11 +46,11 @@ log = Table(
     Column("namespace", String(255), primary_key=True),
     Column("n", BigInteger, primary_key=True, autoincrement=False),
     Column("worker", String(255), nullable=False),
-    Column("steps", Text, nullable=False),  # JSON: the protocol's steps that were taken together
+    Column("steps", Text, nullable=False),  # JSON: the protocol's commands that were taken together
     sqlite_with_rowid=False,
 )
 
-# The protocol's whole state behind the n-th entry: where a new process begins.
+# The protocol's whole state after the n-th entry: a new process begins there.
 images = Table(
     "settlemark_image",
     metadata,
@@ -64,14 +64,14 @@ workers = Table(
     metadata,
     Column("namespace", String(255), primary_key=True),
     Column("id", String(255), primary_key=True),
-    Column("lease_until_seconds", Float, nullable=False),  # on the database's clock, for people alone
-    Column("applied", BigInteger, nullable=False),  # the entry of the log up to which it surely needs none again
+    Column("lease_until_seconds", Float, nullable=False),  # on the database's clock, only for people
+    Column("applied", BigInteger, nullable=False),  # the entry of the log up to which it needs none again
     Column("since_seconds", Float, nullable=False),
-    Column("beat", BigInteger, nullable=False),  # how often it has renewed its lease: what others watch
-    Column("lease_seconds", Float, nullable=False),  # for how long its beat stands still before they bury it
-    Column("buried_at_seconds", Float),  # NULL while it has its lease; then it may still be sending: see `_lease`
-    Column("quarantine_seconds", Float),  # for how long from then on, if it is of another host; for people alone
-    Column("watched_seconds", Float),  # for how long, added up, somebody has watched it do nothing since; NULL: not yet
+    Column("beat", BigInteger, nullable=False),  # how often it has renewed its lease: others watch this
+    Column("lease_seconds", Float, nullable=False),  # others bury it when its beat stands still for so long
+    Column("buried_at_seconds", Float),  # NULL while it has its lease; afterwards it may still be sending: see `_lease`
+    Column("quarantine_seconds", Float),  # from then on, for a worker of another host; only for people
+    Column("watched_seconds", Float),  # how long, in all, it was seen to do nothing since; NULL: not yet
 )
 
 transactions = Table(
@@ -89,17 +89,17 @@ transactions = Table(
     Column("opened_at_seconds", Float, nullable=False),
     Column("settled_at_seconds", Float),  # NULL while unfinished
     Column("forget_at_seconds", Float),  # NULL while its payloads are kept; then when its keys go, too
-    # On the store's clock, as it came to its end; NULL where it did not come to that.
+    # On the store's clock; NULL if that never happened.
     Column("sealed_at_seconds", Float),
     Column("decided_at_seconds", Float),
     Column("waits", Text),  # JSON: for whom it waited, on what, since and until when
-    Column("cause", Text),  # what people are told besides the reason
+    Column("cause", Text),  # the explanation of the reason, for people
     Column("link", String(1024)),  # the name of the transaction that the reason points to
-    Column("waits_for", Text),  # whom it waits for just now, as people are told it, and on what
+    Column("waits_for", Text),  # the present wait's holder and resource, as shown to people
     Column("waits_on", Text),
-    # What is unfinished, whose payloads are old, whose keys are: each is one range of it.
+    # Unfinished ones, those with old payloads, those with old keys: each is one range of this index.
     Index("settlemark_transaction_age", "namespace", "forget_at_seconds", "settled_at_seconds"),
-    # Pages, for people: those in one state, of one run or of all, are a range each, in the order in which it is told.
+    # Pages for people: those in one state, of one run or of all, are a range each, in the order of the output.
     Index("settlemark_transaction_run", "namespace", "run", "state", "opened_at_seconds", "epoch", "attempt"),
     Index("settlemark_transaction_state", "namespace", "state", "opened_at_seconds", "epoch", "attempt"),
 )
@@ -129,27 +129,27 @@ effects = Table(
     Column("tag", String(16)),  # NULL until an abort or a partial commit looked at it
     Column("note", Text),
     Column("settled_at_seconds", Float),
-    Column("window_seconds", Float),  # for how long the counterparty remembers the key; NULL: nobody said
+    Column("window_seconds", Float),  # how long the counterparty remembers the key; NULL: undeclared
     Column("leaves", Integer, nullable=False, server_default="0"),  # its place among the held ones: bits of `Leaves`
-    Column("path", Text),  # NULL where the key tells it
-    # A worker that was buried while it may have been sending this, or who has sent it again since; else NULL.
+    Column("path", Text),  # NULL where the key contains it
+    # A worker that was buried while it may have been sending this, or that has sent it again since; else NULL.
     Column("sender", String(255)),
-    Column("said", Text),  # JSON: what a person has said of it last: an answer to a question, a verdict
+    Column("said", Text),  # JSON: a person's last word on it: an answer to a question, a verdict
     Column("said_by", String(255)),
     Column("said_at_seconds", Float),
-    Column("dealt_at_seconds", Float),  # NULL while what it left is somebody's to look at
-    Column("run", String(512)),  # NULL while it has left nothing: by this what a run left is listed
-    # What is decided about it, where its outcome does not tell: see `Disposition`. A note is for people alone.
+    Column("dealt_at_seconds", Float),  # NULL while somebody has to look at its residue
+    Column("run", String(512)),  # NULL without residue: lists a run's residue
+    # The decision about it, where its outcome does not tell: see `Disposition`. A note is only for people.
     Column("disposition", String(16)),
-    Column("link", String(1024)),  # the key of another effect, or the name of another transaction, that it points to
-    Column("question", Integer),  # a framework's number: of the question about it, or of the first that its tool asks
+    Column("link", String(1024)),  # the key of another effect, or the name of another transaction
+    Column("question", Integer),  # a framework's number: of the question about it, or of its tool's first question
     Column("contradicted", Boolean, nullable=False, server_default=text("false")),
     ForeignKeyConstraint(
         ["namespace", "name", "attempt"],
         ["settlemark_transaction.namespace", "settlemark_transaction.name", "settlemark_transaction.attempt"],
     ),
     Index("settlemark_effect_transaction", "namespace", "name", "attempt"),
-    # Only what an abort looked at has a tag: an intent, on the hot path, writes no page of this index.
+    # Only an effect that an abort looked at has a tag: an intent, on the hot path, writes no page of this index.
     Index(
         "settlemark_effect_tag",
         "namespace",
@@ -157,7 +157,7 @@ effects = Table(
         sqlite_where=text("tag IS NOT NULL"),
         postgresql_where=text("tag IS NOT NULL"),
     ),
-    # What somebody has to look at, and what somebody has dealt with: a page of either is a range of its own index.
+    # Residue, and residue dealt with: a page of either is a range of its own index.
     Index(
         "settlemark_effect_left", "namespace", "intended_at_seconds", "key", sqlite_where=LEFT, postgresql_where=LEFT
     ),
@@ -193,7 +193,7 @@ fences = Table(
     Column("at_seconds", Float, nullable=False),
 )
 
-# Payloads too long for a row: once for each content, named by its digest.
+# Payloads too long for a row: once for each content, by digest.
 blobs = Table(
     "settlemark_blob",
     metadata,
@@ -213,5 +213,5 @@ blob_uses = Table(
     Index("settlemark_blob_use_digest", "namespace", "digest"),
 )
 
-# Alembic's own: the last migration that was run, so that "schema" and this say the same.
+# Alembic's own: the last migration that was run, so that "schema" and this agree.
 migrations = Table("settlemark_migration", metadata, Column("version_num", String(32), primary_key=True))

@@ -1,1 +1,1 @@
-"""One state of the protocol that several processes keep equal through a log in a SQL store."""
+"""One state of the protocol, kept equal in several processes through a log in a SQL store."""

@@ -1,9 +1,9 @@
-"""The whole state of a protocol as plain data: where a replica begins, so that no log need be kept for good.
+"""The whole state of a protocol as plain data: a replica begins with an image, so that the log can be cut.
 
-An image is loaded *in place*: transactions and calls that are known already keep their objects, so that
-whoever holds one sees it as the store has it. What the store does not have is aborted.
+An image is loaded *in place*: known transactions and calls keep their objects, so that their users see them as the
+store has them. A transaction that the store does not have is aborted.
 """
-# ruff: noqa: SLF001 - an image is the log's inside
+# ruff: noqa: SLF001 - an image contains the log's internals
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _txn_image(txn: Txn, versions: Versions) -> dict[str, Any]:
 def load(
     protocol: Protocol, found: dict[str, Any], *, worker: str | None = None, tried: Iterable[c.Command] = ()
 ) -> None:
-    """Put a protocol into the state of an image; what was this worker's and is not any more, it can move no more.
+    """Put a protocol into the state of an image; this worker's lost transactions can move nothing any more.
 
-    Whoever holds a transaction or a call of it goes on with that very object, also when it had ended since.
-    `tried` are the commands of a transaction that failed: what was made the worker's in it never was.
+    Users of a transaction or a call continue with that very object, also if it had ended since. `tried` are the
+    commands of a failed store transaction: they gave this worker nothing.
     """
     known = _known(protocol)
     never = {command.txn for command in tried if isinstance(command, c.Own)}
@@ -116,17 +116,17 @@ def load(
     for txn in known.values():
         if txn.id != DETACHED and protocol.by_id.get(txn.id) is not txn and not txn.finished:
             _let_go(txn, Reason.LOST)
-    # Whoever owns one that aborts is to conclude it: it may have been aborted behind this replica's back.
+    # The owner has to conclude an abort: it may have been aborted without this replica.
     aborting = [txn for txn in protocol.live.values() if txn.state is State.ABORTING]
     protocol.board.aborted = [txn for txn in aborting if protocol.may_conclude(txn)]
     if protocol.chronicle is not None:
         protocol.chronicle.keep(protocol.by_id)
     for txn in waiters:
-        protocol.nudge(txn)  # whatever it was that they waited for: they look again
+        protocol.nudge(txn)  # whatever they waited for may have changed: they look again
 
 
 def _known(protocol: Protocol) -> dict[int, Txn]:
-    """Return the transactions of which somebody may hold the object, with the calls that had ended put back."""
+    """Return the transactions whose objects somebody may have, with calls that had ended put back."""
     if not protocol.board.closed:
         return protocol.by_id
     ended, protocol.board.closed = protocol.board.closed, []
@@ -138,9 +138,9 @@ def _known(protocol: Protocol) -> dict[int, Txn]:
 
 
 class Own:
-    """What a worker knows of its own transactions, to tell what the store has lost of it with its power.
+    """What a worker knows of its own transactions, for repairs if the store has lost some of it in a power cut.
 
-    `tried` are the commands of a transaction that failed: they are taken again, or somebody was told.
+    `tried` are the commands of a failed store transaction: they are taken again, or their callers were told.
     """
 
     def __init__(self, protocol: Protocol, worker: str, tried: Iterable[c.Command]) -> None:
@@ -151,10 +151,10 @@ class Own:
         self._out.update((acted.call.txn, acted.call.number) for acted in tried if isinstance(acted, c.Acted))
 
     def amends(self, protocol: Protocol) -> list[Callable[[Protocol], None]]:
-        """Return what is to be done about what is lost in the state that was loaded now.
+        """Return the repairs for what the loaded state has lost.
 
-        Of a read that is not on record it cannot be told what changed behind it. A call that is not out any
-        more, and is not on record as back, may have happened.
+        What changed after an unrecorded read cannot be known. A call that is no longer in flight, and has no recorded
+        return, may have happened.
         """
         lost = [txn for txn, scopes in self._read.items() if txn.id != DETACHED and not scopes <= txn.reads.keys()]
         mine = [txn for txn in protocol.by_id.values() if txn.owner == self._worker]

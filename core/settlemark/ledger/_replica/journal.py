@@ -1,7 +1,7 @@
-"""The shared log: commands of the protocol as text, and a replica that takes what others took.
+"""The shared log: the protocol's commands as text, and a replica that applies others' commands.
 
-What a command was refused for where it was taken, it is refused for here, and moves the same. Anything else that keeps
-one from being read or taken is a fault: this replica would not be what the others are, so it stops and says where.
+A command that was refused where it was taken is refused here too, and moves the same. Any other error while reading or
+applying one is a fault: this replica would differ from the others, so it stops and says where.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from settlemark._protocol.commands import Command, decode, encode
 from settlemark._protocol.protocol import Protocol
 
 _REMEDY = (
-    "nothing behind it was taken: stop what uses this ledger and keep a copy of it; its record can be read still"
-    " (`settlemark export`); if another version of settlemark writes to it, have all of one version"
+    "nothing after it was applied: stop what uses this ledger and keep a copy of it; its record is still readable"
+    " (`settlemark export`); if another version of settlemark writes to it, use one version everywhere"
 )
 
 
@@ -28,20 +28,20 @@ def read(text: str, entry: int) -> tuple[Command, ...]:
     """Return the commands of an entry of the log.
 
     Raises:
-        InternalError: it has another form than ours; none of it was taken.
+        InternalError: it has an unknown form; none of it was applied.
     """
     try:
         return decode(text)
-    except (ValueError, RecursionError) as error:  # what msgspec raises, and a scope that is none
+    except (ValueError, RecursionError) as error:  # from msgspec, or a malformed scope
         said = message_of(error)
         raise InternalError(f"entry {entry} of the log cannot be read: {said}; {_REMEDY}", entry=entry) from error
 
 
 def replay(protocol: Protocol, commands: Iterable[Command], entry: int) -> None:
-    """Take the commands of an entry that another replica took.
+    """Apply the commands of an entry that another replica took.
 
     Raises:
-        InternalError: one failed otherwise than by a refusal that it may answer with.
+        InternalError: one failed with an error that is none of its refusals.
     """
     for number, command in enumerate(commands, 1):
         try:
@@ -51,8 +51,8 @@ def replay(protocol: Protocol, commands: Iterable[Command], entry: int) -> None:
         except Exception as error:
             kind = type(command).__name__
             raise InternalError(
-                f"command {number} of entry {entry} of the log, {kind}, failed where it is taken again:"
-                f" {in_words(error)}; {_REMEDY}",
+                f"command {number} of entry {entry} of the log, {kind}, failed when applied here: {in_words(error)};"
+                f" {_REMEDY}",
                 entry=entry,
                 command=command,
             ) from error

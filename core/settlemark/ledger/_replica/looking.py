@@ -1,9 +1,9 @@
-"""What an operator may see of a SQL store beside the record: the protocol's state, the workers, its clock, its size.
+"""What an operator may see of a SQL store beside the record: the protocol's state, the workers, clock, and size.
 
-A look changes nothing, joins nobody, and needs no worker alive: it loads the image, replays the log behind
-it, and throws both away. All that one look finds is of one moment.
+A look changes nothing, joins nobody, and needs no living worker: it loads the image, replays the log after it, and
+drops both. Everything one look finds is of one moment.
 """
-# ruff: noqa: SLF001 - it reads what a book is made of
+# ruff: noqa: SLF001 - it reads a book's internals
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Worker:
     """A process that works on a store.
 
     Attributes:
-        name: which host, process and start it is.
-        lease_left: seconds until its lease should have been renewed, on the store's clock; nothing goes by it.
-        since: since when it is there, in seconds since 1970.
-        ended: its process surely runs no more: on its own host one need not wait for the lease.
+        name: its host, process and start.
+        lease_left: seconds until its lease should have been renewed, on the store's clock; no decision uses it.
+        since: when it began, in seconds since 1970.
+        ended: its process surely runs no more: on its own host nobody needs to wait for the lease.
         buried: others have taken its work, and it may still be sending.
-        until: until when at the latest, as who buried it reckons, in seconds since 1970 on the store's clock; None
-            where that is until it comes back or its process ends, or it is not buried.
+        until: the latest end of its quarantine, in seconds since 1970 on the store's clock; None if that is when it
+            comes back or its process ends, or if it is not buried.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether others must leave alone what it has begun."""
+        """Whether others must leave its transactions alone."""
         return not self.ended and not self.buried and self.lease_left > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much a store has beside the record: entries of the log, and characters of the image."""
+    """The size of a store beside the record: entries of the log, and characters of the image."""
 
     log_entries: int
     image_characters: int
 
 
 class Look:
-    """What one look at a store finds; valid while `looking` runs."""
+    """One look at a store; valid while `looking` runs."""
 
     def __init__(self, book: SqlBook) -> None:
         self.book = book
@@ -70,22 +70,22 @@ class Look:
 
     @property
     def dialect(self) -> str:
-        """Which kind of store it is."""
+        """The kind of store."""
         return self._wire.dialect.name
 
     def ask(self, text: str, **values: Any) -> list[Row]:
-        """Return the rows of a statement, which may name `:namespace`."""
+        """Return the rows of a statement, which may use `:namespace`."""
         statement = saying(text)
         _, names = statement.said(self._wire.dialect)
         given = {**self._here, **values}
         return self._wire.query(statement, {name: given[name] for name in names})
 
     def rows(self, statement: Statement, values: Values) -> list[Row]:
-        """Return the rows of a statement that names `:namespace` beside these values."""
+        """Return the rows of a statement that uses `:namespace` and these values."""
         return self._wire.query(statement, {**self._here, **values})
 
     def replica(self) -> Protocol:
-        """Return the protocol as the store has it: a copy, to be looked at."""
+        """Return a copy of the store's protocol, for reading."""
         protocol = Protocol()
         number = 0
         for number, state in self.ask("SELECT n, state FROM settlemark_image WHERE namespace = :namespace"):  # noqa: B007 - at most one
@@ -96,11 +96,11 @@ class Look:
         return protocol
 
     def clock(self) -> float:
-        """Return what time it is for the store, in seconds since 1970."""
+        """Return the store's time, in seconds since 1970."""
         return float(self.ask("SELECT {clock}")[0][0])
 
     def workers(self) -> list[Worker]:
-        """Return who works on the store, or did and was not struck off, in the order of their names."""
+        """Return the store's workers, ghosts included, sorted by name."""
         found = self.ask(
             "SELECT id, lease_until_seconds - {clock}, since_seconds, buried_at_seconds, quarantine_seconds"
             " FROM settlemark_worker WHERE namespace = :namespace ORDER BY id"
@@ -126,7 +126,7 @@ class Look:
 
 @contextmanager
 def look_anyhow(url: str, *, namespace: str = "default") -> Generator[Look]:
-    """Open a store to be looked at whatever its schema: only what is in every version may be asked of it."""
+    """Open a store for reading whatever its schema: only use what is in every version."""
     from settlemark.ledger._replica.store import engine_to
     from settlemark.ledger._sql.supported import supported
 
@@ -145,7 +145,7 @@ _ONE_MOMENT = saying("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
 def looking(ledger: Ledger, query: Callable[[Look], T]) -> T:
-    """Return what a query finds in the store of a SQL ledger that was opened to be read.
+    """Return a query's result in the store of a SQL ledger that was opened for reading.
 
     Raises:
         LedgerError: the store cannot be read.
@@ -160,7 +160,7 @@ def looking(ledger: Ledger, query: Callable[[Look], T]) -> T:
     return ledger.read(at_one_moment)
 
 
-# ---- the record in batches: what is exported is never all in memory
+# ---- the record in batches: an export is never all in memory
 
 _EFFECTS = saying(
     "SELECT name, attempt, position, key, tool, kind, scopes, held, call_id, fingerprint, version, outcome, tag,"
@@ -171,7 +171,7 @@ _EFFECTS = saying(
 
 
 def effects(look: Look, *, name: str, attempt: int, position: int, most: int) -> list[Row]:
-    """Return the next effects of an attempt behind a position, as many as are asked for; no payloads."""
+    """Return the next effects of an attempt after a position, up to a number; no payloads."""
     values = {"name": name, "attempt": attempt, "position": position, "most": most}
     return look.rows(_EFFECTS, values)
 

@@ -1,8 +1,7 @@
-"""A ledger in a SQL store: a face on what its processes share, and the thread that keeps it alive.
+"""A ledger in a SQL store: a face on the state that its processes share, and the thread that keeps it alive.
 
-The thread takes what nobody waits for, renews the lease, and looks for what other processes did while
-somebody waits for them. SQLite runs in WAL mode with full sync: what was acknowledged survives a loss
-of power.
+The thread takes steps that nobody waits for, renews the lease, and looks for other processes' steps while somebody
+waits for them. SQLite runs in WAL mode with full sync: what was acknowledged survives a loss of power.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ LOOK_PATIENCE_SECONDS = 5.0
 
 
 def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
-    """Return an engine for a store, with the settings under which what it acknowledges lasts."""
+    """Return an engine for a store, with settings that make acknowledged commits durable."""
     if url.get_backend_name() != "sqlite":
         return discreet(postgres_engine(url))
     if not create:
@@ -60,23 +59,23 @@ def engine_to(url: sa.URL, *, readonly: bool, create: bool) -> sa.Engine:
 
 def _keep(shared: Shared, stopped: threading.Event) -> None:
     """The thread's work; it holds no reference to the ledger."""
-    lingered, wait = -1, LOOK_SECONDS  # how many commits there were when it began to linger
+    lingered, wait = -1, LOOK_SECONDS  # the number of commits when it began to linger
     while not stopped.is_set():
         shared.wake.wait(wait)
-        shared.wake.clear()  # before the look at the queue: what comes behind that sets it again
+        shared.wake.clear()  # cleared before the queue is read: a later step sets it again
         if shared.hurried or (shared.queued and shared.taken == lingered):
             shared.hurried = shared.idle = False
             shared.lead()
             lingered, wait = -1, RETRY_SECONDS if shared.failing else LINGER_SECONDS
             continue
         if not shared.idle and shared.taken != lingered:
-            # Callers take it along: only what is left alone for a while is taken here.
+            # Callers take queued steps along: only steps left alone for a while are taken here.
             wait = LINGER_SECONDS if lingered < 0 or shared.listeners else min(2 * wait, LINGER_MOST_SECONDS)
             lingered = shared.taken
             continue
         shared.idle = True
         lingered, wait = -1, shared.pace
-        if shared.queued:  # by one who saw that the thread was not idle yet
+        if shared.queued:  # from a thread that did not see this one idle
             shared.idle, wait = False, LINGER_SECONDS
         if shared.is_due():
             answer = shared.submit(_nothing, durable=False)
@@ -95,16 +94,16 @@ class SqlLedger:
     """A ledger at a SQLAlchemy URL, such as `sqlite:///trip.db` or `postgresql+psycopg://user@host/db`.
 
     Args:
-        url: where it lives; tables are made when there are none.
+        url: where it is; tables are created if missing.
         namespace: keeps several users of one store apart: scopes, epochs, names and keys.
-        readonly: only look at one that is there: nothing is created or changed, and no step is taken.
-        create: make it when there is none.
-        lease: seconds after which a process that does not move is thought dead.
-        wait: seconds in which the store must have answered, where nobody says another number.
-        redaction, encryption: what is done to payloads before they are stored.
+        readonly: open an existing one for reading: nothing is created or changed, and no step is taken.
+        create: create it if missing.
+        lease: seconds of silence after which a process is thought dead.
+        wait: seconds within which the store must answer, unless a call gives another number.
+        redaction, encryption: applied to payloads before they are stored.
         monotonic: returns seconds, for leases.
-        quarantine: seconds for which a worker of another host that fell silent may still be sending.
-        store_clock: tells the store's time in its place, for tests.
+        quarantine: seconds for which a silent worker of another host may still be sending.
+        store_clock: replaces the store's clock, for tests.
 
     Raises:
         LedgerError: it cannot be opened, or was written by another schema version.
@@ -183,12 +182,12 @@ class SqlLedger:
 
     @property
     def lock(self) -> threading.Lock:
-        """Guards the replica and what is this process's own."""
+        """Guards the replica and this process's own state."""
         return self._shared.lock
 
     @property
     def payloads(self) -> Packer:
-        """How payloads are recorded."""
+        """Prepares payloads for the record."""
         return self._shared.payloads
 
     @property
@@ -198,7 +197,7 @@ class SqlLedger:
 
     @property
     def acts(self) -> Acts:
-        """What of this process is out in the world."""
+        """This process's acts in flight."""
         return self._shared.acts
 
     def time(self) -> float:
@@ -206,13 +205,13 @@ class SqlLedger:
         return self._shared.time()
 
     def undecided(self) -> float:
-        """Return for how many seconds others must be watched to know who of them is dead."""
+        """Return for how many more seconds others must be watched to know which are dead."""
         with self._shared.lock:
             owners = {txn.owner for txn in self._shared.protocol.live.values()}
         return max((self._shared.watch.undecided(owner) for owner in owners), default=0.0)
 
     def is_fresh(self) -> bool:
-        """Whether this worker surely has its lease for a third of it yet."""
+        """Whether at least a third of this worker's lease surely remains."""
         return self._shared.is_fresh()
 
     @property
@@ -222,11 +221,11 @@ class SqlLedger:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this process was forked since it was opened, so that it is its parent's."""
+        """Whether this process was forked since the ledger was opened: the ledger is then its parent's."""
         return self._shared.origin.is_elsewhere
 
     def expect_end(self) -> None:
-        """Let waits for a store that does not answer end in some seconds: the ledger is to be closed."""
+        """Limit waits for an unresponsive store to some seconds: the ledger is about to be closed."""
         self._shared.expect_end()
 
     def watch_aborts(self, told: Callable[[], None]) -> None:
@@ -241,25 +240,25 @@ class SqlLedger:
 
     @shielded
     def now(self, step: Step[T]) -> T:
-        """Take a step and return what it returns. Blocks."""
+        """Take a step and return its result. Blocks."""
         answer = self.submit(step, durable=False)
         answer.lead()
         result: T = answer.result()
         return result
 
     def submit(self, step: Step[T], *, durable: bool, looks: bool = False) -> Any:
-        """Queue a step behind all given before."""
+        """Queue a step after all earlier ones."""
         self._refuse_when_closed()
         return self._shared.submit(step, durable=durable, looks=looks)
 
     def later(self, step: Step[Any]) -> None:
-        """Queue a step that is taken sooner or later, in its order."""
+        """Queue a step that is taken eventually, in its order."""
         if self._closed.alive and not self.is_elsewhere:
             self._shared.later(step)
 
     @shielded
     def read(self, query: Callable[[Book], T]) -> T:
-        """Return what a query finds, after all that was given before. Blocks."""
+        """Return a query's result, after all earlier steps. Blocks."""
         if not self._readonly:
             return self.now(lambda _protocol, book: query(book))
         self._refuse_when_closed(writing=False)
@@ -282,7 +281,7 @@ class SqlLedger:
         return found
 
     def listen(self, change: int) -> None:
-        """Look more often for what other processes do while somebody waits."""
+        """Look more often for other processes' steps while somebody waits."""
         self._shared.listen(change)
 
     def _refuse_when_closed(self, *, writing: bool = True) -> None:
@@ -294,14 +293,14 @@ class SqlLedger:
             )
         if writing and self._readonly:
             raise LedgerError(
-                f"the ledger {shown(self.url)} was opened to be read: nothing was written", url=shown(self.url)
+                f"the ledger {shown(self.url)} was opened for reading: nothing was written", url=shown(self.url)
             )
 
     def close(self) -> None:
-        """Take what is queued and let go of the store; safe to call twice, and bounded when the store is silent.
+        """Take what is queued and close the store; safe to call twice, and bounded when the store is silent.
 
-        While acts are out their transactions are handed over, in doubt; what came of the acts is told when they are
-        back, and then the store is let go of.
+        While acts are in flight their transactions are handed over, in doubt; their outcomes are reported when they
+        return, and then the store is closed.
         """
         shared = self._shared
         if self.is_elsewhere:
@@ -329,7 +328,7 @@ class SqlLedger:
 
 def _stop(shared: Shared, stopped: threading.Event, thread: threading.Thread, readonly: bool) -> None:
     if shared.origin.is_elsewhere:
-        return  # a forked child: it is its parent's, which has the thread
+        return  # a forked child: the thread is its parent's
     shared.expect_end()
     stopped.set()
     shared.wake.set()

@@ -1,1 +1,1 @@
-"""The way to a SQL store: its connections, their transactions, and how PostgreSQL tells of a step."""
+"""Connections to a SQL store, their transactions, and PostgreSQL's notifications."""

@@ -1,4 +1,4 @@
-"""Hearing at once, from PostgreSQL, that another process has taken a step: a hint, polling is the truth."""
+"""Learns at once, from PostgreSQL, that another process has taken a step: a hint, since polling finds it anyway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTIFY = Statement("SELECT pg_notify('settlemark', :namespace)")
 
 
 class Ear:
-    """A connection that listens, in a thread of its own, and wakes those that look for others' steps."""
+    """A connection that listens, in a background thread, and wakes those that look for others' steps."""
 
     def __init__(self, engine: sa.Engine, namespace: str, wake: threading.Event) -> None:
         self._engine = engine
@@ -42,9 +42,11 @@ class Ear:
         while not self._stopped.is_set():
             try:
                 self._hear()
-            except Exception as error:  # polling goes on: nothing is missed
+            except Exception as error:  # polling continues: nothing is missed
                 _log.info(
-                    "no notice from the store for now: %s", quote_of(error), extra=about(namespace=self._namespace)
+                    "no notifications from the store for now: %s",
+                    quote_of(error),
+                    extra=about(namespace=self._namespace),
                 )
                 self._stopped.wait(_PATIENCE_SECONDS)
 
@@ -58,7 +60,7 @@ class Ear:
                         if heard.payload == self._namespace:
                             self._wake.set()
             finally:
-                connection.invalidate()  # it listens: no pool is to have it back, and the pool may be gone by now
+                connection.invalidate()  # it listens: it must not return to a pool, which may be gone by now
 
 
 __all__ = ["NOTIFY", "Ear"]

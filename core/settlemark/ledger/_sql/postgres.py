@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL whose every wait ends in time, whatever the server and the network do.
+"""Connections to PostgreSQL whose every wait is bounded, whatever the server and the network do.
 
-psycopg waits in slices for what a generator asks of the socket: between two of them it is looked whether the
-time is over. A connection that was given up is closed, since nobody knows what the server still does for it.
+psycopg waits in slices for what a generator asks of the socket: the time limit is checked between two slices. A
+connection that was given up is closed, since nobody knows what the server still does for it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from settlemark.ledger._forking import cut_in_child
 from settlemark.ledger._limits import LateError, remaining
 
 _SETTINGS: Mapping[str, str] = {
-    "idle_in_transaction_session_timeout": "60s",  # a client that a network has cut off keeps no lock
-    "client_connection_check_interval": "2s",  # nor does one that has given up go on waiting for one
+    "idle_in_transaction_session_timeout": "60s",  # a client cut off by the network keeps no lock
+    "client_connection_check_interval": "2s",  # nor does one that has given up keep waiting for a lock
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "4",
 }
 _SOCKET: Mapping[str, str] = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4"}
-_CONFIGURE = (  # our own words
+_CONFIGURE = (  # constant text
     "SELECT set_config(name, CASE name "  # noqa: S608
     + " ".join(f"WHEN '{name}' THEN '{value}'" for name, value in _SETTINGS.items())
     + " END, false) FROM pg_settings WHERE name IN ("
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def postgres_engine(url: sa.URL) -> sa.Engine:
-    """Return an engine to a server, whose connections wait no longer than they may."""
+    """Return an engine to a server, whose connections wait no longer than their limit."""
     engine = sa.create_engine(
         url,
         isolation_level="READ COMMITTED",
@@ -52,7 +52,7 @@ def postgres_engine(url: sa.URL) -> sa.Engine:
 
 
 def bound(engine: sa.Engine) -> sa.Engine:
-    """Limit each wait of an engine's connections to what their thread may wait."""
+    """Limit each wait of an engine's connections to their thread's limit."""
     if engine.dialect.driver != "psycopg":
         return engine
     kind = _bounded()
@@ -66,7 +66,7 @@ def bound(engine: sa.Engine) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         before, connection.autocommit = connection.autocommit, True
-        connection.execute(_CONFIGURE)  # only those which this server knows
+        connection.execute(_CONFIGURE)  # only the settings this server knows
         connection.autocommit = before
 
     return engine
@@ -93,13 +93,13 @@ def _bounded() -> type[Connection]:
     class Bounded(psycopg.Connection[Any]):
         @classmethod
         def _connect_gen(cls, *args: Any, **options: Any) -> Any:
-            return until_late(cast("Any", super())._connect_gen(*args, **options))  # noqa: SLF001 - it is extended
+            return until_late(cast("Any", super())._connect_gen(*args, **options))  # noqa: SLF001 - psycopg's own extension point
 
         def wait(self, gen: Any, interval: float = 0.1, **options: Any) -> Any:  # type: ignore[override]  # as it grows
             try:
                 return waiting.wait(until_late(gen), self.pgconn.socket, interval=interval, **options)
             except BaseException as error:
-                # psycopg would ask the server to cancel, and wait for that: here nobody waits any more.
+                # psycopg would ask the server to cancel, and wait for that: nobody waits here any more.
                 if isinstance(error, LateError) or not isinstance(error, Exception):
                     self.pgconn.finish()
                 raise

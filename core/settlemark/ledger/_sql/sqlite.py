@@ -1,4 +1,4 @@
-"""How a SQLite file is opened under a ledger: by its one writer, or by somebody who only looks."""
+"""Opens a SQLite file for a ledger: for its one writer, or for reading."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from settlemark.ledger._urls import shown
 
 BUSY_SECONDS = 30
 BESIDE = ("-wal", "-shm", "-journal")
-"""What the names of the files end in that SQLite puts beside one."""
-BASE_CODE = 0xFF  # SQLite's extended error codes have the plain one in their last byte
+"""The suffixes of the files that SQLite puts beside a database."""
+BASE_CODE = 0xFF  # SQLite's extended error codes have the basic code in their last byte
 _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _PAUSE_SECONDS = 0.0005
 
 
 class LateLockError(sqlite3.OperationalError, LateError):
-    """Another has had the file locked for longer than one waits."""
+    """Another program has held the lock on the file for longer than the limit."""
 
 
 def patiently(run: Callable[[], Any]) -> Any:
-    """Do what needs a lock of the file, and return what it returns; again and again while another has that.
+    """Do something that needs a lock of the file, and return its result; try again while another holds the lock.
 
-    SQLite's own patience sleeps longer and longer: under load some writers hardly ever find the file free.
-    Here every one tries again after the same short pause, so that each has the same chance.
+    SQLite's own busy handler sleeps longer and longer: under load some writers hardly ever find the file free. Here
+    every one tries again after the same short pause, so that each has the same chance.
 
     Raises:
-        sqlite3.OperationalError: it was locked for as long as this thread may wait.
+        sqlite3.OperationalError: the file was locked for as long as this thread may wait.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -53,17 +53,17 @@ def patiently(run: Callable[[], Any]) -> Any:
                 late = LateLockError(str(error))
                 late.sqlite_errorcode, late.sqlite_errorname = error.sqlite_errorcode, error.sqlite_errorname
                 raise late from error
-            time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not meet again
+            time.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - so that they do not collide again
 
 
 class LedgerFile:
-    """The file of a ledger, and those that SQLite keeps beside it: are they still those that are open?
+    """The file of a ledger, and those that SQLite keeps beside it: are they still the open ones?
 
-    What is written into a file that was deleted or replaced is lost, and SQLite says nothing. A name is looked
-    up after each commit, which costs some microseconds.
+    A write into a file that was deleted or replaced is lost, and SQLite reports nothing. The names are checked after
+    each commit, which costs some microseconds.
 
     Args:
-        path: where it lies; None for one that has no file of its own.
+        path: the file; None for a database without one.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -72,7 +72,7 @@ class LedgerFile:
         self._told = None if path is None else [os.fspath(path) + suffix for suffix in ("", *BESIDE[:2])]
 
     def expect(self) -> None:
-        """See that what is to be opened is what was open before, if anything was.
+        """Check that the file to be opened is the one that was open before, if any.
 
         Raises:
             LedgerError: it is not.
@@ -92,10 +92,10 @@ class LedgerFile:
             )
 
     def opened(self) -> dict[str, tuple[int, int]]:
-        """Return which files a connection has open, now that a transaction has begun.
+        """Return the files that a connection has open, once a transaction has begun.
 
         Raises:
-            LedgerError: another is there by now than was open before.
+            LedgerError: another file is there than was open before.
         """
         if self._told is None:
             return {}
@@ -106,7 +106,7 @@ class LedgerFile:
         return {name: identity for name, identity in found.items() if identity is not None}
 
     def check(self, opened: dict[str, tuple[int, int]]) -> None:
-        """Return when what was written now is in the files that are there.
+        """Check that what was just written is in the files that are there.
 
         Raises:
             LedgerError: one of them was deleted or replaced.
@@ -117,21 +117,21 @@ class LedgerFile:
                 raise self._gone(name, found)
 
     def behind(self, error: Exception) -> Exception:
-        """Return what an error of SQLite comes from: that the file is gone, or itself."""
+        """Return the cause of a SQLite error: the file is gone, or the error itself."""
         if self._told is None or self.identity is None or not isinstance(error, sqlite3.Error):
             return error
         found = _identity(self._told[0])
         return error if found == self.identity else self._gone(self._told[0], found)
 
     def is_replaced(self) -> bool:
-        """Whether another file has the name of the one that is open."""
+        """Whether another file has the open file's name."""
         if self._told is None or self.identity is None:
             return False
         return _identity(self._told[0]) not in (None, self.identity)
 
     def _gone(self, name: str, found: tuple[int, int] | None) -> LedgerError:
         what = "deleted or moved away" if found is None else "replaced by another"
-        if name == self._told[0]:  # type: ignore[index]  # there is one
+        if name == self._told[0]:  # type: ignore[index]  # it is set
             fix = f"put the very file back to {name}"
         else:
             fix = f"stop what uses {self.path}, since what others commit is not seen any more"
@@ -153,27 +153,27 @@ def _identity(name: str) -> tuple[int, int] | None:
 
 
 def opened_file(engine: sa.Engine) -> LedgerFile:
-    """Return the file of an engine that writes."""
+    """Return the file of a writing engine."""
     found: LedgerFile = getattr(engine, "settlemark_file", None) or LedgerFile(None)
     return found
 
 
 def writing_engine(url: sa.URL) -> sa.Engine:
-    """Return an engine that creates the file when it is missing, in WAL mode with full sync.
+    """Return an engine that creates a missing file, in WAL mode with full sync.
 
-    Nobody but its owner may read a file that is made here, nor what SQLite puts beside it: that has the file's mode.
-    Once it was open it is not made anew: where it was deleted, an empty one would be no ledger.
+    Only its owner may read a new file, and the files SQLite puts beside it, which get the file's mode. A file that was
+    open once is not created again: where it was deleted, an empty one would be no ledger.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
     path = file_of(url)
     if path is not None:
         make_private(path)
         path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays a link
         if url.database and not url.database.startswith("file:"):
-            url = url.set(database=os.fspath(path))  # wherever this process goes from here
-    # One thread at a time leads.
+            url = url.set(database=os.fspath(path))  # independent of the process's later working directory
+    # One thread at a time uses it.
     engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True)
     file = LedgerFile(path)
     engine.settlemark_file = file  # type: ignore[attr-defined]
@@ -196,7 +196,7 @@ def writing_engine(url: sa.URL) -> sa.Engine:
 
 
 def file_of(url: sa.URL) -> Path | None:
-    """Return the file that a URL of SQLite names; None for a database in memory.
+    """Return the file that a SQLite URL names; None for a database in memory.
 
     >>> str(file_of(sa.make_url("sqlite:///trip.db"))), file_of(sa.make_url("sqlite://"))
     ('trip.db', None)
@@ -210,7 +210,7 @@ def file_of(url: sa.URL) -> Path | None:
 
 
 def reading_engine(url: sa.URL) -> sa.Engine:
-    """Return an engine that reads a file which is there already, also where nobody may write.
+    """Return an engine that reads an existing file, also where nobody may write.
 
     Raises:
         LedgerError: there is no such file, or it may not be read.
@@ -227,7 +227,7 @@ def reading_engine(url: sa.URL) -> sa.Engine:
 
 
 def check_file(url: sa.URL) -> Path:
-    """Return the path of a file that is there.
+    """Return the path of an existing file.
 
     Raises:
         LedgerError: there is none.
@@ -242,7 +242,7 @@ def check_file(url: sa.URL) -> Path:
 
 
 def _begin_with(engine: sa.Engine, statement: str) -> None:
-    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: take it over.
+    # pysqlite's own transaction handling begins neither on SELECT nor on DDL: replace it.
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
@@ -271,7 +271,7 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
             ) from error
     else:
         return connection
-    # SQLite found no room for its files beside this one. Nobody has it open, or they would be there: it needs none.
+    # SQLite could not create its files beside this one. Nobody has it open, or they would exist: none are needed.
     return sqlite3.connect(f"{uri}&immutable=1", uri=True)
 
 

@@ -1,7 +1,7 @@
-"""Which stores a ledger can be kept in: those that its tests run on, and no other that looks like one of them.
+"""The supported stores: those that the tests run on, and none that only look like one of them.
 
-What a ledger promises rests on how its store locks and what a commit waits for. A store that was never tried is refused
-before a table is made there, not found out by a lost effect.
+A ledger's promises depend on how its store locks and what a commit waits for. An untested store is refused before a
+table is created, rather than found out by a lost effect.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _FORMS = "memory:, sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
 
 
 def supported(url: str) -> sa.URL:
-    """Return a URL's parts, with the driver that its store is spoken to with.
+    """Return a URL's parts, with the store's driver.
 
     Raises:
-        LedgerError: it is no URL, or names a store or a driver that ledgers were not tried with.
+        LedgerError: it is no URL, or names an untested store or driver.
 
     >>> supported("postgresql://ada@localhost/agents").drivername
     'postgresql+psycopg'
@@ -40,13 +40,13 @@ def supported(url: str) -> sa.URL:
     known = _DRIVERS.get(store)
     if known is None:
         raise LedgerError(
-            f"{shown(url)!r} is no ledger, and none is made in {store}, on which its promises were never tried: use"
-            f" {_FORMS}",
+            f"{shown(url)!r} names {store}, on which a ledger's promises were never tested, so no ledger is made"
+            f" there: use {_FORMS}",
             url=shown(url),
         )
     if driver not in ("", known):
         raise LedgerError(
-            f"{shown(url)!r} names the driver {driver}; a ledger speaks to {store} with {known} alone: write"
+            f"{shown(url)!r} names the driver {driver}; a ledger uses only {known} for {store}: write"
             f" {store}+{known}:// in its place, and nothing else need change",
             url=shown(url),
         )
@@ -64,23 +64,23 @@ def _malformed(url: str, error: Exception) -> LedgerError:
 
 
 def refuse_alike(connection: sa.Connection, url: str) -> None:
-    """Return when a server that speaks as PostgreSQL does is one.
+    """Check that a server which speaks PostgreSQL's protocol is PostgreSQL.
 
     Raises:
-        LedgerError: it is another, whose locks and isolation were never tried; nothing was made there.
+        LedgerError: it is another, whose locks and isolation were never tested; nothing was created there.
     """
     if connection.dialect.name == "postgresql":
         refuse_version(str(connection.execute(sa.text("SELECT pg_catalog.version()")).scalar_one()), url)
 
 
 def refuse_version(version: str, url: str) -> None:
-    """Return when a server's account of itself is PostgreSQL's; see `refuse_alike`."""
+    """Check a server's own description; see `refuse_alike`."""
     found = _ALIKE.search(version)
     if found is not None or not version.startswith(("PostgreSQL", "EnterpriseDB")):
         told = version.split(" on ", maxsplit=1)[0]
         raise LedgerError(
-            f"the server at {shown(url)} says that it is {told!r}: its locks and isolation are not"
-            " PostgreSQL's, and a ledger's promises were never tried on it; name a PostgreSQL server",
+            f"the server at {shown(url)} says that it is {told!r}: its locks and isolation are not PostgreSQL's, and"
+            " a ledger's promises were never tested on it; name a PostgreSQL server",
             url=shown(url),
         )
 

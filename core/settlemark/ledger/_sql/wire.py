@@ -1,8 +1,8 @@
-"""The way to a store: one connection, its transactions, and statements that SQLAlchemy Core composed.
+"""A store's connection: its transactions, and the statements that SQLAlchemy Core composed.
 
-Core composes each statement once for the store's dialect; the driver's own cursor carries it, because a
-durable step is five statements, and Core's execution of each costs more than SQLite's. To PostgreSQL
-the statements behind a decision travel together (one round trip, pipeline mode).
+Core composes each statement once for the store's dialect; the driver's own cursor executes it, because a durable step
+is five statements, and Core's execution of each costs more than SQLite's. To PostgreSQL the statements after a decision
+travel together (one round trip, pipeline mode).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Values = Mapping[str, Any]
 Row = Any
 Moment = str
 watchers: list[Callable[[Moment, str], None]] = []
-"""Called with ("before" | "after", statement) around every statement: where tests kill a process."""
+"""Called with ("before" | "after", statement) around every statement: tests kill a process here."""
 
 
 class Unsent(Exception):
-    """A row that was written before could not be sent: it may be another's than who asked for what comes behind it.
+    """A row written earlier could not be sent: it may belong to another caller than the present statement's.
 
     Attributes:
         orig: why.
@@ -41,7 +41,7 @@ class Unsent(Exception):
 
 
 class Statement:
-    """A statement of Core, or a text with `:named` values, as each dialect says it.
+    """A statement of Core, or a text with `:named` values, in each dialect's words.
 
     In a text, `{clock}` is the database's clock, in seconds since 1970: leases are compared on one clock alone.
     """
@@ -51,7 +51,7 @@ class Statement:
         self._said: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def said(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
-        """Return its text, and the names of its values in their order."""
+        """Return its text, and the names of its values in order."""
         found = self._said.get(dialect.name)
         if found is None:
             clause = self.clause
@@ -67,7 +67,7 @@ class Wire:
     """A connection that runs statements in transactions which its user begins and ends.
 
     Args:
-        engine: makes the connection; no pool takes it back, since an interrupted one is of no use.
+        engine: makes the connection; no pool takes it back, since an interrupted connection is unusable.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -79,7 +79,7 @@ class Wire:
 
     @contextmanager
     def holding(self, lock: threading.Lock) -> Generator[None]:
-        """Hold a lock, but for as long as the server is waited for: who looks at the replica waits for no network."""
+        """Hold a lock, except while waiting for the server: readers of the replica wait for no network."""
         with lock:
             self.held = lock
             try:
@@ -88,10 +88,10 @@ class Wire:
                 self.held = None
 
     def forget(self) -> None:
-        """Leave the connection alone for good: a forked child has inherited it."""
+        """Never touch the connection again: a forked child has inherited it."""
 
     def close(self) -> None:
-        """Let go of the connection, whatever state it is in."""
+        """Close the connection, whatever state it is in."""
         with suppress(Exception):
             self._connection.invalidate()
         with suppress(Exception):
@@ -108,11 +108,11 @@ class Wire:
         raise NotImplementedError
 
     def query(self, statement: Statement, values: Values) -> list[Row]:
-        """Return the rows of a statement, at once."""
+        """Return the rows of a statement, immediately."""
         raise NotImplementedError
 
     def execute(self, statement: Statement, values: Values) -> None:
-        """Run a statement, by the time of the next query or commit."""
+        """Run a statement, at the latest at the next query or commit."""
         raise NotImplementedError
 
     def execute_all(self, statement: Statement, rows: Iterable[Values]) -> None:
@@ -121,21 +121,21 @@ class Wire:
             self.execute(statement, values)
 
     def commit(self) -> None:
-        """Make it all happen."""
+        """Commit the transaction."""
         raise NotImplementedError
 
     def rollback(self) -> None:
-        """Take it all back; never raises: a connection that cannot is of no use any more."""
+        """Roll back; never raises: a connection that cannot is unusable anyway."""
         with suppress(Exception):
             self._driver.execute("ROLLBACK")
 
     def changed(self) -> bool:
-        """Whether another connection may have written since the last call; a cheap look."""
+        """Whether another connection may have written since the last call; a cheap check."""
         return True
 
 
 class SqliteWire(Wire):
-    """A SQLite file in this process."""
+    """A connection to a SQLite file."""
 
     _synchronous: bool | None = None
 
@@ -146,22 +146,22 @@ class SqliteWire(Wire):
         self._opened: dict[str, tuple[int, int]] = {}
 
     def forget(self) -> None:
-        """Leave the connection alone for good: a forked child has inherited it."""
+        """Never touch the connection again: a forked child has inherited it."""
         keep_for_good(self._driver, self._file.identity)
         keep_for_good(self._connection, None)
 
     def close(self) -> None:
-        """Let go of the connection; of a file that was replaced it stays: SQLite would remove its successor's log."""
+        """Close the connection; to a replaced file it stays open: SQLite would remove its successor's log."""
         if self._file.is_replaced():
             self.forget()
         else:
             super().close()
 
     def begin(self, *, durable: bool) -> None:
-        """Begin with the write lock, so that what is read is what will be written behind."""
+        """Begin with the write lock, so that what is read is current when written."""
         if self._synchronous is not durable:
-            # Without it the last commits are lost with the power, not with the process; the next durable one
-            # brings them to the disk as well.
+            # Without it a power cut, not a crash, loses the last commits; the next durable one brings them to the disk
+            # as well.
             self._driver.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._synchronous = durable
         patiently(lambda: self._run("BEGIN IMMEDIATE", ()))
@@ -197,7 +197,7 @@ class SqliteWire(Wire):
             raise Unsent(error) from error
 
     def commit(self) -> None:
-        """Commit, and see that it is in the file that others will open."""
+        """Commit, and check that the commit is in the file that others will open."""
         self._run("COMMIT", ())
         self._file.check(self._opened)
 
@@ -218,7 +218,7 @@ def _in_order(values: Values, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class PostgresWire(Wire):
-    """A PostgreSQL server, through psycopg in autocommit mode: BEGIN and COMMIT are ours."""
+    """A connection to a PostgreSQL server, through psycopg in autocommit mode: BEGIN and COMMIT are explicit."""
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
@@ -237,7 +237,7 @@ class PostgresWire(Wire):
         self._waiting = [("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", {})]
 
     def query(self, statement: Statement, values: Values) -> list[Row]:
-        """Return the rows of a statement; what waits goes before it, in the same round trip."""
+        """Return the rows of a statement; queued statements go before it, in the same round trip."""
         text, names = statement.said(self.dialect)
         bound = {name: values[name] for name in names}
         held = self.held
@@ -250,16 +250,16 @@ class PostgresWire(Wire):
             held.acquire()
 
     def execute(self, statement: Statement, values: Values) -> None:
-        """Put a statement with those that go out together."""
+        """Queue a statement."""
         text, names = statement.said(self.dialect)
         self._waiting.append((text, {name: values[name] for name in names}))
 
     def commit(self) -> None:
-        """Send what waits, and commit."""
+        """Send the queued statements, and commit."""
         self._send("COMMIT", {})
 
     def rollback(self) -> None:
-        """Forget what waits, and take back what was sent."""
+        """Drop the queued statements, and roll back."""
         self._waiting = []
         super().rollback()
 
@@ -286,7 +286,7 @@ class PostgresWire(Wire):
 
 
 def watched(text: str, run: Callable[[], Any]) -> Any:
-    """Run a statement between two calls of those who watch."""
+    """Run a statement with the watchers called before and after."""
     for told in watchers:
         told("before", text)
     answer = run()
@@ -302,7 +302,7 @@ def wire_to(engine: sa.Engine) -> Wire:
 
 @lru_cache(maxsize=256)
 def saying(text: str) -> Statement:
-    """Return a statement for a text; the same one for the same text."""
+    """Return the statement for a text, cached."""
     return Statement(text)
 
 

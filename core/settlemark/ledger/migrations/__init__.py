@@ -1,1 +1,1 @@
-"""How the tables of one release become those of the next: run by `settlemark migrate`, and by nothing else."""
+"""Migrations of the tables from release to release: run only by `settlemark migrate`."""

@@ -1,4 +1,4 @@
-"""What Alembic runs a migration in: the caller's connection and transaction, and no ini file."""
+"""Alembic's environment: a migration runs in the caller's connection and transaction, without an ini file."""
 
 from __future__ import annotations
 

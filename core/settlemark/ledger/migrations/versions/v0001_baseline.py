@@ -1,6 +1,6 @@
-"""The tables of the first release, and what later versions begin from.
+"""The tables of the first release, from which later versions start.
 
-A store of a version before it is refused: nothing had been released, and its log is of another form.
+A store from before this version is refused: nothing had been released, and its log has another form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TAGGED = sa.text("tag IS NOT NULL")
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "settlemark_blob",
         sa.Column("namespace", sa.String(255), nullable=False),
