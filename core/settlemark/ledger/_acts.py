@@ -39,7 +39,7 @@ class Acts:
 
     @contextmanager
     def out(self, worker: str) -> Generator[None]:
-        """Mark an act of this worker as in flight, from before the last check of its lease until the outcome is noted."""
+        """Mark an act of this worker as in flight, from before the last lease check until its outcome is noted."""
         mark = object()
         with self._changed:
             self._out[mark] = _Out(worker, _place())
