@@ -1,8 +1,8 @@
-"""Ready-made tools for outside systems: what each call touches, how it is undone, found again and released.
+"""Ready-made tools for outside systems: what each call touches, and how it is undone, probed and released.
 
-A module a counterparty; import the one you need, as in `from settlemark_adapters.filesystem import Filesystem`.
-Each is usable as tools of any framework (`Filesystem(root, settlement).tools()`), as declarations for functions of
-your own (`files.declare("write_file", save_report, path="name")`), and bare (`files.write("a.txt", "…")`).
+One module for each counterparty; import the one you need, as in `from settlemark_adapters.filesystem import
+Filesystem`. Each is usable as tools of any framework (`Filesystem(root, settlement).tools()`), as declarations for
+functions of your own (`files.declare("write_file", save_report, path="name")`), and bare (`files.write("a.txt", "…")`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every adapter is: the operations of one counterparty, each declared once, where it is written.
+"""The base of every adapter: the operations of one counterparty, each declared above its method.
 
-An adapter's author writes a method per operation and says above it what it does to the world; `operation` and
-`Adapter` make of that a tool for any framework, a declaration for a function of the user's own, and a plain call.
+An adapter's author writes one method for each operation, and declares above it what it does to the world; `operation`
+and `Adapter` turn that into a tool for any framework, a declaration for a user's own function, and a plain call.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _bare: ContextVar[tuple[CurrentCall | None, str] | None] = ContextVar("settlemark_adapters_bare", default=None)
-"""The key of a call that no transaction makes, while it acts, and the call that it is a part of, if any."""
+"""The key of a running call without a transaction, and the call that it is a part of, if any."""
 _FIELD = re.compile(r"\{(\w+)")
 _UNDOABLE = frozenset({EffectClass.REVERSIBLE, EffectClass.IDEMPOTENT})
 
 
 class Parts(TypedDict, total=False):
-    """What can be said of an operation beside its class: the parts of `settlemark.effect`, and `around`.
+    """The parts of an operation's declaration beside its class: those of `settlemark.effect`, and `around`.
 
-    A handler is a method of the adapter; it asks for the operation's arguments, `result` and `key` by name.
-    `around` returns a context manager that the operation runs in, a user's own function under its declaration too:
-    what has to be kept before the act, so that it can be undone, is kept there.
+    A handler is a method of the adapter; it asks for the operation's arguments, `result` and `key` by name. `around`
+    returns a context manager that the operation runs in, and so does a user's own function under this declaration: it
+    keeps, before the act, what an undo will need.
     """
 
     scope: str | Callable[..., Any]
@@ -57,7 +57,7 @@ class Parts(TypedDict, total=False):
 
 
 class Operation(Generic[P, R]):
-    """A method that is declared; on an instance of its adapter it is the tool itself. Made by `operation`."""
+    """A declared method; on an instance of its adapter it is the tool itself. Made by `operation`."""
 
     def __init__(self, tool: str, kind: EffectName, parts: Parts, method: Callable[..., R]) -> None:
         self.tool = tool
@@ -83,9 +83,9 @@ def operation(
 
     Args:
         tool: the tool's name, as a model sees it.
-        kind: its effect class, unless the adapter is told another.
-        parts: as in `settlemark.effect`, and `around`. Handlers that its class does not use (an undo, when it is
-            staged) are left out, so an operation says all it has.
+        kind: its effect class, unless `effects=` of the adapter gives another.
+        parts: as in `settlemark.effect`, and `around`. Handlers that its class does not use (the undo of a staged one)
+            are ignored, so an operation may declare all it has.
     """
 
     def decorate(method: Callable[Concatenate[Any, P], R]) -> Operation[P, R]:
@@ -135,7 +135,7 @@ class Adapter:
         self._prefix = f"{name}_" if name else ""
         self._overrides = dict(effects or {})
         self._tools: dict[str, Callable[..., Any]] = {}
-        # Which of its tools each name stands for, and which of that one's arguments each argument is.
+        # The tool that each name stands for, and the tool's argument that each argument is.
         self._standing_for: dict[str, tuple[str, Mapping[str, str]]] = {}
         found = self.operations()
         for tool in self._overrides:
@@ -166,15 +166,15 @@ class Adapter:
         return [self.tool(name) for name in names or self._tools]
 
     def declarations(self) -> list[Declaration]:
-        """Return what its tools are declared, in their order."""
+        """Return the declarations of its tools, in order."""
         return [declaration for tool in self.tools() if (declaration := declaration_of(tool)) is not None]
 
     def declare(self, tool: str, function: Callable[P, R], /, **arguments: str) -> Callable[P, R]:
-        """Return a function of the user's own under the declaration of one of the tools, by the function's name.
+        """Return a user's own function under the declaration of one of the tools, with the function's name.
 
         Args:
-            tool: the tool that the function does the same as.
-            function: sync or async; it is called as it is.
+            tool: the tool that does the same as the function.
+            function: sync or async; it is called unchanged.
             arguments: which argument of the function is which of the tool, where their names differ.
 
         Raises:
@@ -185,17 +185,18 @@ class Adapter:
 
     @property
     def key(self) -> str:
-        """The idempotency key of the running call; a fresh one when a tool is called bare.
+        """The idempotency key of the running call; a fresh one for a bare call.
 
-        Bare is a tool, too, that another tool calls as a part of its own work: that one's key is not for this.
+        A tool that another tool calls as a part of its own work is bare, too: the other's key is not its own.
         """
         call, bare = current_call(), _bare.get()
-        if bare is not None and bare[0] is call:  # else a transaction has begun within it, whose calls have their own
+        # else a transaction has begun within it, whose calls have keys of their own
+        if bare is not None and bare[0] is call:
             return bare[1]
         return uuid.uuid4().hex if call is None else call.key
 
     def _is_own(self, tool: str) -> bool:
-        """Whether the running call is of this tool, or of a user's function declared as it, whatever its name."""
+        """Whether the running call is of this tool, or of a user's function declared as it, under any name."""
         call = current_call()
         effect = None if call is None else call.effect
         if effect is None:
@@ -241,7 +242,7 @@ class Adapter:
         return EffectClass(kind), told
 
     def _bound(self, part: Any) -> Any:
-        # By name, so that a subclass may write its own.
+        # By name, so that a subclass may override it.
         name = getattr(part, "__name__", "")
         return getattr(self, name) if callable(part) and hasattr(type(self), name) else part
 
@@ -284,7 +285,7 @@ def _check_known(tool: str, known: Iterable[str], whose: str) -> None:
 
 
 def _fitting(kind: EffectClass, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts that a class uses: an operation may be declared another class than its author chose."""
+    """Return the parts that a class uses: an operation may be declared with another class than its author's."""
     unused: set[str] = set()
     if kind not in _UNDOABLE:
         unused.add("undo")
@@ -300,12 +301,12 @@ def _fitting(kind: EffectClass, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _like(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
-    """Return a function that looks to a framework as another one: name, docstring, resolved annotations."""
+    """Return a function that a framework takes for another one: name, docstring, resolved annotations."""
     functools.update_wrapper(made, function)
     hints = typing.get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
     made.__annotations__ = hints
-    made.__doc__ = function.__doc__ and inspect.cleandoc(function.__doc__)  # frameworks pass it on as it is
+    made.__doc__ = function.__doc__ and inspect.cleandoc(function.__doc__)  # frameworks pass it on unchanged
     made.__signature__ = signature.replace(  # what inspect.signature looks for
         parameters=[p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature.parameters.values()],
         return_annotation=hints.get("return", signature.return_annotation),
@@ -316,7 +317,7 @@ def _like(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
 
 
 def _renaming(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
-    """Return a function with other names for its arguments: of each, the one it has here and the one it gets."""
+    """Return a function with renamed arguments, from the names here to the names that the function takes."""
     back = {new: old for old, new in names.items()}
     signature = inspect.signature(function)
 

@@ -1,6 +1,6 @@
-"""What a mail address is, what may stand in a header, and who must not be written to.
+"""Mail addresses, header texts, and the suppression list: checked before anything is sent.
 
-All of it is asked before anything is sent: to a mail server a line break in a subject is another header.
+To a mail server a line break in a subject begins another header.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _BETWEEN = re.compile(r"[\s<>()\[\]\",;:]+")
 _LONGEST_LOCAL, _LONGEST_ADDRESS = 64, 254
-_BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, half characters, line and paragraph separators
+_BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, lone surrogates, line and paragraph separators
 
 Suppressed = Collection[str] | Callable[[str], bool] | os.PathLike[str]
 
 
 def recipients(to: Any, cc: Any, bcc: Any) -> list[str]:
-    """Return everybody who is to get a mail, once each.
+    """Return all recipients of a mail, once each.
 
     >>> recipients(["ada@B.example", "bob@b.example"], "ada@b.example", None)
     ['ada@b.example', 'bob@b.example']
@@ -49,16 +49,16 @@ def addresses(argument: str, given: Any) -> list[str]:
 
 
 def one_address(written: str) -> str:
-    """Return an address as it is compared: its domain in lower case, as the name service knows it.
+    """Return an address in the form in which addresses are compared: its domain in lower case, as DNS has it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no address.
 
     >>> one_address("Ada@Bücher.Example")
     'Ada@xn--bcher-kva.example'
     """
     local, at, domain = written.strip().rpartition("@")
-    with contextlib.suppress(UnicodeError):  # what is no name there fails below
+    with contextlib.suppress(UnicodeError):  # an invalid domain fails below
         domain = domain.encode("idna").decode().lower()
     fits = len(local) <= _LONGEST_LOCAL and len(local) + 1 + len(domain) <= _LONGEST_ADDRESS
     if not (at and fits and _LOCAL.fullmatch(local) and _DOMAIN.fullmatch(domain)):
@@ -70,7 +70,7 @@ def one_line(argument: str, value: Any) -> str:
     """Return a text that may stand in a header.
 
     Raises:
-        ValueError: it is none, or has a line break or another control character.
+        ValueError: it is no text, or has a line break or another control character.
     """
     text = some_text(argument, value)
     if any(unicodedata.category(character) in _BREAKS for character in text):
@@ -79,13 +79,13 @@ def one_line(argument: str, value: Any) -> str:
 
 
 def some_text(argument: str, value: Any) -> str:
-    """Return a text that can be written.
+    """Return a text that can be encoded.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no text, or has a lone surrogate.
     """
     if not isinstance(value, str):
-        raise ValueError(f"{argument}= is {value!r}: give text")  # noqa: TRY004 - to a model it is one of its mistakes
+        raise ValueError(f"{argument}= is {value!r}: give text")  # noqa: TRY004 - for a model it is one of its mistakes
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -94,7 +94,7 @@ def some_text(argument: str, value: Any) -> str:
 
 
 def suppressed_among(listed: Suppressed, everybody: Iterable[str]) -> list[str]:
-    """Return which of some addresses, as `one_address` returns them, must not be written to.
+    """Return which of some addresses (as from `one_address`) must not be written to.
 
     Raises:
         OSError: the list cannot be read, so nobody knows.
@@ -111,17 +111,17 @@ def suppressed_among(listed: Suppressed, everybody: Iterable[str]) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    # What some editors put before the first line must not make another address of it.
+    # A byte order mark must not become part of an address.
     return [line.partition("#")[0] for line in path.read_text(encoding="utf-8-sig").splitlines()]
 
 
 def _named_in(entry: str) -> Iterator[str]:
-    """Yield each address in an entry, whatever stands around it: no mistake in a list lets one pass."""
+    """Yield each address in an entry, whatever is around it: a sloppy entry lets no address pass."""
     for word in _BETWEEN.split(entry):
         for written in (word, word.strip("'")):
             local, at, domain = written.rpartition("@")
             if at:
-                with contextlib.suppress(UnicodeError):  # it is compared as it is, then
+                with contextlib.suppress(UnicodeError):  # then it is compared unchanged
                     domain = domain if domain.isascii() else domain.encode("idna").decode()
                 yield f"{local}{at}{domain.rstrip('.')}".casefold()
 

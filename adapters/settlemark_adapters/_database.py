@@ -1,7 +1,7 @@
-"""A database that tools act on: one transaction a call, which surely happened, surely did not, or may have.
+"""A database that tools act on: one transaction a call, whose outcome is certain or reported as unknown.
 
-Whatever fails before COMMIT is sent has done nothing, and says so. A connection that is lost while COMMIT is under way
-leaves the outcome unknown: `OutcomeLost` is a `ConnectionError`, which settlemark takes for that and asks the probe.
+A failure before COMMIT is sent has done nothing, and says so. A connection lost during COMMIT leaves the outcome
+unknown: `OutcomeLost` is a `ConnectionError`, so settlemark asks the probe.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _DOWN = (exc.OperationalError, exc.InterfaceError, exc.TimeoutError)
 
 
 class DatabaseUnavailable(RuntimeError):
-    """The database cannot be reached, or is locked by another for too long: nothing was done."""
+    """The database cannot be reached, or another has it locked for too long: nothing was done."""
 
 
 class DatabaseLocked(DatabaseUnavailable):
-    """Another writes to the SQLite file just now: nothing was done."""
+    """Another is writing to the SQLite file just now: nothing was done."""
 
 
 class DatabaseRefused(ValueError):
-    """The database said no, as its constraints demand: nothing was changed."""
+    """The database refused, by its constraints: nothing was changed."""
 
 
 class OutcomeLost(ConnectionError):
-    """The connection was lost behind COMMIT: nobody here knows whether it happened."""
+    """The connection was lost during COMMIT: whether it happened is unknown here."""
 
 
 class Database:
     """A SQLite file or a PostgreSQL database, and transactions on it that write at once or not at all.
 
     Args:
-        url: a SQLAlchemy URL, or an engine, which is used as it is and stays its owner's to dispose of.
-        create: whether a SQLite file that is not there is made; else it is refused.
+        url: a SQLAlchemy URL, or an engine, which is used unchanged and remains its owner's to dispose of.
+        create: create a missing SQLite file; else it is refused.
 
     Laws: `begin` is serial with every other writer of a SQLite file from its first statement on (BEGIN IMMEDIATE), and
-    READ COMMITTED on PostgreSQL, whatever the engine's isolation level. Nothing waits for a lock for good.
+    READ COMMITTED on PostgreSQL, whatever the engine's isolation level. Every wait for a lock is bounded.
 
     Raises:
-        ValueError: it is another database, or a SQLite one in memory, which a second connection does not see.
+        ValueError: another kind of database, or SQLite in memory, which a second connection does not see.
     """
 
     def __init__(self, url: str | sa.URL | sa.Engine, *, create: bool = False) -> None:
@@ -84,11 +84,11 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """Where it is, for people: without its password."""
+        """The address for people: without its password."""
         return str(self._file) if self._file else shown(self.engine.url.render_as_string(hide_password=False))
 
     def prepare(self, tables: sa.MetaData) -> None:
-        """Make these tables, unless they are there.
+        """Create these tables unless they exist.
 
         Raises:
             DatabaseUnavailable, DatabaseRefused: it cannot.
@@ -101,7 +101,7 @@ class Database:
                     tables.create_all(connection)
                     connection.commit()
                 except exc.DBAPIError:
-                    # Two that begin at once make the same table; whoever may not make it may find it.
+                    # Two that begin at once create the same table; a user who may not create it may find it.
                     connection.rollback()
                     found = sa.inspect(connection).get_table_names()
                     if not set(tables.tables) <= set(found):
@@ -112,17 +112,18 @@ class Database:
     def begin(
         self, doing: str, *, keep: bool = True, reads: bool = False, waits: bool = True
     ) -> Generator[sa.Connection, None, None]:
-        """Give a connection within a transaction, which is committed at the end of the block, or with it undone.
+        """Yield a connection within a transaction, which is committed at the end of the block, or rolled back.
 
         Args:
-            doing: what it is for, as an error says it: "insert_row".
-            keep: False takes everything back at the end.
-            reads: it will only look, so no writer of a SQLite file is kept out meanwhile.
-            waits: False raises at once where another writes to the SQLite file: an event loop that waited would keep
+            doing: its purpose, for errors: "insert_row".
+            keep: False rolls back at the end.
+            reads: it only reads, so no writer of a SQLite file is kept out meanwhile.
+            waits: False raises at once while another writes to the SQLite file: an event loop that waited would keep
                 that one from ever ending.
 
         Raises:
-            DatabaseUnavailable, DatabaseRefused: nothing was done. DatabaseLocked: not now.
+            DatabaseUnavailable, DatabaseRefused: nothing was done.
+            DatabaseLocked: another is writing now.
             OutcomeLost: nobody knows.
         """
         with self._told(doing), self._connected() as connection:
@@ -140,7 +141,7 @@ class Database:
 
     @contextmanager
     def looking(self, doing: str) -> Generator[sa.Connection, None, None]:
-        """Give a connection to look with, which locks nothing.
+        """Yield a connection for reading, which locks nothing.
 
         Raises:
             DatabaseUnavailable, DatabaseRefused: as `begin`.
@@ -149,7 +150,7 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Give back the connections of an engine of its own."""
+        """Close the connections of an engine of its own."""
         self.engine.dispose()
 
     # ---- one connection
@@ -161,7 +162,7 @@ class Database:
                 f"there is no database at {self._file}, and nothing was done: name one that is there"
             )
         level = "AUTOCOMMIT" if self.dialect == "sqlite" else "READ COMMITTED"
-        # AUTOCOMMIT of pysqlite leaves BEGIN to us: its own begins neither on SELECT nor before DDL.
+        # With AUTOCOMMIT pysqlite leaves BEGIN to us: by itself it begins neither on SELECT nor before DDL.
         with self.engine.connect().execution_options(isolation_level=level) as connection:
             yield connection
 
@@ -170,14 +171,14 @@ class Database:
         if self.dialect != "sqlite":
             connection.execute(sa.text("SELECT set_config('lock_timeout', :most, true)"), {"most": f"{LOCK_SECONDS}s"})
         elif not getattr(connection.connection.dbapi_connection, "in_transaction", False):
-            # Unless the engine's owner has it begin by itself.
+            # Unless the engine's owner makes it begin automatically.
             patience = 0 if waits else connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
             try:
                 if patience:
                     connection.exec_driver_sql("PRAGMA busy_timeout=0")
                 connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
             finally:
-                if patience:  # who owns the engine uses the connection again
+                if patience:  # the engine's owner uses the connection again
                     connection.exec_driver_sql(f"PRAGMA busy_timeout={patience}")
 
     def _commit(self, connection: sa.Connection, doing: str) -> None:
@@ -202,7 +203,7 @@ class Database:
 
     @contextmanager
     def _told(self, doing: str) -> Generator[None, None, None]:
-        """Say of an error of the database that nothing was done, and what to do."""
+        """Turn an error of the database into one that says that nothing was done, and what to do."""
         try:
             yield
         except exc.SQLAlchemyError as error:
@@ -218,9 +219,9 @@ class Database:
 
 
 def insert_unless_there(connection: sa.Connection, table: sa.Table, line: Mapping[str, Any]) -> bool:
-    """Insert a line unless one with its key is there, and return whether it was; who is inserting it is waited for."""
+    """Insert a row unless its key exists, and return whether it was inserted; waits for a concurrent insert."""
     statement = _INSERTS[connection.dialect.name](table).values(dict(line)).on_conflict_do_nothing()
-    # Without the option the count of an INSERT is not what the database said.
+    # Without the option the count of an INSERT is not the database's own.
     return bool(connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount)
 
 
@@ -229,12 +230,12 @@ def _sqlite_code(error: BaseException) -> int:
 
 
 def _is_mistake(error: BaseException) -> bool:
-    """Whether it is the statement's fault: SQLite calls a wrong name, and a write where none may be, operational."""
+    """Whether the statement is at fault: SQLite calls a wrong name, and a write to a read-only file, operational."""
     return _sqlite_code(error) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY)
 
 
 def _said(error: BaseException) -> str:
-    """What the database itself said: not the statement and its parameters, which may be secret."""
+    """The database's own words: not the statement and its parameters, which may be secret."""
     text = str(getattr(error, "orig", None) or error)
     return " ".join(text.split()) or type(error).__name__
 

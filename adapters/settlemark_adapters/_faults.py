@@ -1,4 +1,4 @@
-"""What the errors of adapters share: they carry data. They are no settlement's errors, but what a tool raises."""
+"""The base of adapters' errors: they carry data. To a settlement they are a tool's own exceptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Fault(Exception):
-    """Base of what adapters raise. Keyword arguments become attributes, and survive `pickle`.
+    """Base of the errors that adapters raise. Keyword arguments become attributes, and survive `pickle`.
 
     >>> Fault("no", path="data/Invoice/7.json").path
     'data/Invoice/7.json'

@@ -1,4 +1,4 @@
-"""An adapter that keeps at its counterparty, under each call's key, what it needs to find and undo the call."""
+"""The base of adapters that keep at their counterparty, under each call's key, what probing and undoing need."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from settlemark_adapters._keyed import DAY, Order, running, tool_running
 
 
 class Keeping(Adapter):
-    """The part of an adapter that gives orders under keys, and forgets what it kept when that is old.
+    """Makes orders under keys, and removes old records of them.
 
     Args:
         settlement, name, effects: as for every `Adapter`.
         staged: its writes are staged: nothing is done before the commit.
-        keep_days: for how long what is kept under a key is kept.
+        keep_days: days for which the record under a key is kept.
 
     Raises:
         ValueError: `keep_days` is no number of days.
@@ -43,20 +43,20 @@ class Keeping(Adapter):
         self._sweep()
 
     def prune(self, days: float) -> int:
-        """Forget what was done longer than so many days ago, and return of how many acts.
+        """Remove records older than so many days, and return of how many acts.
 
-        What is kept of an act is what was there before, and that it happened: it is needed until its transaction has
-        settled, and kept for `keep_days`, as nobody tells an adapter of that. So prune what is younger when you know
-        that nothing is open, in doubt or parked. Older ones go by themselves, some time after.
+        A record has what was there before, and that the act happened: it is needed until its transaction has settled,
+        and kept for `keep_days`, since an adapter does not learn of that. So prune younger ones only when you know that
+        nothing is open, in doubt or parked. Older ones are removed automatically, some time after.
         """
         return self._forget(days * DAY)
 
     @abstractmethod
     def _forget(self, older_than: float) -> int:
-        """Forget what was kept longer ago than so many seconds, and return of how many acts."""
+        """Remove records older than so many seconds, and return of how many acts."""
 
     def _sweep(self) -> None:
-        """Forget now and then what nobody asks for any more."""
+        """Now and then remove records that nobody asks for any more."""
         if time.time() - self._swept > DAY:
             self._swept = time.time()
             with suppress(OSError):  # the next time, or by hand
@@ -68,19 +68,19 @@ class Keeping(Adapter):
         return Order.of(self._prefix + tool, repr(about), arguments)
 
     def _order_theirs(self, about: str) -> Order:
-        """Return the order that a function of the user's own carries out."""
+        """Return the order for a user's own function."""
         return Order.of(tool_running(self._standing_for) or "a function", repr(about), {"about": about})
 
     def _waits(self) -> bool:
-        """Whether the running call acts at the commit, so that its check has to look at what is there now.
+        """Whether the running call acts at the commit, so that its check has to look at the present state.
 
-        One that acts at once looks when it acts, behind whoever is before it.
+        An eager call looks when it acts, after the calls before it.
         """
         effect = running()
         return effect is not None and effect.declaration.held
 
     def _staged(self, scope: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what the running transaction has staged below a scope: tools, unprefixed, and their arguments."""
+        """Yield what the running transaction has staged below a scope: unprefixed tools, and their arguments."""
         call = current_call()
         for request in call.staged(scope) if call is not None else ():
             if request.tool in self._standing_for:
@@ -92,7 +92,7 @@ class Keeping(Adapter):
     def _made(
         self, known: Operation[Any, Any], function: Callable[..., Any], name: str, renamed: Mapping[str, str]
     ) -> Callable[..., Any]:
-        if getattr(function, "__self__", None) is self:  # its own methods keep what an undo needs with the act
+        if getattr(function, "__self__", None) is self:  # its own methods record what an undo needs
             parts = known.parts.copy()
             parts.pop("around", None)
             known = Operation(known.tool, known.kind.value, parts, known.method)
@@ -106,7 +106,7 @@ class Keeping(Adapter):
         }
         for tool, known in self.operations().items():
             if known.kind is not EffectClass.READ:
-                # Past it nothing is on record, and finding nothing would prove nothing.
+                # After that nothing is on record, and finding nothing would prove nothing.
                 usual = {"window": self._kept_seconds} | ({"kind": "staged"} if staged else {})
                 told[tool] = {**usual, **told.get(tool, {})}
         return told

@@ -1,4 +1,4 @@
-"""What an adapter leaves at its counterparty under a call's key, and for which call it does so."""
+"""What an adapter keeps at its counterparty under a call's key, and for which call."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be done once, and under which key.
+    """Something to be done once, under a key.
 
     Attributes:
         tool, about: the tool's name, and what it acts on, for people.
-        key, mark: the call's key, and the name of what is kept under it.
-        digest: of the arguments: under one key there are no others.
-        alone: nobody will undo it or ask about it.
-        keeps: what was there before is to be kept, since it may be undone.
-        scopes: what the call has claimed, None when it is part of no transaction.
+        key, mark: the call's key, and the name of the record under it.
+        digest: of the arguments: one key always has the same arguments.
+        alone: nobody will undo or probe it.
+        keeps: keep what was there before, since it may be undone.
+        scopes: the call's claims; None for a call without a transaction.
     """
 
     tool: str
@@ -40,9 +40,9 @@ class Order:
 
     @classmethod
     def of(cls, tool: str, about: str, arguments: Mapping[str, Any]) -> Order:
-        """Return the order that the running call of a tool gives, or a fresh one when it is called bare.
+        """Return the order of a tool's running call, or a fresh one for a bare call.
 
-        A tool that calls this one, as a part of its own work, is another call: its key is not for this.
+        A tool that calls this one, as a part of its own work, is another call with another key.
         """
         call, effect = current_call(), _running(tool)
         key = uuid.uuid4().hex if call is None or effect is None else call.key
@@ -58,22 +58,22 @@ class Order:
         )
 
     def check_same(self, tool: str, digest: str) -> None:
-        """Return when what was recorded under the key is this very order.
+        """Check that the order recorded under the key is this very one.
 
         Raises:
             KeyConflict: it is another one.
         """
         if (tool, digest) != (self.tool, self.digest):
             raise KeyConflict(
-                f"{self.tool} on {self.about} was not done: {self.key} stands for another call of {tool} here, made by"
-                " another ledger; give each ledger that acts here a namespace= of its own",
+                f"{self.tool} on {self.about} was not done: {self.key} is already used here by another call of"
+                f" {tool}, from another ledger; give each ledger that acts here a namespace= of its own",
                 key=self.key,
                 recorded={"tool": tool, "digest": digest},
                 given={"tool": self.tool, "digest": self.digest},
             )
 
     def check_claimed(self, scope: str) -> None:
-        """Return when what is to be touched is in what the call has claimed.
+        """Check that the call has claimed what it is about to touch.
 
         Raises:
             PermissionError: the name led elsewhere when it was called.
@@ -87,21 +87,21 @@ class Order:
 
 
 def check_new(key: str, about: str, *, known: bool) -> None:
-    """Return when nothing is on record under the key of a call that is made for the first time.
+    """Check that nothing is on record under the key of a call that is made for the first time.
 
     Args:
         key: the call's.
         about: what it acts on, for people.
-        known: whether something is.
+        known: whether something is on record.
 
     Raises:
-        KeyConflict: it is, and that is no call that the ledger knows.
+        KeyConflict: there is a record, of a call that the ledger does not know.
     """
     if known:
         raise KeyConflict(
-            f"nothing was done to {about}: {key} stands here for a call that this ledger does not know, made by another"
-            " ledger (a copy of this one), or by this one before it was restored from a backup: look at what that call"
-            " did, then take another name for this step",
+            f"nothing was done to {about}: {key} is already used here by a call that this ledger does not know, from"
+            " another ledger (a copy of this one), or from this one before it was restored from a backup: look at"
+            " what that call did, then take another name for this step",
             key=key,
         )
 
@@ -118,12 +118,12 @@ def _running(tool: str) -> Effect | None:
 
 
 def tool_running(tools: Iterable[str]) -> str | None:
-    """Return which of these tools the running call is of, or None."""
+    """Return the one of these tools that the running call is of, or None."""
     return next((tool for tool in tools if _running(tool) is not None), None)
 
 
 def mark_of(key: str) -> str:
-    """Return the name of what is kept under a key: of plain characters, whatever the key has.
+    """Return the name of the record under a key, in plain characters only.
 
     >>> mark_of("trip#1/0")[:12]
     '5970c707f529'
@@ -132,15 +132,15 @@ def mark_of(key: str) -> str:
 
 
 def digest_of(arguments: Mapping[str, Any]) -> str:
-    """Return a digest under which two calls' arguments are equal exactly when they are."""
+    """Return a digest that is equal for two calls exactly when their arguments are."""
     return json_text.fingerprint(json_text.encode(arguments))
 
 
 def to_bytes(content: str, encoding: str) -> bytes:
-    r"""Return what a text stands for, in an encoding or as `base64`.
+    r"""Decode a text into bytes, from an encoding or from `base64`.
 
     Raises:
-        ValueError: there is no such encoding, or the text is none in it.
+        ValueError: there is no such encoding, or the text is not valid in it.
 
     >>> to_bytes("ÿ", "utf-8"), to_bytes("AAE=", "base64")
     (b'\xc3\xbf', b'\x00\x01')
@@ -154,10 +154,10 @@ def to_bytes(content: str, encoding: str) -> bytes:
 
 
 def to_text(data: bytes, encoding: str, about: str) -> str:
-    """Return bytes as a text, in an encoding or as `base64`.
+    """Decode bytes into a text, in an encoding or as `base64`.
 
     Raises:
-        ValueError: there is no such encoding, or they are no text in it.
+        ValueError: there is no such encoding, or the bytes are not valid in it.
     """
     try:
         return base64.b64encode(data).decode() if encoding == "base64" else data.decode(encoding)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: for clients that are async, and belong to the loop they were made in."""
+"""An event loop in a thread of its own: for async clients, which belong to the loop they were made in."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Return what a coroutine returns; one that takes longer than `timeout` seconds is cancelled.
+        """Run a coroutine and return its result; after `timeout` seconds it is cancelled.
 
         Raises:
             TimeoutError: it was not done in time.
             UsageError: the loop is closed; nothing was run.
         """
-        with self._closing:  # what is begun by then, closing cancels; what comes behind it would wait for ever
+        with self._closing:  # `close` cancels what has begun by then; a later call would wait for ever
             if self._closed or not self._thread.is_alive():
                 coroutine.close()
                 raise UsageError("this adapter is closed: make another one")

@@ -1,7 +1,7 @@
-"""What became of each command, by its key, in a file that the command's own process group writes to its end.
+"""Records each command's progress under its key, in a file that the command's own process group writes to the end.
 
-The mark is there before the command begins, and who runs it holds a lock on it that its processes inherit: so a later
-process knows what never began, what is still running although its starter is dead, and what was cut short.
+The mark exists before the command begins, and its runner holds a lock on it that its processes inherit: so a later
+process knows which command never began, which still runs although its starter is dead, and which was cut off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BEGUN = "begun"
 _UNDONE = "undone "
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _GRACE_SECONDS = 86_400.0
-# Without a variable: whatever one is called, the command may have one of that name in its environment.
+# Without a shell variable: the command may expect one of the same name in its environment.
 _SCRIPT = '"$@"; set -- "$?"; echo "{word}$1" >>"$0"; exit "$1"'
 
 
@@ -34,13 +34,13 @@ class StillRunning(RuntimeError):
 
 @dataclass(frozen=True)
 class Told:
-    """What a mark tells.
+    """The contents of a mark.
 
     Attributes:
         began: the command was begun at least once.
-        status: the exit status of its last try; None where that was cut short, goes on, or cannot be read.
-        running: some process of it is.
-        undone: its undo has ended well, and it was not begun since.
+        status: the exit status of its last try; None if that was cut off, still runs, or cannot be read.
+        running: one of its processes is running.
+        undone: its undo has succeeded, and it was not begun since.
     """
 
     began: bool = False
@@ -56,22 +56,22 @@ class Mark:
         self.path, self.fd = path, fd
 
     def begin(self) -> None:
-        """Write to disk that the command has begun."""
+        """Record on disk that the command has begun."""
         self._write(_BEGUN)
 
     def end(self, status: int, *, undo: bool = False) -> None:
-        """Write to disk how the command ended, where no wrapped command said so."""
+        """Record on disk how the command ended, where no wrapped command did."""
         self._write(f"{_UNDONE if undo else ''}{status}")
 
     def wrapped(self, words: Sequence[str], *, undo: bool = False) -> list[str]:
-        """Return a command that runs another and writes its exit status here, also when nobody waits for it.
+        """Return a command that runs another and records its exit status here, even when nobody waits for it.
 
         The other is named by its path, else `sh` may have a command of that name itself.
         """
         return ["/bin/sh", "-c", _SCRIPT.format(word=_UNDONE if undo else ""), str(self.path), *words]
 
     def told(self) -> Told:
-        """Return what stands here."""
+        """Return the contents."""
         return _told(self.path.read_text(errors="replace"))
 
     def _write(self, line: str) -> None:
@@ -83,7 +83,7 @@ class Marks:
     """The marks of one folder's commands.
 
     Args:
-        folder: where they are; made when the first is.
+        folder: their folder; created with the first mark.
         keep: seconds for which they are kept.
 
     >>> import tempfile
@@ -102,15 +102,16 @@ class Marks:
 
     @contextlib.contextmanager
     def held(self, key: str) -> Generator[Mark]:
-        """Yield the mark of a key, that nobody else holds until this and all that inherits its `fd` has ended.
+        """Yield the mark of a key, which nobody else holds until this and all processes with its `fd` have ended.
 
         Raises:
-            StillRunning: somebody does. OSError: it cannot be written.
+            StillRunning: a process holds it.
+            OSError: it cannot be written.
         """
         path = self._path(key)
         if not self._folder.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / ".gitignore").write_text("*\n")  # a repository's commands leave no trace in it
+            (self._folder / ".gitignore").write_text("*\n")  # keep the marks out of a repository
         new = not path.exists()
         fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -140,7 +141,7 @@ class Marks:
         return self._folder / hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def _keep_entry(self) -> None:
-        """Write the folder's entry of a new mark to disk: after a power cut the mark must be there."""
+        """Write a new mark's folder entry to disk: the mark must survive a power cut."""
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -148,14 +149,14 @@ class Marks:
             os.close(folder)
 
     def _clean(self, before: float) -> None:
-        with contextlib.suppress(OSError):  # another process may be at it, and what stays is cleaned the next time
+        with contextlib.suppress(OSError):  # another process may be at it; the rest is cleaned up the next time
             for entry in os.scandir(self._folder):
                 if not entry.name.startswith(".") and entry.stat().st_mtime < before:
                     Path(entry.path).unlink()
 
 
 def _told(text: str) -> Told:
-    r"""Return what a mark's lines tell.
+    r"""Parse a mark's lines.
 
     >>> _told("begun\n1\nbegun\n0\n")
     Told(began=True, status=0, running=False, undone=False)
@@ -168,7 +169,7 @@ def _told(text: str) -> Told:
         elif line.startswith(_UNDONE):
             undone = line == f"{_UNDONE}0"
         else:
-            status = int(line) if _STATUS.fullmatch(line) else None  # what a power cut leaves says nothing
+            status = int(line) if _STATUS.fullmatch(line) else None  # a line torn by a power cut says nothing
     return Told(began, status, running=False, undone=undone)
 
 

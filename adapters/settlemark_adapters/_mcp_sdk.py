@@ -1,4 +1,4 @@
-"""What differs between the MCP SDK's two generations, behind one face: what is on the wire is the same for both."""
+"""One interface over the MCP SDK's two generations, which speak the same wire protocol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = "float" in str(
 
 
 def wire(model: Any) -> dict[str, Any]:
-    """Return what a part of an answer is on the wire: JSON, by the protocol's own names.
+    """Return a part of an answer as JSON, with the protocol's own names.
 
     >>> wire(types.ToolAnnotations.model_validate({"readOnlyHint": True}))
     {'readOnlyHint': True}
@@ -34,12 +34,13 @@ def error_of(error: Exception) -> types.ErrorData:
 async def call_tool(
     session: ClientSession, tool: str, arguments: dict[str, Any], meta: dict[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """Return what a server answers to a call of a tool, whether or not that fits the tool's own schema.
+    """Call a tool and return the server's answer, whether or not it fits the tool's own schema.
 
-    Not `session.call_tool`: it raises when a result does not fit its schema, as if the tool had failed.
+    Not `session.call_tool`: that raises when a result does not fit its schema, as if the tool had failed.
 
     Raises:
-        McpError: the server said no, or nothing in this time. ValidationError: its answer is none of the protocol's.
+        McpError: the server refused, or did not answer in time.
+        ValidationError: its answer is not of the protocol.
     """
     params = types.CallToolRequestParams.model_validate({"name": tool, "arguments": arguments, "_meta": meta})
     request: Any = types.CallToolRequest(method="tools/call", params=params)
@@ -48,9 +49,9 @@ async def call_tool(
 
 
 class Outgoing:
-    """The stream to a server, which remembers how many messages were handed to it.
+    """The stream to a server, which counts the messages handed to it.
 
-    A connection that is found closed before a request was handed over has carried nothing of it.
+    A connection found closed before a request was handed over has carried nothing of it.
     """
 
     def __init__(self, stream: Any) -> None:

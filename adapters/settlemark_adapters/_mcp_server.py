@@ -1,4 +1,4 @@
-"""An MCP server over stdio, as a synchronous caller sees it: started when it is needed, and again when it has died."""
+"""An MCP server over stdio for synchronous callers: started on demand, and again when it has died."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from settlemark_adapters import _mcp_sdk as sdk
 from settlemark_adapters._loop import LoopThread
 
 KEY = "settlemark/key"
-_TIMED_OUT = frozenset({408, -32001})  # what the SDK raises when no answer came in time
-_GRACE_SECONDS = 1.0  # which the SDK has to raise it
+_TIMED_OUT = frozenset({408, -32001})  # the SDK's codes for an answer that did not come in time
+_GRACE_SECONDS = 1.0  # for the SDK to raise it
 _NOT_BEGUN = frozenset(
     {protocol.PARSE_ERROR, protocol.INVALID_REQUEST, protocol.METHOD_NOT_FOUND, protocol.INVALID_PARAMS}
 )
@@ -33,7 +33,7 @@ class McpUnavailable(RuntimeError):
 
 
 class McpLost(ConnectionError):
-    """The server died, failed, or spoke nonsense, after it was asked: whether it acted is unknown."""
+    """The server died, failed, or sent an invalid answer, after it was asked: whether it acted is unknown."""
 
 
 class McpTimeout(TimeoutError):
@@ -41,7 +41,7 @@ class McpTimeout(TimeoutError):
 
 
 class McpRefused(RuntimeError):
-    """The server said no, before it began. Attribute `code`: its error's code."""
+    """The server refused before it began. Attribute `code`: its error's code."""
 
     def __init__(self, message: str, *, code: int = 0) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class McpServer:
         self._live: _Live | None = None
 
     def described(self) -> tuple[str, list[dict[str, Any]]]:
-        """Return its name and its tools, as they are on the wire.
+        """Return its name and its tools, as JSON.
 
         Raises:
             McpUnavailable: it cannot be started.
@@ -86,11 +86,14 @@ class McpServer:
         return live.name, live.tools
 
     def ask(self, tool: str, arguments: dict[str, Any], key: str) -> dict[str, Any]:
-        """Return what it answers to a call, as it is on the wire; the key goes along as `_meta`.
+        """Call a tool and return the answer as JSON; the key is sent as `_meta`.
 
         Raises:
-            McpUnavailable: it cannot be started. McpRefused: it does not know the tool, or not like this.
-            McpLost: it died meanwhile. McpTimeout: it did not answer. UsageError: this is closed.
+            McpUnavailable: it cannot be started.
+            McpRefused: it does not know the tool, or not with these arguments.
+            McpLost: it died meanwhile.
+            McpTimeout: it did not answer.
+            UsageError: this is closed.
         """
         try:
             return self._loop.run(self._asked(tool, arguments, key))
@@ -130,8 +133,8 @@ class McpServer:
         )
 
     async def _serve(self, live: _Live, ready: asyncio.Event) -> None:
-        """Keep it running until it is to close: what is entered here has to be left by the same task."""
-        with Path(self._log).open("a", encoding="utf-8") as errors:  # noqa: ASYNC230 - it is opened before anything runs
+        """Keep it running until it is to close: the same task must enter and leave it."""
+        with Path(self._log).open("a", encoding="utf-8") as errors:  # noqa: ASYNC230 - opened before anything runs
             async with (
                 stdio_client(self._parameters, errlog=errors) as (incoming, stream),
                 ClientSession(incoming, cast("Any", outgoing := sdk.Outgoing(stream))) as session,
@@ -150,7 +153,7 @@ class McpServer:
         if live.serving is not None:
             await asyncio.wait({live.serving})
             if not live.serving.cancelled():
-                live.serving.exception()  # known: it is what has been raised already
+                live.serving.exception()  # retrieved: it has been raised already
 
     async def _asked(self, tool: str, arguments: dict[str, Any], key: str) -> dict[str, Any]:
         for _ in range(2):
@@ -160,7 +163,7 @@ class McpServer:
             assert live.serving is not None
             before = live.outgoing.handed
             asking = asyncio.create_task(sdk.call_tool(live.session, tool, arguments, {KEY: key}, self._timeout))
-            # The SDK counts from when it was sent, which one that has stopped reading puts off for ever.
+            # The SDK counts from when the request was sent, which never happens if the server stops reading.
             patience = self._timeout + _GRACE_SECONDS
             await asyncio.wait({asking, live.serving}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -172,7 +175,7 @@ class McpServer:
             try:
                 return asking.result()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                await self._forget(live)  # it had died before: nothing was sent, so that another may be asked
+                await self._forget(live)  # it had died before: nothing was sent, so another server may be asked
             except anyio.EndOfStream:
                 await self._forget(live)
                 raise _lost(tool, "it died") from None
@@ -205,10 +208,10 @@ def _lost(tool: str, what: str) -> McpLost:
 
 
 async def _listed(session: ClientSession) -> list[dict[str, Any]]:
-    """Return its tools, page by page, as they are on the wire.
+    """Return its tools, page by page, as JSON.
 
     Raises:
-        ValueError: the pages have no end.
+        ValueError: the pages do not end.
     """
     found: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -222,7 +225,7 @@ async def _listed(session: ClientSession) -> list[dict[str, Any]]:
 
 
 def _innermost(error: BaseException | None) -> str:
-    """Return what happened, without the groups that task groups wrap it in."""
+    """Return the actual error inside the exception groups of task groups."""
     inner: Any = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("Any", inner).exceptions[0]

@@ -25,14 +25,14 @@ _TAKEN = frozenset({REST, "key", "result", "self"})
 
 
 class Filled(NamedTuple):
-    """A command that can be run: its words, or with `sh` the one text that `/bin/sh` gets."""
+    """A command that can be run: its words, or with `sh` the one text for `/bin/sh`."""
 
     text: str
     sh: bool
 
     @property
     def words(self) -> list[str]:
-        """What to execute."""
+        """The words to execute."""
         return ["/bin/sh", "-c", self.text] if self.sh else shlex.split(self.text)
 
 
@@ -64,7 +64,7 @@ class Template:
             if character in _QUOTES and quote in ("", character) and not escaped:
                 quote = "" if quote else character
             escaped = character == "\\" and not escaped and quote != "'"
-            # Inside quotes, what is filled in would close them.
+            # Inside quotes, the value's own quotes would close them.
             if _HOLE.match(self._body, at) and (quote or self._body[at - 1] in _BEFORE):
                 raise self._wrong("has a hole in quotes, or behind a $: leave these away, what is filled in is quoted")
         names = [found[1] for found in _HOLE.finditer(self._body)]
@@ -79,7 +79,7 @@ class Template:
 
     @cached_property
     def rest(self) -> bool:
-        """Whether any words may follow."""
+        """Whether any further words may follow."""
         return self.text.rstrip().endswith("*") and not self.text.rstrip().endswith("\\*")
 
     @property
@@ -92,13 +92,13 @@ class Template:
         return {found[1]: found[2] is not None for found in _HOLE.finditer(self._body)}
 
     def fill(self, arguments: Mapping[str, Any]) -> Filled:
-        """Return the command for these arguments, which the shell adapter has let pass."""
+        """Return the command for these arguments, which the shell adapter has checked."""
         filled = _HOLE.sub(lambda hole: shlex.quote(arguments[hole[1]]), self._body)
         rest: list[str] = list(arguments.get(REST) or ()) if self.rest else []
         return Filled(" ".join([filled, *map(shlex.quote, rest)]), self.sh)
 
     def match(self, words: list[str]) -> dict[str, Any] | None:
-        """Return the arguments with which it says these words, or None.
+        """Return the arguments that make these words, or None.
 
         >>> Template("mkdir {path:path}").match(["/bin/mkdir", "a"])
         {'path': 'a'}
@@ -117,7 +117,7 @@ class Template:
         return found | ({REST: words[len(mine) :]} if self.rest else {})
 
     def is_mentioned(self, words: list[str]) -> bool:
-        """Whether its fixed words stand among these, in their order: behind `env`, in `sh -c`, with options between.
+        """Whether its fixed words occur among these, in order: after `env`, in `sh -c`, with options between.
 
         >>> Template("git push *").is_mentioned(mentioned("sudo sh -c 'git -C x push'"))
         True
@@ -133,7 +133,7 @@ def basename(word: str) -> str:
 
 
 def mentioned(command: str) -> list[str]:
-    """Return every word that stands in a command, however it is nested."""
+    """Return every word in a command, however nested."""
     try:
         outer = shlex.split(command)
     except ValueError:
@@ -145,10 +145,10 @@ def one_word(tool: str, argument: str, value: Any) -> str:
     """Return a text that can be an argument of a program.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no text, or has a NUL.
     """
     if not isinstance(value, str):
-        raise ValueError(f"{tool}: {argument}={value!r}: give text")  # noqa: TRY004 - to a model it is one of its mistakes
+        raise ValueError(f"{tool}: {argument}={value!r}: give text")  # noqa: TRY004 - for a model it is one of its mistakes
     try:
         ends_early = b"\0" in value.encode()
     except UnicodeEncodeError:
@@ -166,22 +166,22 @@ class Pattern:
         command: its template: `"git status *"`, `"mkdir {path:path}"`; see `Template`.
         kind: its effect class.
         name: the tool's name; by default the command's fixed words: `git_status`.
-        scope: what it acts on, a template over its holes. For a hole `{x:path}` it gets the file's own path under the
-            root, so that two spellings of one are one.
+        scope: the resource it acts on, a template over its holes. For a hole `{x:path}` it gets the file's own path
+            under the root, so that two spellings of one are one.
         undo: for a reversible one, the command that takes it back. It is run again when it failed, and in another
-            process after a crash: it should do no harm then.
-        probe: a command that says whether it happened, by its exit status: 0 yes, 1 no, another: nobody can tell. It
-            is asked only of a command that was cut short: what became of others is known by their key.
-        check: a command whose status must be 0 before it is run: what an undo would wrongly take back (a folder that
-            was there before) is refused here, as in `check="test ! -e {path}"`.
-        sh: run by `/bin/sh`, so that pipes and the like work in the template (never in what is filled in).
+            process after a crash: repeating it must do no harm.
+        probe: a command whose exit status says whether it happened: 0 yes, 1 no, another: unknown. It is asked only
+            about a command that was cut off: the outcome of others is known by their key.
+        check: a command whose status must be 0 before it is run: what an undo would wrongly remove (a folder that was
+            there before) is refused here, as in `check="test ! -e {path}"`.
+        sh: run by `/bin/sh`, so that pipes and the like work in the template (never in filled-in values).
         done: the exit statuses that say it is done.
-        refused: those that say it did nothing; by default all others. One that says neither leaves it unknown.
+        refused: those that say it did nothing; by default all others. A status in neither leaves it unknown.
         description: what a model is told; by default the command.
         parts: further parts of its declaration: `cost`, `approve`, `may_touch`, `valid_for`, …
 
     Raises:
-        DeclarationError: a command cannot be read, or asks for what the first has no hole for.
+        DeclarationError: a command cannot be read, or asks for a value that the first has no hole for.
     """
 
     command: str
@@ -231,17 +231,17 @@ class Pattern:
 
     @property
     def reads(self) -> bool:
-        """Whether it leaves nothing."""
+        """Whether it changes nothing."""
         return EffectClass(self.kind) is EffectClass.READ
 
     def says_no(self, status: int) -> bool:
         """Whether an exit status says that it did nothing."""
-        killed = status < 0 or _KILLED < status <= _KILLED + _SIGNALS  # the latter as `/bin/sh` tells it
+        killed = status < 0 or _KILLED < status <= _KILLED + _SIGNALS  # the latter as `/bin/sh` reports it
         return status not in self.done and not killed and (self.refused is None or status in self.refused)
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """What its tool takes."""
+        """The signature of its tool."""
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         holes = [inspect.Parameter(hole, kind, annotation=str) for hole in self.template.holes]
         rest = [inspect.Parameter(REST, kind, annotation=list[str] | None, default=None)] if self.template.rest else []
@@ -249,7 +249,7 @@ class Pattern:
 
     @property
     def doc(self) -> str:
-        """What its tool tells a model."""
+        """The description for a model."""
         told = {hole: "a path under the root" if path else "one word" for hole, path in self.template.holes.items()}
         told |= {REST: "what follows"} if self.template.rest else {}
         lines = [f"    {name}: {what}." for name, what in told.items()]

@@ -1,4 +1,4 @@
-"""Running one command: bounded in time and in what is kept of its output, and with nothing left running behind it."""
+"""Runs one command: bounded in time and in the output kept, and with nothing left running afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HIDDEN = b"***"
 
 
 class CommandFailed(RuntimeError):
-    """A command said by its exit status that it has not done it. Attributes `exit_code`, `stdout`, `stderr`."""
+    """A command's exit status says that it was not done. Attributes `exit_code`, `stdout`, `stderr`."""
 
     def __init__(self, message: str, *, exit_code: int = 0, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)
@@ -26,11 +26,11 @@ class CommandFailed(RuntimeError):
 
 
 class CommandUnknown(CommandFailed):
-    """A command was killed, or its exit status does not say whether it has done it."""
+    """A command was killed, or its exit status does not say whether it was done."""
 
 
 class CommandTimeout(TimeoutError):
-    """A command was killed because its time was over: how far it came is unknown. Attributes as of `CommandFailed`."""
+    """A command was killed at its time limit: how far it came is unknown. Attributes as of `CommandFailed`."""
 
     def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class CommandTimeout(TimeoutError):
 
 
 class Kept:
-    r"""The beginning and the end of a stream, in bounded memory, without what must not be shown.
+    r"""The beginning and the end of a stream, in bounded memory, without secrets.
 
     >>> kept = Kept(8)
     >>> kept.add(b"0123456789"); kept.add(b"abcdef")
@@ -49,12 +49,12 @@ class Kept:
     def __init__(self, most: int, hidden: Collection[bytes] = ()) -> None:
         self._most, self._half = most, most // 2
         self._hidden = sorted(filter(None, hidden), key=len, reverse=True)
-        # As much more as a secret may reach over a cut.
+        # Room for a secret that reaches over a cut.
         self._margin = max(map(len, self._hidden), default=0)
         self._head, self._tail, self._length = bytearray(), bytearray(), 0
 
     def add(self, chunk: bytes) -> None:
-        """Take what has come."""
+        """Add what has come."""
         self._length += len(chunk)
         self._head += chunk[: max(0, self._most + self._margin - len(self._head))]
         self._tail += chunk
@@ -75,7 +75,7 @@ class Kept:
         return f"{self._shown(self._head[:end])}\n[… {left_out} bytes left out …]\n{self._shown(self._tail[start:])}"
 
     def _uncut(self, text: bytearray, at: int) -> tuple[int, int]:
-        """Return where to cut a text so that no half of a secret is shown: before it, and behind it."""
+        """Return where to cut a text so that no part of a secret is shown: before it, and after it."""
         before = behind = at
         for secret in self._hidden:
             found = text.find(secret, max(0, at - len(secret) + 1), at + len(secret) - 1)
@@ -99,17 +99,17 @@ def run(
     hidden: Collection[bytes] = (),
     inherited: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Return a command's exit status and output: `exit_code`, `stdout`, `stderr`, `truncated`.
+    """Run a command and return its exit status and output: `exit_code`, `stdout`, `stderr`, `truncated`.
 
-    Its standard input is empty; of open files it gets its outputs, and those `inherited`. It is the head of a process
-    group, and all of that ends with it.
+    Its standard input is empty; it inherits only its outputs, and the files in `inherited`. It leads a process group,
+    all of which ends with it.
 
     Raises:
         CommandTimeout: it was not done in time, and was killed.
         OSError: there is no such program, or it cannot be run; nothing was done.
     """
     out, err = Kept(most, hidden), Kept(most, hidden)
-    process = subprocess.Popen(  # noqa: S603 - running commands is what this is for
+    process = subprocess.Popen(  # noqa: S603 - running commands is the purpose
         words,
         cwd=where,
         env=dict(environment),
@@ -149,22 +149,22 @@ def _attend(
         for pipe, kept in streams:
             selector.register(cast("IO[bytes]", pipe), selectors.EVENT_READ, kept)
         while time.monotonic() < deadline:
-            ended = _has_ended(process)  # looked at first: what it wrote until then is read below
+            ended = _has_ended(process)  # checked first: what it wrote until then is read below
             if ended:
-                _kill(process)  # what it has left running holds the pipes open, and may write for ever
+                _kill(process)  # its remaining processes hold the pipes open, and may write for ever
             if not _read(selector, 0 if ended else _LOOK_SECONDS) and ended:
                 return True
     return False
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it has left running: nothing of a call goes on behind it."""
+    """Kill a command and its remaining processes: nothing of a call runs on."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _read(selector: selectors.BaseSelector, seconds: float) -> bool:
-    """Keep what has come within that time; return whether anything has."""
+    """Read what comes within that time; return whether anything has."""
     if not selector.get_map():
         time.sleep(min(seconds, _PAUSE_SECONDS))  # it has closed its output: it is about to end, or goes on
         return False
@@ -178,7 +178,7 @@ def _read(selector: selectors.BaseSelector, seconds: float) -> bool:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has, without reaping it where that can be: until then its process group's number is its own."""
+    """Whether it has ended, without reaping it where possible: until then its process group's number is its own."""
     if hasattr(os, "waitid"):
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return process.poll() is not None

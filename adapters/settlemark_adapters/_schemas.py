@@ -1,4 +1,4 @@
-"""A tool's JSON schema as a Python signature: what a framework shows to a model, and what a call is checked against."""
+"""A tool's JSON schema as a Python signature: frameworks show it to a model, and calls are checked against it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES: dict[str, Any] = {
     "null": type(None),
     "object": dict[str, Any],
 }
-_DEEPEST = 8  # a schema may speak of itself
+_DEEPEST = 8  # a schema may be recursive
 _MEMBER = (str, int, bool, type(None))
 _NOT_WORD = re.compile(r"\W", re.ASCII)
 
@@ -25,7 +25,7 @@ Schema = Mapping[str, Any]
 
 
 class Arguments:
-    """The arguments that a JSON schema of an object speaks of, with names that Python allows.
+    """The arguments in an object's JSON schema, with valid Python names.
 
     >>> text = {"type": "string", "description": "Whose it is."}
     >>> arguments = Arguments({"properties": {"from": text, "n": {"type": "integer"}}, "required": ["from"]})
@@ -45,7 +45,7 @@ class Arguments:
             self.names[_free(name, self.names)] = name
 
     def signature(self, returned: Any) -> inspect.Signature:
-        """Return the signature: what is required first."""
+        """Return the signature: required arguments first."""
         parameters: list[inspect.Parameter] = []
         for name, original in self.names.items():
             schema = self._properties[original]
@@ -53,19 +53,19 @@ class Arguments:
             if original in self._required:
                 default = inspect.Parameter.empty
             elif default is None:
-                hint = Optional[hint]  # noqa: UP045 - it is made here, and not every hint has an `|`
+                hint = Optional[hint]  # noqa: UP045 - built at run time, and not every hint has an `|`
             parameters.append(
                 inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint, default=default)
             )
         return inspect.Signature(parameters, return_annotation=returned)
 
     def given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments by their own names, without those that were left out."""
+        """Return arguments under their own names, without those left out."""
         named = {self.names[name]: value for name, value in arguments.items() if name in self.names}
         return {name: value for name, value in named.items() if value is not None or name in self._required}
 
     def documented(self, first: str) -> str:
-        """Return a docstring: this text, and what is said of each argument."""
+        """Return a docstring: this text, and each argument's description."""
         told = {name: self._properties[original].get("description") for name, original in self.names.items()}
         lines = [f"    {name}: {' '.join(str(said).split())}" for name, said in told.items() if said]
         return "\n".join([first.strip(), "", "Args:", *lines] if lines else [first.strip()])
@@ -78,16 +78,16 @@ class Arguments:
         kind: Any = validators.validator_for(self._schema, default=validators.Draft202012Validator)
         try:
             kind.check_schema(self._schema)
-            # An empty registry: what a stranger's schema refers to elsewhere is not fetched.
+            # An empty registry: references of a foreign schema are not fetched.
             checked = kind(self._schema, registry=referencing.Registry())
             errors = sorted(checked.iter_errors(dict(given)), key=lambda error: str(error.json_path))
         except Exception:
-            return None  # a schema that cannot be used, however it fails: its server will tell
+            return None  # an unusable schema: its server will report errors
         return "; ".join(f"{error.json_path.removeprefix('$.')}: {error.message}" for error in errors) or None
 
 
 def annotation(schema: Schema, root: Schema, depth: int = 0) -> Any:
-    """Return the type hint of a schema; `Any` where it is not told apart.
+    """Return the type hint of a schema; `Any` where it is unclear.
 
     >>> annotation({"type": "array", "items": {"enum": ["a", "b"]}}, {})
     list[typing.Literal['a', 'b']]
@@ -126,7 +126,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _free(name: str, taken: Mapping[str, str]) -> str:
-    """Return a name that Python allows and that is not taken."""
+    """Return a valid Python name that is not taken."""
     made = _NOT_WORD.sub("_", name).lstrip("_") or "argument"
     made = f"argument_{made}" if made[0].isdigit() else made
     while made in taken or made == "self" or keyword.iskeyword(made):

@@ -1,9 +1,9 @@
 """A browser's screen: an action is done on the screen it was planned on, or not at all.
 
-A model plans on a screenshot, and acts some seconds later on whatever has come to stand there. So each action names the
-screen it was planned on, by a perceptual hash; one that has diverged is refused before anything is clicked, and an
-action behind which the screen is what it was says so. Sources: orchestrator.txt section V (a browser answers "did it
-happen" by being looked at again), Atomix table 4 (page scopes, no compensation of single actions).
+A model plans on a screenshot, and acts seconds later on a screen that may have changed. So each action names the screen
+it was planned on, by a perceptual hash; if the screen has diverged, the action is refused before anything is clicked,
+and an action without a visible effect says so. Sources: orchestrator.txt section V (a browser answers "did it happen"
+by being looked at again), Atomix table 4 (page scopes, no compensation of single actions).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 SECONDS = 30.0
-_NO_CONNECTION = "net::ERR_"  # how Chromium says that it reached no page
+_NO_CONNECTION = "net::ERR_"  # how Chromium reports that it reached no page
 GRID = 32
 """The hash has this many bits a side: each compares the brightness of two neighbouring patches of the screen."""
 _SCREEN = re.compile(f"[0-9a-f]{{{GRID * GRID // 4}}}")
 
 
 class Screen(TypedDict):
-    """What a model sees of the page: `screen` is what an action planned on it names."""
+    """What a model sees of the page: an action names the `screen` it was planned on."""
 
     screen: str
     url: str
@@ -38,7 +38,7 @@ class Screen(TypedDict):
 
 
 class Acted(TypedDict):
-    """What came of an action: the screen behind it, and whether it looks other than the one before."""
+    """The result of an action: the screen after it, and whether it differs from the one before."""
 
     screen: str
     url: str
@@ -59,17 +59,17 @@ class Browser(Adapter):
     """The tools of one page: look, open, click, type, press.
 
     Args:
-        settlement: knows the tools' declarations.
-        name: of the session, its scope `browser:/name`, and the prefix of its tools' names.
-        tolerance: how much of the screen may differ from what was planned on, 0 to 1.
+        settlement: learns the tools' declarations.
+        name: of the session: its scope is `browser:/name`, and its tools' names have this prefix.
+        tolerance: how much of the screen may differ from the planned one, 0 to 1.
         seconds: how long an action may take.
         executable: the browser to start, where Playwright has not installed its own.
         arguments: of the browser's command line.
         options: `effects=` of `Adapter`.
 
-    A click is `opaque`: it acts at once, and an abort names it, since nobody can tell what it did. Whoever knows that
-    some are final declares them so (`effects={"click": "irreversible"}`): such a click is held, and when it is to leave
-    the screen is compared once more. Looking is a read that is looked at again before anything settles on it.
+    A click is `opaque`: it acts at once, and an abort names it, since its effect is unknown. If you know that some
+    clicks are final, declare them so (`effects={"click": "irreversible"}`): such a click is held, and at its release
+    the screen is compared once more. Looking is a read that is repeated before anything settles on it.
 
     Raises:
         ImportError: Playwright or ImageHash is not installed; the message names the extra.
@@ -152,11 +152,11 @@ class Browser(Adapter):
     def _fit(self, screen: str) -> None:
         if not _SCREEN.fullmatch(str(screen)):
             told = str(screen)[:40]
-            raise UsageError(f"screen={told!r} is none: pass on the `screen` that look_at_page answered with")
+            raise UsageError(f"screen={told!r} is not a screen: pass the `screen` that look_at_page returned")
 
     def _on(self, url: str) -> None:
         if not str(url).startswith(("http://", "https://", "about:", "data:")):
-            raise UsageError(f"{str(url)[:80]!r} is no address of a page: begin it with https://")
+            raise UsageError(f"{str(url)[:80]!r} is not a page's address: begin it with https://")
 
     def _seen(self) -> str:
         return self._loop.run(self._hashed(), self._seconds)
@@ -165,15 +165,13 @@ class Browser(Adapter):
         return self._scope
 
     async def _reach(self, selector: str) -> None:
-        """Put the mouse and the focus on an element: what that shows is not yet the effect of an action."""
+        """Move the mouse and the focus to an element: what that shows is not yet the effect of an action."""
         try:
             await self.page.hover(selector)
             await self.page.focus(selector)
         except self._errors as error:
             told = str(error).partition("\n")[0]
-            raise LookupError(
-                f"there is no {selector!r} to be reached on {self.page.url} ({told}): nothing was done"
-            ) from None
+            raise LookupError(f"{selector!r} cannot be reached on {self.page.url} ({told}): nothing was done") from None
 
     def _compare(self, planned: str, now: str) -> None:
         differs = (int(planned, 16) ^ int(now, 16)).bit_count() / (GRID * GRID)

@@ -1,8 +1,8 @@
 """Mail through an SMTP server: held until its step settles, to all of its recipients or to none, and never twice.
 
-SMTP knows no idempotency key, so a message carries its decision's: its Message-ID is made of the key, and whoever can
-search what was sent (`find=`) tells by it what became of one whose answer was lost. A server says no to a recipient
-before it is given the message, so that nobody has got it yet; only `partly=True` sends it to the others.
+SMTP has no idempotency key, so a message carries its decision's: the Message-ID is made from the key, and a search of
+the sent messages (`find=`) tells by it the outcome of one whose answer was lost. A server refuses a recipient before it
+gets the message, so that nobody has received it yet; only `partly=True` sends it to the others.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from settlemark_adapters._addresses import (
 _POLICY = email.policy.SMTP.clone(cte_type="7bit")  # not every server takes eight bits
 _LONGEST_REPLY = 300
 _GOODBYE = 421
-_YES, _NO = "2", ("4", "5")  # the first digit decides; what has none of these says nothing
+_YES, _NO = "2", ("4", "5")  # the first digit decides; another one says nothing
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class MailRefused(RuntimeError):
-    """The server said no: nobody was sent anything.
+    """The server refused: nobody was sent anything.
 
     Attributes:
         refused: the server's reply, by recipient.
-        accepted: the recipients it would have taken.
-        temporary: it may say yes later.
+        accepted: the recipients it would have accepted.
+        temporary: it may accept later.
     """
 
     def __init__(self, message: str, *, refused: dict[str, str] | None = None, accepted: Iterable[str] = ()) -> None:
@@ -55,11 +55,11 @@ class MailRefused(RuntimeError):
 
 
 class MailUnreachable(RuntimeError):
-    """There was nobody to give the message to, or no way in: nothing was sent."""
+    """The server cannot be reached, or does not let the user in: nothing was sent."""
 
 
 class MailLost(ConnectionError):
-    """The connection broke behind the message: whether it was accepted is unknown. Attribute `message_id`."""
+    """The connection broke after the message: whether it was accepted is unknown. Attribute `message_id`."""
 
     def __init__(self, message: str, *, message_id: str = "") -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class MailLost(ConnectionError):
 
 
 class SuppressedRecipient(PermissionError):
-    """A recipient is on the suppression list: nothing was sent. Attribute `addresses`: who is."""
+    """A recipient is on the suppression list: nothing was sent. Attribute `addresses`: those on it."""
 
     def __init__(self, message: str, *, addresses: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -152,7 +152,7 @@ class Mail(Adapter):
         super().__init__(settlement, **options)
 
     def message_id(self, key: str) -> str:
-        """Return the Message-ID of what is sent under a key: the same for every try of one decision."""
+        """Return the Message-ID for a key: the same for every try of one decision."""
         return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@{self._domain}>"
 
     # ---- the tool
@@ -164,7 +164,7 @@ class Mail(Adapter):
         self._refuse_suppressed(self._written("", **arguments).recipients)
 
     def _let(self, to: Any, cc: Any = None, bcc: Any = None) -> AbstractContextManager[None]:
-        # It may have been put on the list since the mail was called for; a user's own function is asked here, too.
+        # It may have been put on the list since the call; a user's own function is asked here, too.
         self._refuse_suppressed(recipients(to, cc, bcc))
         return nullcontext()
 
@@ -230,7 +230,7 @@ class Mail(Adapter):
         bcc: Any = None,
         html: Any = None,
         reply_to: Any = None,
-        **_others: Any,  # what a user's own function takes beside these
+        **_others: Any,  # other arguments of a user's own function
     ) -> _Letter:
         """Return the message.
 
@@ -260,7 +260,7 @@ class Mail(Adapter):
         try:
             server = self._connected()
         except (smtplib.SMTPException, OSError) as error:
-            # What a server says of a login may repeat it.
+            # A server's answer to a login may repeat the password.
             said = f"error {error.smtp_code}" if isinstance(error, smtplib.SMTPAuthenticationError) else error
             raise MailUnreachable(
                 f"send_mail: {self._host}:{self._port} takes no mail from here ({said}): nothing was sent;"
@@ -295,7 +295,9 @@ class Mail(Adapter):
         """Give the server the message, and return who gets it and who, with its reply, does not.
 
         Raises:
-            MailRefused: nobody does. MailUnreachable: it went away before it had the message. MailLost: behind it.
+            MailRefused: nobody does.
+            MailUnreachable: it went away before it had the message.
+            MailLost: it went away afterwards.
         """
         try:
             accepted, refused = self._announced(server, letter.recipients)
@@ -307,7 +309,7 @@ class Mail(Adapter):
             raise _refusal(self._host, accepted, refused)
         try:
             reply = _reply(server.data(letter.content))
-        except smtplib.SMTPDataError as error:  # it did not want the message, and was not given it
+        except smtplib.SMTPDataError as error:  # it refused the message before it was sent
             raise _refusal(
                 self._host, [], refused | dict.fromkeys(accepted, _reply((error.smtp_code, error.smtp_error)))
             ) from None
@@ -328,7 +330,7 @@ class Mail(Adapter):
         return accepted, refused
 
     def _announced(self, server: smtplib.SMTP, everybody: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Tell the server who it is for; return whom it takes and whom not."""
+        """Tell the server the recipients; return whom it accepts and whom not."""
         code, said = server.mail(self._sender)
         if not _reply((code, said)).startswith(_YES):
             return [], dict.fromkeys(everybody, _reply((code, said)))

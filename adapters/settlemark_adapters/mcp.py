@@ -1,7 +1,7 @@
-"""Every tool of an MCP server, declared by the server's hints, and by your own word where you know better.
+"""Every tool of an MCP server, declared by the server's hints, or by yours where you know better.
 
-A hint is a server's word about itself. Those that say "hold it" cost nothing when they are wrong; those that say "it
-is harmless" are believed as long as the server is trusted. A tool without hints may do anything: it is opaque.
+A hint is a server's word about itself. Hints that say "hold it" cost nothing when they are wrong; those that say "it is
+harmless" are believed as long as the server is trusted. A tool without hints may do anything: it is opaque.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = 1000
 
 
 class McpToolFailed(RuntimeError):
-    """A tool of an MCP server says that it failed. Attribute `content`: what it answered, as JSON."""
+    """A tool of an MCP server reports a failure. Attribute `content`: its answer, as JSON."""
 
     def __init__(self, message: str, *, content: Any = None) -> None:
         super().__init__(message)
@@ -107,17 +107,19 @@ class Mcp(Adapter):
         return dict(self._operations)
 
     def call(self, tool: str, /, **arguments: Any) -> Any:
-        """Return what a tool of the server answers, asked directly: for handlers, which undo or probe with it.
+        """Call a tool of the server directly, and return its answer: for handlers, which undo or probe with it.
 
         Args:
             tool: its name there.
             arguments: its arguments, by their names there.
 
         Raises:
-            McpToolFailed: it says that it failed. McpRefused: there is no such tool, or not with these arguments.
-            McpUnavailable: nobody could be asked. McpLost, McpTimeout: whether it acted is unknown.
+            McpToolFailed: it reports a failure.
+            McpRefused: there is no such tool, or not with these arguments.
+            McpUnavailable: nobody could be asked.
+            McpLost, McpTimeout: whether it acted is unknown.
         """
-        # Another key than the call's own: to a server that honours keys this is no repetition of that.
+        # Another key than the call's own: for a server that honours keys this is another call.
         return self._ask(tool, arguments, f"{self.key}:{tool}")
 
     # ---- making
@@ -174,7 +176,7 @@ class Mcp(Adapter):
 
 
 def effect_of(hints: Mapping[str, Any] | None) -> tuple[EffectName, bool]:
-    """Return the class that a tool's hints speak of, and whether it may be sent again when its answer was lost.
+    """Return the class that a tool's hints imply, and whether it may be sent again when its answer was lost.
 
     >>> effect_of({"readOnlyHint": False})
     ('irreversible', False)
@@ -192,7 +194,7 @@ def effect_of(hints: Mapping[str, Any] | None) -> tuple[EffectName, bool]:
 
 
 def as_json(answer: Mapping[str, Any]) -> Any:
-    """Return what a tool answered: its structured content, else its one text, else the list of what there is.
+    """Return a tool's answer: its structured content, else its single text, else the list of its contents.
 
     Pictures and the like are in the list as base64, with their type.
 

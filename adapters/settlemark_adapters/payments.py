@@ -1,9 +1,9 @@
-"""Payments at a provider that remembers idempotency keys for a day: authorize, capture, refund, and what became of it.
+"""Payments at a provider that remembers idempotency keys for a day: authorize, capture, refund, and probes.
 
 The provider speaks HTTP and JSON: `POST /payments`, `/payments/{id}/capture`, `/payments/{id}/refunds` and
-`/payments/{id}/void` under an `Idempotency-Key`, `GET /payments/{id}`, and `GET /keys/{key}`, which has `answer`: what
-was answered under a key, 404 when it knows none. Void answers as the first time when it is sent again. For another
-provider write its calls down for [Http][settlemark_adapters.http.Http], or subclass `Payments` and its `PATHS`.
+`/payments/{id}/void` under an `Idempotency-Key`, `GET /payments/{id}`, and `GET /keys/{key}`, whose `answer` is the
+answer given under a key, 404 for an unknown one. A repeated void is answered as the first. For another provider write
+its calls down for [Http][settlemark_adapters.http.Http], or subclass `Payments` and its `PATHS`.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class Payments(Adapter):
         self._currencies = currencies
         super().__init__(settlement, name=name, effects=effects)
 
-    # ---- what several tools use
+    # ---- shared by several tools
 
     def _payable(self, amount: int, currency: str) -> None:
-        """Refuse what is no amount of money."""
+        """Refuse an invalid amount of money."""
         if type(currency) is not str or currency not in self._currencies:
             raise ValueError(f"currency={currency!r} is not taken here: give its ISO 4217 code, as in 'EUR'")
         if type(amount) is not int or amount <= 0:
@@ -115,7 +115,7 @@ class Payments(Adapter):
             )
 
     def _plausible(self, payment: str, amount: int, currency: str) -> None:
-        """Refuse what no payment of that id will ever be good for; how it stands when it leaves is not known yet."""
+        """Refuse what no payment of that id can ever satisfy; its status at the release is not known yet."""
         self._payable(amount, currency)
         found = self._look(payment)
         if found.get("currency") != currency:
@@ -124,7 +124,7 @@ class Payments(Adapter):
             raise ValueError(f"{payment} is for {found.get('amount')} {currency}: give no more than that, not {amount}")
 
     def _answered(self, amount: int, currency: str, key: str) -> Any:
-        """Ask what was answered under a key."""
+        """Ask for the answer given under a key."""
         request = Request("GET", self.PATHS["key"])
         sending = prepared("payments", request, {"key": sent_key(key)}, reads=True, expected=frozenset(request.absent))
         answer = self._client.send(sending)
@@ -134,7 +134,7 @@ class Payments(Adapter):
         return UNKNOWN if _mismatch(found, amount, currency) else found
 
     def _void(self, amount: int, currency: str, result: Any, key: str) -> None:
-        """Take an authorization back; one that somebody has captured meanwhile is refused by the provider."""
+        """Void an authorization; the provider refuses one that was captured meanwhile."""
         found = self._answered(amount, currency, key) if result is None else result
         if found is not None:
             request = Request("POST", self.PATHS["void"])
@@ -221,7 +221,7 @@ class Payments(Adapter):
 
 
 def _mismatch(found: Any, amount: int, currency: str) -> str | None:
-    """Return what says that an answer is not about this amount, or None."""
+    """Return what shows that an answer is not about this amount, or None."""
     answer = parts_of(found)
     if answer is None or not {"id", "amount", "currency"} <= answer.keys():
         return "the answer is no payment"

@@ -1,9 +1,9 @@
 """A table of a database as an outbox: published when the step settles, delivered at least once, and handled once.
 
-Consumers take whatever stands in the table, so a message is irreversible and leaves with the commit. Its id comes from
-the call's key, so that publishing it again, after a lost answer or a crash, finds it there. It is delivered until its
-handler has returned, in the order of its topic; who handles it within `Inbox.once` handles it once.
-Source: the transactional outbox and the idempotent consumer of service design; Atomix §2.3 (externalized effects).
+Consumers take everything in the table, so a message is irreversible and leaves with the commit. Its id comes from the
+call's key, so that publishing it again, after a lost answer or a crash, finds it. It is delivered until its handler has
+returned, in the order of its topic; a handler within `Inbox.once` handles it once. Source: the transactional outbox and
+the idempotent consumer of service design; Atomix §2.3 (externalized effects).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _handled = sa.Table(
 
 
 class MessageConflict(ValueError):
-    """The same call had another message to publish before; nothing was published. Attribute `message_id`: of that."""
+    """The same call published another message before; nothing was published. Attribute `message_id`: the earlier."""
 
     def __init__(self, message: str, *, message_id: str = "") -> None:
         super().__init__(message)
@@ -79,14 +79,14 @@ class MessageConflict(ValueError):
 
 @dataclass(frozen=True)
 class Message:
-    """A message as it is delivered.
+    """A delivered message.
 
     Attributes:
         id: stable: the same whenever it is published or delivered again.
         topic: where it was published.
         number: its place in the topic: 1, 2, 3, with none left out.
-        body: what was published, as JSON.
-        attempt: 1 when it is delivered for the first time to this consumer.
+        body: its content, as JSON.
+        attempt: 1 for the first delivery to this consumer.
     """
 
     id: str
@@ -161,7 +161,7 @@ class Outbox(Adapter):
     def _find(self, topic: str) -> dict[str, Any] | None:
         id_ = message_id(self.key)
         with self._acting("probing publish", keep=False) as connection:
-            _lock_topic(connection, topic)  # waits for whoever is still publishing there
+            _lock_topic(connection, topic)  # waits for a concurrent publisher
             found = connection.execute(sa.select(_outbox).where(_outbox.c.id == id_)).one_or_none()
             return None if found is None else {"id": found.id, "topic": found.topic, "number": found.number}
 
@@ -187,9 +187,9 @@ class Outbox(Adapter):
         return {"id": id_, "topic": topic, "number": number}
 
     def _check_new(self, key: str) -> None:
-        """Return when there is no message under the key of a call that is made for the first time.
+        """Check that there is no message under the key of a call that is made for the first time.
 
-        A probe would take another ledger's for the one that this call publishes.
+        A probe would take another ledger's message for this call's.
         """
         self.database.prepare(_tables)
         with self.database.looking("looking for the message") as connection:
@@ -203,20 +203,20 @@ class Outbox(Adapter):
     def consume(
         self, topic: str, handler: Callable[[Message], object], *, consumer: str = "default", batch: int = 100
     ) -> int:
-        """Deliver what a consumer has not handled of a topic yet, in order, and return how many were.
+        """Deliver a topic's messages that a consumer has not handled yet, in order, and return how many.
 
-        A message is handled when its handler has returned. When the handler raises, that is raised here: the message
-        is delivered again, and those before it are not. So they are when the process dies, at the latest when its
-        lease is over. 0 where another worker of this consumer delivers the topic.
+        A message is handled when its handler has returned. A handler's exception is raised here: the message is
+        delivered again, and those before it are not. The same holds when the process dies, at the latest when its lease
+        is over. Returns 0 while another worker of this consumer delivers the topic.
 
         Args:
             topic: the topic's name.
             handler: called with each `Message`.
-            consumer: who consumes: each gets all messages.
+            consumer: the consumer's name: each gets all messages.
             batch: how many to deliver at most.
 
         Raises:
-            DatabaseUnavailable, OutcomeLost: the database failed; what was being handled may be delivered again.
+            DatabaseUnavailable, OutcomeLost: the database failed; the message being handled may be delivered again.
         """
         delivered = 0
         claim = _Claim(topic, consumer, uuid.uuid4().hex)
@@ -228,7 +228,7 @@ class Outbox(Adapter):
                 claim.handled = message.number
                 delivered += 1
         except BaseException:
-            # What goes wrong here too ends with the lease.
+            # A failure here too ends with the lease.
             with suppress(DatabaseUnavailable, DatabaseRefused, OutcomeLost):
                 self._let_go(claim)
             raise
@@ -236,7 +236,7 @@ class Outbox(Adapter):
         return delivered
 
     def prune(self, topic: str) -> int:
-        """Forget what the messages said that all consumers of a topic have handled, and return how many those were.
+        """Remove the contents of messages that all consumers of a topic have handled, and return how many.
 
         Their ids stay, so that publishing one again still finds it. A consumer that comes later does not get them.
         """
@@ -253,7 +253,7 @@ class Outbox(Adapter):
             insert_unless_there(connection, _consumers, line)
             now = self._now(connection)
             free = sa.or_(_consumers.c.worker.is_(None), _consumers.c.until <= now)
-            # Who is being claimed by another at this very moment is not waited for.
+            # A row that another is claiming right now is not waited for.
             mine = sa.select(_consumers.c.position).where(claim.place, free).with_for_update(skip_locked=True)
             if connection.execute(mine).one_or_none() is None:
                 return False
@@ -262,7 +262,7 @@ class Outbox(Adapter):
             return True
 
     def _next(self, claim: _Claim) -> Message | None:
-        """Note what was handled, and return what is next; None: nothing is, or another has taken over."""
+        """Record a handled message, and return the next; None: there is none, or another worker has taken over."""
         with self._acting("consuming") as connection:
             held = sa.and_(claim.place, _consumers.c.worker == claim.worker)
             found = connection.execute(sa.select(_consumers).where(held).with_for_update()).one_or_none()
@@ -287,7 +287,7 @@ class Outbox(Adapter):
             connection.execute(_consumers.update().where(held).values(values))
 
     def _now(self, connection: sa.Connection) -> float:
-        """Return what time it is, in seconds since 1970: the hosts of two workers may not agree on it."""
+        """Return the time, in seconds since 1970: two workers' hosts may not agree on it."""
         if self._clock is not None:
             return self._clock()
         return float(connection.execute(sa.text(f"SELECT {CLOCKS[connection.dialect.name]}")).scalar_one())
@@ -299,7 +299,7 @@ class Outbox(Adapter):
 
 @dataclass
 class _Claim:
-    """A worker's place at a topic, and the number of a message that it has handled and not noted yet."""
+    """A worker's place at a topic, and the number of a message that it has handled and not recorded yet."""
 
     topic: str
     consumer: str
@@ -312,10 +312,10 @@ class _Claim:
 
 
 class Inbox:
-    """A consumer's memory of what it has handled, in the consumer's own database.
+    """A consumer's memory of handled messages, in the consumer's own database.
 
-    A message is delivered at least once; what its handler does on the connection it is given happens together with the
-    mark that it was handled, in one transaction, and so once.
+    A message is delivered at least once; the handler's changes on its connection are committed together with the mark
+    that it was handled, in one transaction, and so happen once.
 
     Args:
         url: of SQLAlchemy, SQLite or PostgreSQL, or an engine: where the handler writes.
@@ -333,16 +333,17 @@ class Inbox:
     def once(self, message_id: str, handler: Callable[[sa.Connection], object], *, consumer: str = "default") -> bool:
         """Call `handler(connection)` unless this message was handled before, and return whether it was called.
 
-        What it does elsewhere than on that connection may happen again. When it raises, the message is unhandled, and
-        what it did on the connection undone.
+        Its effects elsewhere than on that connection may happen again. When it raises, the message is unhandled, and
+        its changes on the connection are rolled back.
 
         Raises:
-            DatabaseUnavailable, DatabaseRefused: it is not handled. OutcomeLost: nobody knows; deliver it again.
+            DatabaseUnavailable, DatabaseRefused: it is not handled.
+            OutcomeLost: nobody knows; deliver it again.
         """
         self.database.prepare(_handled_tables)
         line = {"consumer": consumer, "id": message_id}
         with self.database.begin("handling a message") as connection:
-            # Another that is handling it right now is waited for: its end says whether there is anything left to do.
+            # A concurrent handling is waited for: its end says whether there is anything left to do.
             if not insert_unless_there(connection, _handled, line):
                 return False
             handler(connection)
@@ -379,7 +380,7 @@ def _conflict(key: str, topic: str) -> MessageConflict:
 def _lock_topic(connection: sa.Connection, topic: str) -> int:
     """Keep others from publishing to a topic until this transaction ends, and return its last message's number.
 
-    So the numbers of a topic become visible in their order, and none is skipped by who reads on from the last it saw.
+    So the numbers of a topic become visible in order, and a reader that continues from the last one skips none.
     """
     insert_unless_there(connection, _topics, {"topic": topic})
     last: int = connection.execute(

@@ -1,7 +1,7 @@
 """Files below a root, as tools that are undone to the byte or written at the commit, and never act twice.
 
-What is written lands by one rename. Before it does, a record of it and what was there before are on disk, in
-`.settlemark` below the root, under the key of the call: so a new process knows what an old one did, and undoes it.
+A write lands by one rename. Before that, a record of it and the previous contents are on disk, in `.settlemark` below
+the root, under the key of the call: so a new process knows what an old one did, and undoes it.
 """
 
 from __future__ import annotations

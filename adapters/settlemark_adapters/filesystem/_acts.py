@@ -1,7 +1,7 @@
-"""Changing files so that a death at any moment leaves all of a change or none, and a record that tells which.
+"""Changes files so that a crash at any moment leaves all of a change or none, and a record that tells which.
 
-What is to be there is made aside and lands by one rename, which takes it from where it was made: so whether it is
-still there tells whether the act happened. What goes is renamed aside, and what moves carries its inode number.
+New contents are prepared aside and land by one rename: if they are still aside, the act has not happened. Removed files
+are renamed aside, and a moved file is recognised by its inode number.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _RACES = (errno.EEXIST, errno.ENOTEMPTY)
 
 
 class Acts:
-    """What is done to the files below a root, each act once under its key; asked about, and undone."""
+    """Acts on the files below a root: each once under its key, probed and undone."""
 
     def __init__(self, root: Root, records: Records) -> None:
         self._root = root
         self._records = records
 
     def perform(self, order: Order, planning: Planning) -> Any:
-        """Do something, and return its result; what happened under this key already is answered and not done.
+        """Do something, and return its result; an act that happened under this key already is answered from its record.
 
         Raises:
             OSError: nothing was done, and the message says why.
@@ -68,7 +68,7 @@ class Acts:
             desk.clear()
             raise
         except BaseException:
-            # Asking takes back what has not landed, so that nobody else lets it land.
+            # A probe takes back what has not landed, so that it cannot land later.
             if recorded is None:
                 desk.clear()
             else:
@@ -110,9 +110,9 @@ class Acts:
     # ---- asking
 
     def probe(self, mark: str) -> Any:
-        """Return the result of what happened under a mark, None when nothing did, `UNKNOWN` when that cannot be told.
+        """Return the result of the act under a mark, None if it did not happen, `UNKNOWN` if that cannot be told.
 
-        What had not happened when it was asked about does not happen any more.
+        An act that had not happened when probed does not happen any more.
         """
         with self._records.desk(mark) as desk:
             record = desk.load()
@@ -159,10 +159,11 @@ class Acts:
     # ---- undoing
 
     def undo(self, mark: str, about: str) -> None:
-        """Put back what was there before an act; a second time does nothing.
+        """Restore what was there before an act; a second time does nothing.
 
         Raises:
-            LookupError: nothing is kept of it. OSError: something is not as the act left it, and stays as it is.
+            LookupError: no record of it is kept.
+            OSError: something has changed since the act, and stays as it is.
         """
         with self._records.desk(mark) as desk:
             record = desk.load()
@@ -204,11 +205,11 @@ class Acts:
                 os.rename(desk.name(touch.kept), name, src_dir_fd=desk.folder, dst_dir_fd=folder)
             os.fsync(folder)
 
-    # ---- what somebody else does
+    # ---- users' own functions
 
     @contextmanager
     def keeping(self, order: Order, *changing: Parts) -> Generator[None, None, None]:
-        """Keep how files are while a user's own function changes them; when it raises, put them back."""
+        """Keep copies of files while a user's own function changes them; when it raises, restore them."""
         with self._records.desk(order.mark) as desk:
             if self._recorded(desk, order) is not None:
                 raise StateError(f"{order.tool} on {order.about} has happened: it is not done twice", key=order.key)
@@ -238,7 +239,7 @@ class Acts:
             before = picture(folder, parts[-1])
             if before is None or before.kind != "file":
                 return [Touch(parts, before, None)]
-            # It may be written where it is: another name of it would change with it.
+            # The file may be written in place: a hard link would change with it.
             desk.keep(folder, parts[-1], part, copy=True)
             return [Touch(parts, before, None, part)]
 
@@ -249,7 +250,7 @@ class Acts:
 
 
 def _is_as_found(touch: Touch) -> bool:
-    """Whether an act left a folder where one was: then there is nothing to put back."""
+    """Whether an act left an existing folder as it was: then there is nothing to restore."""
     found, left = touch.before, touch.after
     return found is not None and found.kind == "folder" and is_same(left, found)
 
@@ -269,7 +270,7 @@ def _remove(folder: int, name: str, now: Picture | None, shown: str) -> None:
 
 
 def _put_beside(desk: Desk, kept: str, folder: int, name: str, shown: str) -> None:
-    """Put back what is kept where nothing is: by a second name, which never replaces what came meanwhile."""
+    """Restore a kept file where nothing is: by a hard link, which never replaces a newer file."""
     try:
         os.link(desk.name(kept), name, src_dir_fd=desk.folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -279,7 +280,7 @@ def _put_beside(desk: Desk, kept: str, folder: int, name: str, shown: str) -> No
 
 
 def _told(error: OSError, order: Order) -> OSError:
-    """Return the error of the system with what it means for the call."""
+    """Return the system's error with its meaning for the call."""
     if error.errno is None:
         return error
     why = error.strerror or str(error)

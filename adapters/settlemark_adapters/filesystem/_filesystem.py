@@ -26,17 +26,18 @@ class Filesystem(Keeping):
         root: a folder; nothing outside of it is read or written.
         settlement, name, effects: as for every `Adapter`.
         staged: nothing is written before the commit, and then each file by one rename; reads of the same transaction
-            see what it has staged. Else files change at once, and an abort puts them back.
+            see what it has staged. Else files change at once, and an abort restores them.
         state: a folder on the same file system for what undoing needs; `.settlemark` in the root by default.
-        keep_days: for how long that is kept; see `prune`.
+        keep_days: days for which that is kept; see `prune`.
 
     Laws: an act happens once under its key, whole or not at all, wherever its process dies. An abort restores bytes,
-    mode and time, and removes what it made; what somebody else has changed since stays, and is named. Two spellings
-    of one file are one scope. A file that is written is a new one in the place of the old: its other hard links, and
-    who has it open, keep what it was.
+    mode and time, and removes new files; a file that somebody else has changed since stays, and is named. Two spellings
+    of one file are one scope. A written file is a new one in the place of the old: other hard links, and open handles,
+    keep the old contents.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: there is no such root. ValueError: `state` or `keep_days` cannot be.
+        FileNotFoundError, NotADirectoryError: there is no such root.
+        ValueError: `state` or `keep_days` is invalid.
 
     >>> import tempfile, pathlib
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -76,13 +77,13 @@ class Filesystem(Keeping):
         """Its folder, an absolute path without links."""
         return str(self._root.path)
 
-    # ---- where
+    # ---- scopes
 
     def _place(self, path: str) -> str:
         return self._root.scope(self._root.locate(path))
 
     def _place_made(self, path: str) -> str:
-        """Return the scope of a file or folder, or of the first folder that is made for it."""
+        """Return the scope of a file or folder, or of the first folder that would be created for it."""
         parts = self._root.locate(path)
         return self._root.scope(parts[: self._root.existing(parts[:-1]) + 1])
 
@@ -92,7 +93,7 @@ class Filesystem(Keeping):
     def _places(self, source: str, destination: str) -> tuple[str, str]:
         return self._place_itself(source), self._place_itself(destination)
 
-    # ---- whether
+    # ---- checks
 
     def _fit_write(self, path: str, content: str = "", encoding: str = "utf-8") -> None:
         data = to_bytes(content, encoding)
@@ -111,7 +112,7 @@ class Filesystem(Keeping):
         )
 
     def _fit(self, path: str, do: Callable[[View], None]) -> None:
-        """Return when a call can be made."""
+        """Check that a call can be made."""
         call = current_call()
         if call is None:
             return
@@ -120,7 +121,7 @@ class Filesystem(Keeping):
         if self._waits():
             do(self._seen())
 
-    # ---- how it is undone, and found again
+    # ---- undo and probe
 
     def _undo(self, key: str, path: str = "", destination: str = "") -> None:
         self._acts.undo(mark_of(key), repr(path or destination))

@@ -1,4 +1,4 @@
-"""What can be done to a file, in one step each: what is recorded of it, what is made ready, and what then lands."""
+"""What can be done to a file: for each change its record, its preparation, and the one step that makes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from settlemark_adapters.filesystem._view import View
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How an act is done: what is recorded, the one step that does it, and the folders in which names change."""
+    """How an act is done: its record, the one step that does it, and the folders in which names change."""
 
     record: Record
     land: Callable[[], None]
@@ -37,17 +37,17 @@ Planning = Callable[[Desk, ExitStack], Plan]
 
 
 class Raced(Exception):
-    """What was looked at has changed before the act."""
+    """The files have changed between the check and the act."""
 
 
 class Plans:
-    """Plans for the files below a root; each refuses what cannot be done, and changes nothing before it lands."""
+    """Plans changes to the files below a root; refuses what cannot be done, and changes nothing before it lands."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
 
     def putting(self, order: Order, parts: Parts, data: bytes, result: Any, *, append: bool) -> Planning:
-        """Plan to write a file, whole or at its end, with the folders that it lacks."""
+        """Plan to write a file, whole or at its end, with its missing folders."""
 
         def plan(desk: Desk, stack: ExitStack) -> Plan:
             View(self._root).put(parts, data, append=append)
@@ -70,7 +70,7 @@ class Plans:
         return plan
 
     def making(self, order: Order, parts: Parts, result: Any) -> Planning:
-        """Plan to make a folder, with the folders that it lacks."""
+        """Plan to create a folder, with its missing parents."""
 
         def plan(desk: Desk, stack: ExitStack) -> Plan:
             View(self._root).make(parts)
@@ -103,7 +103,7 @@ class Plans:
         return Plan(record, lambda: _take_place(desk, folder, parts[depth], None), (folder,))
 
     def removing(self, order: Order, parts: Parts, result: Any) -> Planning:
-        """Plan to take a file away."""
+        """Plan to remove a file."""
 
         def plan(desk: Desk, stack: ExitStack) -> Plan:
             View(self._root).remove(parts)
@@ -120,7 +120,7 @@ class Plans:
         return plan
 
     def moving(self, order: Order, source: Parts, target: Parts, result: Any) -> Planning:
-        """Plan to give a file another name."""
+        """Plan to rename a file."""
 
         def plan(desk: Desk, stack: ExitStack) -> Plan:
             View(self._root).move(source, target)
@@ -152,7 +152,7 @@ class Plans:
 
 
 def _write(folder: int, name: str, data: bytes, model: tuple[int, str] | None, *, append: bool) -> None:
-    """Write a new file, on disk when it returns: like the one it replaces, and behind its bytes when asked."""
+    """Write a new file, on disk when this returns: like the one it replaces, and after its bytes when asked."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)

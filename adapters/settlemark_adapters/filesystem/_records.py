@@ -1,8 +1,8 @@
-"""What is kept of each act, so that it can be asked about and undone: a record, and what was there before.
+"""The records of acts, for probing and undoing: each with what was there before.
 
-All of it lies in one folder, under the name that the call's key gives: `.json` is the record, `.new` what is to
-land, `.old` what was there before. What is not on record never happened; so a record is written before its act,
-whole or not at all, and goes before anything else of it goes.
+All of them are in one folder, named by the call's key: `.json` is the record, `.new` what is to land, `.old` what was
+there before. An act without a record never happened; so a record is written before its act, whole or not at all, and is
+the first to be removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNLINKABLE = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """How a file or a folder looks: enough to tell whether it is still the one that was left."""
+    """How a file or a folder looks: enough to tell whether it is still the same."""
 
     kind: str
     ino: int
@@ -42,7 +42,7 @@ class Picture:
 
 @dataclass(slots=True)
 class Touch:
-    """A name that an act changes: how it looks before and after, and under which name its bytes are kept."""
+    """A name that an act changes: how it looks before and after, and where its old bytes are kept."""
 
     parts: Parts
     before: Picture | None
@@ -52,12 +52,12 @@ class Touch:
 
 @dataclass(slots=True)
 class Record:
-    """What is known of an act.
+    """The record of an act.
 
     Attributes:
-        tool, digest: which call it is.
+        tool, digest: the call.
         how: what shows that it happened: `.new` has landed, `.old` is there, the file has moved, or nothing has to.
-            `theirs` is a user's own function, of which that is known when it has returned.
+            `theirs` is a user's own function, which has happened when it has returned.
         touched: names in the order in which they change.
         result: what the call returns.
         done: it has happened, for certain. undone: and was undone.
@@ -74,7 +74,7 @@ class Record:
 
     @classmethod
     def decode(cls, text: str) -> Record:
-        """Return the record that a text holds."""
+        """Parse a record."""
         told = json.loads(text)
         touched = [
             Touch(tuple(each["parts"]), _picture_of(each["before"]), _picture_of(each["after"]), each["kept"])
@@ -88,7 +88,7 @@ def _picture_of(told: dict[str, Any] | None) -> Picture | None:
 
 
 def picture(folder: int, name: str, *, digest: bool = False) -> Picture | None:
-    """Return how something in a folder looks, with a digest of its bytes where asked; None when it is not there."""
+    """Return how an entry of a folder looks, with a digest of its bytes if asked; None if it is missing."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def picture(folder: int, name: str, *, digest: bool = False) -> Picture | None:
 
 
 def is_same(now: Picture | None, then: Picture | None) -> bool:
-    """Whether something is still as it was: a file by its bytes, mode and time; a folder by being the same one."""
+    """Whether something is still as it was: a file by its bytes, mode and time; a folder by its identity."""
     if now is None or then is None:
         return now is then
     if now.kind != "file" or then.kind != "file":
@@ -123,11 +123,11 @@ class Records:
     """The folder of all records of a root.
 
     Args:
-        root: whose acts are recorded.
-        folder: where; `.settlemark` in the root by default. It must lie on the same file system.
+        root: the root whose acts are recorded.
+        folder: its folder; `.settlemark` in the root by default. It must be on the same file system.
 
     Raises:
-        ValueError: it lies on another file system, or where the tools may change it.
+        ValueError: it is on another file system, or where the tools may change it.
     """
 
     def __init__(self, root: Root, folder: str | os.PathLike[str] | None) -> None:
@@ -137,7 +137,7 @@ class Records:
                 f"state={os.fspath(self.folder)!r} is in the root, where the tools could change it: choose a folder"
                 f" outside of {root.path}, or leave it out"
             )
-        with suppress(PermissionError):  # who may not write here reads only
+        with suppress(PermissionError):  # without permission to write, only reading is possible
             self._make()
         if self.folder.exists():
             if self.folder.stat().st_dev != root.path.stat().st_dev:
@@ -149,7 +149,7 @@ class Records:
 
     @contextmanager
     def desk(self, mark: str) -> Generator[Desk, None, None]:
-        """Yield what is kept under a mark."""
+        """Yield the records under a mark."""
         self._make()
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -158,14 +158,14 @@ class Records:
             os.close(folder)
 
     def prune(self, older_than: float) -> int:
-        """Forget what was recorded longer ago than so many seconds, and return how many acts that were."""
+        """Remove records older than so many seconds, and return of how many acts."""
         oldest = time.time() - older_than
         seen: dict[str, float] = {}
         with suppress(FileNotFoundError):
             for entry in list(os.scandir(self.folder)):
                 mark = entry.name.partition(".")[0]
                 with suppress(FileNotFoundError):
-                    # Not its mtime: what is kept has that of the user's file.
+                    # Not its mtime: a kept file has the user's file's.
                     seen[mark] = max(entry.stat(follow_symlinks=False).st_ctime, seen.get(mark, 0.0))
         old = [mark for mark, at in seen.items() if at <= oldest]
         for mark in old:
@@ -182,10 +182,10 @@ class Records:
 
 
 class Desk:
-    """What is kept under one mark.
+    """The files kept under one mark.
 
     Attributes:
-        folder: a descriptor of the folder in which it lies.
+        folder: a descriptor of their folder.
     """
 
     def __init__(self, folder: int, path: Path, mark: str) -> None:
@@ -211,7 +211,7 @@ class Desk:
         return Record.decode(text.decode())
 
     def save(self, record: Record) -> None:
-        """Write the record, and have it and all that is kept on disk."""
+        """Write the record, and flush it and everything kept to disk."""
         data = json.dumps(asdict(record)).encode()
         file = self.create("tmp")
         try:
@@ -228,7 +228,7 @@ class Desk:
         return os.open(self.name(part), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self.folder)
 
     def keep(self, folder: int, name: str, part: str, *, copy: bool) -> None:
-        """Keep a file as a part: by another name of it where possible, or as a copy, since it may change in place."""
+        """Keep a file as a part: by a hard link if possible, or as a copy, since it may change in place."""
         self.drop(part)
         if not copy:
             try:
@@ -258,7 +258,7 @@ class Desk:
                 shutil.rmtree(self.path / self.name(part), ignore_errors=True)
 
     def clear(self) -> None:
-        """Forget all: the record first, since what has none never happened."""
+        """Remove everything: the record first, since an act without one never happened."""
         self.drop("json")
         os.fsync(self.folder)
         self.drop(*_PARTS)
@@ -279,7 +279,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def liken(source: int, target: int, *, times: bool) -> None:
-    """Give a file the owner, mode and extended attributes of another, so far as this process may; and its times."""
+    """Give a file another's owner, mode, extended attributes (as far as permitted) and times."""
     model = os.fstat(source)
     with suppress(PermissionError):
         os.fchown(target, model.st_uid, model.st_gid)
@@ -292,7 +292,7 @@ def liken(source: int, target: int, *, times: bool) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Write the names in a folder to disk."""
+    """Flush a folder's names to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

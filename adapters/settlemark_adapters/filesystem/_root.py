@@ -1,4 +1,4 @@
-"""Which file a path means: one below a root, whatever dots, links, cases or spellings it is written with."""
+"""Resolves a path to a file below a root, whatever dots, links, cases or spellings it is written with."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 class Root:
-    """A folder that nothing leads out of.
+    """A folder that no path can leave.
 
     Attributes:
         path: its absolute path, without links.
-        folds: names that differ in case alone are one file there.
+        folds: the file system ignores case.
 
     Raises:
         FileNotFoundError, NotADirectoryError: there is no such folder.
@@ -36,7 +36,7 @@ class Root:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
             raise NotImplementedError("Filesystem needs a POSIX system: elsewhere a link can lead it out of its root")
-        self._given = Path(os.path.abspath(folder))  # noqa: PTH100 - as it is spelled: resolve() follows links
+        self._given = Path(os.path.abspath(folder))  # noqa: PTH100 - as spelled: resolve() follows links
         self.path = Path(folder).resolve()
         self.folds = False
         if not self.path.exists():
@@ -47,13 +47,13 @@ class Root:
     # ---- names
 
     def locate(self, path: str, *, through_link: bool = True) -> Parts:
-        """Return the names that lead from the root to what a path means, none of them a link.
+        """Return the names that lead from the root to a path's file, none of them a link.
 
-        An absolute path below the root is taken for the relative one, and a link within it for what it leads to.
-        What is not there yet is spelled in NFC. With `through_link=False` the last name may not be a link.
+        An absolute path below the root counts as the relative one, and a link within the root as its target. A missing
+        file is spelled in NFC. With `through_link=False` the last name may not be a link.
 
         Raises:
-            PermissionError: it leads out of the root, or to what is kept there for undoing.
+            PermissionError: it leads out of the root, or to the records kept for undoing.
             FileExistsError: two files have this name, in two Unicode spellings.
             ValueError: it is no path.
         """
@@ -87,7 +87,7 @@ class Root:
         return tuple(found)
 
     def scope(self, parts: Parts) -> str:
-        """Return the scope of what has these names: its absolute path, in one spelling."""
+        """Return the scope of a file: its absolute path, in one spelling."""
         names = (*self.path.parts[1:], *parts)
         return "file:/" + "/".join(escape(self._folded(name)) for name in names)
 
@@ -111,7 +111,7 @@ class Root:
         return PermissionError(f"{path!r} leads out of {self.path}: give a path below it, such as 'notes/today.txt'")
 
     def _spelled(self, before: list[str], name: str, path: str) -> str:
-        """Return a name as it is spelled in its folder."""
+        """Return a name as its folder spells it."""
         folded = self._folded(name)
         if folded == OWN or name.lower() == OWN:
             raise PermissionError(f"{path!r} is where settlemark keeps what undoing needs: choose another name")
@@ -140,14 +140,15 @@ class Root:
                 raise OSError(error.errno, f"{path!r}: {error.strerror}") from None
             return None
 
-    # ---- what is there
+    # ---- contents
 
     @contextmanager
     def entered(self, parts: Parts) -> Generator[int, None, None]:
         """Yield a descriptor of a folder, reached name by name and through no link.
 
         Raises:
-            FileNotFoundError: it is not there. NotADirectoryError: a file or a link is in its place.
+            FileNotFoundError: it is missing.
+            NotADirectoryError: a file or a link is in its place.
         """
         folder = os.open(self.path, _FOLDER)
         try:
@@ -166,7 +167,7 @@ class Root:
             os.close(folder)
 
     def existing(self, parts: Parts) -> int:
-        """Return how many of these names are there, as folders, counted from the root."""
+        """Return how many of these names exist as folders, counted from the root."""
         for count in range(len(parts), 0, -1):
             with suppress(OSError):
                 if stat.S_ISDIR(os.lstat(self.path.joinpath(*parts[:count])).st_mode):
@@ -174,7 +175,7 @@ class Root:
         return 0
 
     def kind(self, parts: Parts) -> str | None:
-        """Return "file", "folder", "other" (a device, a link) or None: there is nothing."""
+        """Return "file", "folder", "other" (a device, a link), or None if it is missing."""
         try:
             mode = os.lstat(self.path.joinpath(*parts)).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -194,24 +195,24 @@ class Root:
             return b"".join(chunks)
 
     def entries(self, parts: Parts) -> dict[str, tuple[str, int]]:
-        """Return what a folder has, by name: kind and size in bytes."""
+        """Return a folder's entries by name, with kind and size in bytes."""
         found: dict[str, tuple[str, int]] = {}
         with self.entered(parts) as folder, os.scandir(folder) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # gone since
+                with suppress(FileNotFoundError):  # removed meanwhile
                     if entry.name.lower() != OWN:
                         found[entry.name] = _entry(entry)
         return found
 
     def may_change(self, parts: Parts) -> bool:
-        """Whether this process may write a file, or put something into a folder."""
+        """Whether this process may write a file, or create one in a folder."""
         path = self.path.joinpath(*parts)
         return os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK)
 
 
 @contextmanager
 def opened(folder: int, name: str) -> Generator[int, None, None]:
-    """Yield a descriptor of a regular file to read, itself and no link to it.
+    """Yield a descriptor for reading a regular file, not a link to one.
 
     Raises:
         OSError: there is no such file.

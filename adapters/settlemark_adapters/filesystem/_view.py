@@ -1,4 +1,4 @@
-"""The files as a transaction sees them: what is there, and over it what the transaction has staged."""
+"""The files as a transaction sees them: the present ones, with its staged changes over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that will be: what one that is there holds, and more."""
+    """A future file: an existing one's contents, and more."""
 
     base: Parts | None
     added: bytes
@@ -28,9 +28,9 @@ _Content = _File | _Mark | None
 
 
 class View:
-    """What is below a root, and what staged requests will make of it.
+    """The files below a root with staged requests applied.
 
-    Its `put`, `remove`, `move` and `make` refuse what cannot be done, and else change the view alone.
+    Its `put`, `remove`, `move` and `make` refuse what cannot be done, and else change only the view.
     """
 
     def __init__(self, root: Root) -> None:
@@ -38,7 +38,7 @@ class View:
         self._changes: dict[Parts, _Content] = {}
 
     def apply(self, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Let a staged request happen in the view; one that is refused will not happen.
+        """Apply a staged request to the view; a refused one will not happen.
 
         Args:
             tool: the unprefixed name of the tool.
@@ -61,10 +61,10 @@ class View:
         except (OSError, ValueError):
             return
 
-    # ---- what is seen
+    # ---- reading
 
     def kind(self, parts: Parts) -> str | None:
-        """Return "file", "folder", "other" or None: there is nothing."""
+        """Return "file", "folder", "other", or None if it is missing."""
         if parts in self._changes:
             content = self._changes[parts]
             return None if content is None else "folder" if content is _Mark.FOLDER else "file"
@@ -88,7 +88,7 @@ class View:
         return (b"" if content.base is None else self._root.read(content.base)) + content.added
 
     def entries(self, parts: Parts) -> dict[str, tuple[str, int]]:
-        """Return what a folder has, by name: kind and size in bytes.
+        """Return a folder's entries by name, with kind and size in bytes.
 
         Raises:
             OSError: there is no such folder.
@@ -111,7 +111,7 @@ class View:
                 found[changed[-1]] = ("file", self._size(content))
         return dict(sorted(found.items()))
 
-    # ---- what can be done
+    # ---- changes
 
     def put(self, parts: Parts, data: bytes, *, append: bool) -> None:
         """Write a file, whole or at its end."""
@@ -127,7 +127,7 @@ class View:
         self._change(parts, None)
 
     def move(self, source: Parts, target: Parts) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         self._check_there(source)
         shown = self._root.shown(target)
         if self.kind(target) is not None:
@@ -139,7 +139,7 @@ class View:
         self._change(source, None)
 
     def make(self, parts: Parts) -> None:
-        """Make a folder."""
+        """Create a folder."""
         self._check_ancestors(parts)
         kind = self.kind(parts)
         if kind not in (None, "folder"):
@@ -160,7 +160,7 @@ class View:
                 self._changes[parts[:count]] = _Mark.FOLDER
         self._changes[parts] = content
 
-    # ---- what cannot
+    # ---- refusals
 
     def _fit(self, parts: Parts) -> str | None:
         self._check_ancestors(parts)

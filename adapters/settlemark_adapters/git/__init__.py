@@ -1,8 +1,8 @@
-"""A git repository: an agent's work on hidden refs, a commit a decision, lands with its transaction or not at all.
+"""A git repository: an agent's work is on hidden refs, one commit for each decision, and lands at its commit or not.
 
-Git is a journal already: objects that share what they have in common, refs that are compared and swapped, merges.
-What it lacks is here: commits tagged with the decision that made them and its cost, landing together with everything
-else a transaction does, and a gate before what no `git reset` takes back: push, publish and deploy.
+Git is a journal already: objects share their common parts, refs are compared and swapped, branches merge. This adapter
+adds what git lacks: commits tagged with the decision that made them and its cost, landing together with everything else
+a transaction does, and a gate before what no `git reset` undoes: push, publish and deploy.
 
 >>> import subprocess, tempfile
 >>> from settlemark import Settlement

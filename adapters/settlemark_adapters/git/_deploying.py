@@ -1,4 +1,4 @@
-"""Deploying: a declared command runs on a copy of a commit, and marks tell whether it came to its end."""
+"""Deploying: a declared command runs on a copy of a commit, and marks tell whether it completed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Deploying:
     """The targets of a repository, each with its command.
 
     Args:
-        repository: what is deployed.
-        commands: the arguments of each target's command.
-        deployed: asked with (target, commit, key) about a command that was cut off.
+        repository: the repository.
+        commands: each target's command, as a list of arguments.
+        deployed: called with (target, commit, key) about a command that was cut off.
         environment: more variables for the commands; never shown.
-        seconds: after which a command is ended.
+        seconds: after which a command is killed.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class Deploying:
         """Run a target's command on a copy of a commit; once under a key.
 
         Raises:
-            GitFault: it cannot be run. DeployFailed, GitTimeout: what it has done is not known.
+            GitFault: it cannot be run.
+            DeployFailed, GitTimeout: its effect is unknown.
         """
         command = self.command(target)
         if marked(self._repository, "done", key) is None:
@@ -73,7 +74,7 @@ class Deploying:
         return {"target": target, "commit": commit}
 
     def was_deployed(self, target: str, key: str) -> Any:
-        """Return what came of the deployment under a key: its result, None if it was not made, else `UNKNOWN`."""
+        """Return the result of the deployment under a key, None if it was not made, else `UNKNOWN`."""
         begun = marked(self._repository, "sent", key)
         if begun is None:
             return None

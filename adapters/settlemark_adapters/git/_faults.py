@@ -1,4 +1,4 @@
-"""What git refuses, and what nobody can tell of it."""
+"""The errors of the git tools: refused, or unknown."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ class GitError(Fault):
 
     @property
     def code(self) -> int:
-        """What the command ended with; 0 where there was none."""
+        """The command's exit status; 0 without a command."""
         return int(self.data.get("code", 0))
 
     @property
     def said(self) -> str:
-        """What it wrote for people."""
+        """The command's message for people."""
         return str(self.data.get("said", ""))
 
     @property
     def output(self) -> bytes:
-        """What it wrote."""
+        """The command's output."""
         return bytes(self.data.get("output", b""))
 
 
@@ -29,7 +29,7 @@ class GitFault(GitError):
 
 
 class Conflict(GitFault):
-    """Others changed the same lines of the branch meanwhile. Attributes: `branch`, `paths`."""
+    """Others have changed the same lines of the branch meanwhile. Attributes: `branch`, `paths`."""
 
 
 class WorkTreeInTheWay(GitFault):
@@ -37,23 +37,23 @@ class WorkTreeInTheWay(GitFault):
 
 
 class ChangedOutside(GitFault):
-    """What is to be undone was changed by somebody since, and stays as it is. Attribute: `paths`."""
+    """Somebody has changed the files to be undone, which stay as they are. Attribute: `paths`."""
 
 
 class PushRefused(GitFault):
-    """The remote said no. Attributes: `remote`, `ref`, `reason`."""
+    """The remote refused. Attributes: `remote`, `ref`, `reason`."""
 
 
 class DeployFailed(GitError):
-    """The command ended with an error; what it had done by then, its target knows. Attributes: `target`, `code`."""
+    """The command ended with an error; only its target knows what it had done. Attributes: `target`, `code`."""
 
 
 class RemoteLost(ConnectionError):
-    """The connection broke while something was sent: whether it arrived is not known."""
+    """The connection broke while something was sent: whether it arrived is unknown."""
 
 
 class GitTimeout(TimeoutError):
-    """A command took too long and was ended."""
+    """A command took too long and was killed."""
 
 
 __all__ = [

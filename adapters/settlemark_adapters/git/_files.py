@@ -51,7 +51,7 @@ class Files(Adapter):
         self._land = self._declared_landing()
 
     def _declared_landing(self) -> Callable[..., Any]:
-        """Return what each write has its transaction hold, to be released when that commits: no tool of a model's."""
+        """Return the effect that each write adds to its transaction: the landing, at the commit; no tool for models."""
 
         def land(paths: list[str]) -> dict[str, Any]:
             _ = paths
@@ -64,7 +64,7 @@ class Files(Adapter):
             host_of(self.settlement).tools.adopt(declaration)
         return land
 
-    # ---- what the declarations name
+    # ---- scopes and checks
 
     def _at(self, path: str) -> list[str]:
         return [f"git:/{self._place}/{_segments(inside(path))}"]
@@ -88,7 +88,7 @@ class Files(Adapter):
         return f"git-worktree:/{self._place}/{escape(worktree)}"
 
     def _seen(self, path: str = "") -> str | None:
-        """Return what a read depends on, for what others change past the settlement."""
+        """Return a digest of what a read depends on, since others may change it without the settlement."""
         head = self._work.head()
         if not path or head is None:
             return head
@@ -96,14 +96,14 @@ class Files(Adapter):
         return None if found is None else f"{found.mode} {found.object}"
 
     def _ready(self) -> None:
-        """Check what a write in a transaction needs: a settlement that lands it, and no other's work in its place."""
+        """Check what a write in a transaction needs: a settlement that lands it, and no foreign work in its place."""
         call = current_call()
         if call is None:
             return
         if self.settlement is None:
             raise GitFault("this adapter knows no settlement, and its work could not land: Git(repository, settlement)")
         name = acting(call.key).name
-        tip = self._work.tip(name)  # before it is asked for what is enlisted: each write enlists, and then has a tip
+        tip = self._work.tip(name)  # before enlisting: each write enlists, and then there is a tip
         if not _paths_of(call.staged(f"git-landing:/{self._place}")):
             self._work.put_aside(name, tip)
 
@@ -114,7 +114,7 @@ class Files(Adapter):
         return None if step is None else {"commit": step.commit}
 
     def _undo(self, key: str) -> None:
-        """Take the decision off its hidden ref, or back from the branch."""
+        """Remove the decision from its hidden ref, or revert it on the branch."""
         me = acting(key)
         if not self._work.drop(me.name, key):
             self._landing.revert(me.name, key)
@@ -234,10 +234,10 @@ class Files(Adapter):
         return self._landing_after(me, self._work.join(me.name, me.key, made))
 
     def worktree(self, name: str) -> WorkTree:
-        """Return a work tree of its own, to enter: a folder with the branch's files, for any program to change."""
+        """Return a work tree to enter: a folder with the branch's files, for any program to change."""
         return WorkTree(self._work, name)
 
-    # ---- the work of a call
+    # ---- a call's work
 
     def _record(self, contents: Mapping[str, bytes | None], text: str) -> dict[str, Any]:
         for path in contents:
@@ -248,7 +248,7 @@ class Files(Adapter):
         return self._landing_after(me, commit)
 
     def _enlist(self, me: Acting, paths: list[str]) -> None:
-        """Record that the write lands at the commit, before it is done: no work is ever there that nobody lands."""
+        """Enlist the landing before the write is done, so that no work is left that nobody lands."""
         if me.bare or me.held:
             return
         call, scopes = current_call(), self._landings(paths)
@@ -281,7 +281,7 @@ class Files(Adapter):
         return own or self._work.head()
 
     def _tree(self) -> str:
-        """Return the files that the running call's transaction sees, with what it has staged."""
+        """Return the files that the running call's transaction sees, with its staged changes."""
         tree = self._repository.tree_of(self._tip())
         call = current_call()
         for request in [] if call is None else call.staged(f"git:/{self._place}"):

@@ -1,4 +1,4 @@
-"""The repository's tools, with those that send what no undo takes back: push, publish, deploy."""
+"""The repository's tools, with those that no undo takes back: push, publish, deploy."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _FINE = 20
 class Git(Files):
     """Tools on one branch of a git repository: read, write, commit, push, publish, deploy.
 
-    Each write is a commit on a hidden ref of its transaction, with the decision's key and its cost in it, and lands
-    on the branch when the transaction commits: all of its commits, by one move of the branch. If others have moved
-    it meanwhile, both sides are merged; a conflict refuses the landing, and the transaction is undone. What an
-    undone transaction had written is kept for `keep_failed` days (`failed()`), and then pruned.
+    Each write is a commit on a hidden ref of its transaction, with the decision's key and its cost in it, and lands on
+    the branch when the transaction commits: all of its commits, by one move of the branch. If others have moved the
+    branch meanwhile, both sides are merged; a conflict refuses the landing, and the transaction is undone. The work of
+    an undone transaction is kept for `keep_failed` days (`failed()`), and then pruned.
 
-    A user's work tree and index are never written, but for one case: where the branch itself is checked out, that
-    work tree follows its landings, as `git merge` would have it, and keeps what is not committed there; if it cannot,
-    the landing is refused. What git ignores or does not track is no part of anything here: an undo brings back
-    committed files, not `node_modules`, `.env`, or a database.
+    A user's work tree and index are never written, with one exception: where the branch itself is checked out, that
+    work tree follows its landings, as `git merge` would, and keeps uncommitted changes; if it cannot, the landing is
+    refused. Files that git ignores or does not track are no part of this: an undo restores committed files, not
+    `node_modules`, `.env`, or a database.
 
     Keys name decisions for as long as hidden refs are kept: give a repository one ledger, or each its `namespace`.
 
@@ -43,18 +43,18 @@ class Git(Files):
         repository: its folder, or that of a bare one.
         settlement: as for every adapter; needed by every write inside a transaction.
         branch: where the work lands.
-        author: who is named in its commits.
+        author: the author of its commits.
         keep_failed: days for which the work of failed transactions is kept.
         remote: where `push_branch` and `publish_version` send, by name or address; without it there are no such tools.
         deploy: a command (arguments, no shell) a target; without it there is no such tool. It runs in a copy of the
             commit, with SETTLEMARK_KEY, SETTLEMARK_COMMIT and SETTLEMARK_TARGET in its environment.
-        deployed: asked with (target, commit, key) whether a deployment that was cut off has happened: True or False,
-            None when nobody can tell.
-        cost: called when something is written; returns what the decision cost, as JSON: tokens, money.
+        deployed: called with (target, commit, key); returns whether a deployment that was cut off has happened: True or
+            False, None when nobody can tell.
+        cost: called at each write; returns what the decision cost, as JSON: tokens, money.
         environment: more variables for git and for the deploy commands: credentials; never shown.
         seconds: for which a remote or a deploy command may be silent.
-        clock: tells the time, for what is kept.
-        name, effects: as for every adapter; `{"push_branch": {"approve": True}}` has a person asked, too.
+        clock: returns the time, for what is kept.
+        name, effects: as for every adapter; `{"push_branch": {"approve": True}}` asks a person, too.
 
     Raises:
         GitFault: there is no such repository, or an argument is wrong.
@@ -88,12 +88,12 @@ class Git(Files):
         self._work.expire(self._clock() - self._keep * DAY)
 
     def operations(self) -> dict[str, Operation[Any, Any]]:
-        """Return its operations by their tools' names: those that have a remote or a command to act on."""
+        """Return its operations by their tools' names, without those that lack a remote or a command."""
         absent = [] if self._remote else ["push_branch", "publish_version"]
         absent += [] if self._deploying else ["deploy"]
         return {tool: known for tool, known in super().operations().items() if tool not in absent}
 
-    # ---- what the declarations name
+    # ---- scopes and checks
 
     def _sent_to(self, to: str = "") -> str:
         return f"git-remote:/{escape(self._peer().name)}/heads/{escape(self._sent_as(to))}"
@@ -146,7 +146,7 @@ class Git(Files):
         """Take back what this transaction has landed when its remote refuses it, once and for all under its key.
 
         Raises:
-            PushRefused: it refuses it, or has done so before this process ended.
+            PushRefused: the remote refuses it, or has done so before this process.
         """
         key, name = self.key, acting(self.key).name
         known = why_marked(self._repository, "refused", key)
@@ -157,7 +157,7 @@ class Git(Files):
         except PushRefused as refusal:
             if not self._landing.has_landed(name):
                 raise
-            if known is None:  # before anything is taken back: who comes behind a crash goes on with it
+            if known is None:  # recorded before anything is taken back: after a crash the next process continues
                 mark(self._repository, "refused", key, head, str(refusal))
             try:
                 self._landing.take_back(name)
@@ -205,14 +205,14 @@ class Git(Files):
     # ---- what is kept
 
     def failed(self) -> list[dict[str, Any]]:
-        """Return the work of failed transactions that is still kept: its ref, how many decisions, and what it cost."""
+        """Return the work of failed transactions that is still kept: its ref, how many decisions, and its cost."""
         return self._work.kept()
 
     def compact(self, *, fine: int = _FINE) -> int:
-        """Prune what has been kept for its days, and make one commit of all but the last decisions of what has not.
+        """Prune what has been kept for its days, and squash all but the last decisions of the rest.
 
-        Work trees that ended processes have left are cleared up, too. Returns how many of all these there were.
-        Pruning alone is done whenever an adapter is made.
+        Work trees that ended processes have left are cleared up, too. Returns how many of all these there were. Pruning
+        alone is done whenever an adapter is made.
 
         Args:
             fine: how many of a failed transaction's last decisions stay commits of their own.

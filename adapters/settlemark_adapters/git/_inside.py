@@ -13,12 +13,12 @@ from settlemark_adapters.git._faults import GitFault
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """For whom a tool acts.
+    """On whose behalf a tool acts.
 
     Attributes:
-        key: of the call; what is bare has one of its own.
-        name: of the transaction, with its attempt, its ledger and its namespace.
-        bare: no transaction is there.
+        key: the call's; a bare call has one of its own.
+        name: the transaction's, with its attempt, its ledger and its namespace.
+        bare: there is no transaction.
         held: it runs at the commit of its transaction, where nothing more can be enlisted.
     """
 
@@ -29,7 +29,7 @@ class Acting:
 
 
 def acting(key: str) -> Acting:
-    """Return for whom the running call acts: a tool, one of its handlers, or nobody but its caller."""
+    """Return on whose behalf the running call acts: a tool's, a handler's, or only its caller's."""
     call = current_call()
     inside = None if call is None else _inside(call)
     if inside is not None:
@@ -38,7 +38,7 @@ def acting(key: str) -> Acting:
 
 
 def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callable[..., Any], **arguments: Any) -> None:
-    """Hold a call for the commit of the running call's transaction, behind what leaves on these scopes.
+    """Hold a call for the commit of the running call's transaction, after what leaves on these scopes.
 
     Raises:
         GitFault: the tools were not given the settlement that calls them; nothing was done.
@@ -57,7 +57,7 @@ def enlist(settlement: Settlement | None, scopes: Sequence[str], follow: Callabl
 
 
 def _inside(call: CurrentCall) -> Inside | None:
-    inside = call._inside  # noqa: SLF001 - where it is kept; there is no other way to learn of the transaction's attempt
+    inside = call._inside  # noqa: SLF001 - there is no other way to learn the transaction's attempt
     return inside if isinstance(inside, Inside) else None
 
 

@@ -1,7 +1,7 @@
 """Landing: a chain of hidden commits becomes part of the branch, all of it at once, or none of it.
 
-One compare-and-swap moves the branch: fast-forward, or to a merge of both sides. Where the branch is checked out,
-that work tree follows, and keeps what its user has not committed; if it cannot, nothing is moved.
+One compare-and-swap moves the branch: fast-forward, or to a merge of both sides. Where the branch is checked out, that
+work tree follows, and keeps its user's uncommitted changes; if it cannot, nothing is moved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Landing:
         self._repository = work.repository
 
     def landed(self, name: str) -> dict[str, Any] | None:
-        """Return what the landing of a transaction's chain has led to, or None: it has not landed."""
+        """Return the commit that the landing of a transaction's chain has led to, or None: it has not landed."""
         tip, head = self._work.tip(name), self._work.head()
         if tip is not None:
             if head is None or not self._repository.is_ancestor(tip, head):
@@ -43,7 +43,7 @@ class Landing:
 
         Raises:
             Conflict: others have changed the same lines on the branch; nothing was moved.
-            WorkTreeInTheWay: it is checked out, and changes of its user's would be lost; nothing was moved.
+            WorkTreeInTheWay: it is checked out, and its user's changes would be lost; nothing was moved.
         """
         for _ in range(_TRIES):
             done = self.landed(name)
@@ -73,7 +73,7 @@ class Landing:
         return self._repository.commit(tree, [head, tip], text)
 
     def revert(self, name: str, key: str) -> None:
-        """Take a decision that has landed back from the branch, by a commit that undoes it, if nobody built upon it.
+        """Revert a landed decision on the branch, by a commit, if nobody built upon it.
 
         Raises:
             ChangedOutside: somebody has changed its files since; nothing was moved.
@@ -87,10 +87,10 @@ class Landing:
         return any(step.decisions for step in self._landed(name))
 
     def take_back(self, name: str) -> None:
-        """Take all that a transaction has landed back from the branch, newest first; again does nothing.
+        """Revert everything a transaction has landed on the branch, newest first; again does nothing.
 
         Raises:
-            ChangedOutside: somebody has changed its files since; what is newer than that is taken back.
+            ChangedOutside: somebody has changed its files since; what is newer than that is reverted.
         """
         for step in self._landed(name):
             for decision in step.decisions:
@@ -122,7 +122,7 @@ class Landing:
                 return
         raise GitFault(f"{self._work.branch} was moved by somebody else {_TRIES} times: try again later")
 
-    # ---- the branch, and where it is checked out
+    # ---- the branch, and its work trees
 
     def _move(self, name: str, new: str, old: str | None, *, why: str) -> bool:
         trees = self._checked_out()
@@ -130,7 +130,7 @@ class Landing:
             self._check(tree, old, new)
         landing = self._work.at("landing", name)
         if trees and old is not None:
-            self._repository.change_refs(f"update {landing} {old}")  # for who finds the branch moved, and they stay
+            self._repository.change_refs(f"update {landing} {old}")  # the other moved branch's refs stay
         if not self._repository.move(self._work.landing_ref, new, old, why=f"settlemark: {why}"):
             return False
         if trees and self._all_follow(old, new):
@@ -138,7 +138,7 @@ class Landing:
         return True
 
     def _conclude(self, name: str, tip: str) -> None:
-        """Do what is left to do behind a move of the branch, by this process or by one that ended there."""
+        """Finish a move of the branch, by this process or by one that ended there."""
         landing, head = self._repository.ref(self._work.at("landing", name)), self._work.head()
         if landing is not None and self._all_follow(landing, head):
             self._repository.change_refs(f"delete {self._work.at('landing', name)}")
@@ -175,7 +175,7 @@ class Landing:
             )
 
     def _untracked(self, tree: Path, old: str | None, new: str) -> list[str]:
-        """Return what git does not track there and new files would stand on: it takes what is ignored for worthless."""
+        """Return untracked files that new files would overwrite: git itself treats ignored ones as worthless."""
         trees = self._repository.tree_of(old), self._repository.tree_of(new)
         added = [path for path, (before, _) in self._repository.difference(*trees).items() if before is None]
         standing = {
@@ -191,7 +191,7 @@ class Landing:
         return sorted(standing - known)
 
     def _all_follow(self, old: str | None, new: str | None) -> bool:
-        return all([self._follow(tree, old, new) for tree in self._checked_out()])  # noqa: C419 - each of them is to
+        return all([self._follow(tree, old, new) for tree in self._checked_out()])  # noqa: C419 - each of them must be called
 
     def _follow(self, tree: Path, old: str | None, new: str | None) -> bool:
         try:

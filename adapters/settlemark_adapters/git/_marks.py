@@ -1,4 +1,4 @@
-"""Marks: hidden refs that say under a decision's key what was sent, and what has come to its end, and since when."""
+"""Marks: hidden refs that say under a decision's key what was sent, and what has completed, and since when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ What = Literal["sent", "done", "refused"]
 
 
 def mark(repository: Repository, what: What, key: str, object_: str, note: str = "") -> None:
-    """Say of a commit or a tag what becomes of it under a key, and why."""
+    """Mark a commit or a tag under a key, with a reason."""
     kind = repository.line("cat-file", "-t", object_)
     # A tag of its own: it has the time of the mark, not the commit's.
     who = repository.line("var", "GIT_COMMITTER_IDENT")
@@ -23,13 +23,13 @@ def mark(repository: Repository, what: What, key: str, object_: str, note: str =
 
 
 def marked(repository: Repository, what: What, key: str) -> str | None:
-    """Return what is marked so under a key, or None."""
+    """Return the object with this mark under a key, or None."""
     found = repository.ref(_ref(what, key))
     return None if found is None else repository.line("cat-file", "tag", found).split()[1]
 
 
 def why_marked(repository: Repository, what: What, key: str) -> str | None:
-    """Return why something is marked so under a key, or None: it is not."""
+    """Return the reason of such a mark under a key, or None: there is none."""
     found = repository.ref(_ref(what, key))
     if found is None:
         return None
@@ -43,7 +43,7 @@ def why_marked(repository: Repository, what: What, key: str) -> str | None:
 
 
 def unmark(repository: Repository, what: What, key: str) -> None:
-    """Take a mark back."""
+    """Remove a mark."""
     repository.change_refs(f"delete {_ref(what, key)}")
 
 

@@ -1,4 +1,4 @@
-"""The remote: what is sent there, and whether it has arrived."""
+"""A remote: sending, and checking what has arrived."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Remote:
     """One remote, by a name of the repository's configuration or by its address.
 
     Args:
-        repository: what is sent from.
+        repository: the sending repository.
         address: its name or address; a password in it is never shown.
-        seconds: after which a command is ended.
+        seconds: after which a command is killed.
     """
 
     def __init__(self, repository: Repository, address: str, *, seconds: float = SECONDS) -> None:
@@ -34,18 +34,20 @@ class Remote:
         """Return what a ref of the remote points to, or None.
 
         Raises:
-            GitFault: it cannot be asked; GitTimeout: it did not answer.
+            GitFault: it cannot be asked.
+            GitTimeout: it did not answer.
         """
         told = self._repository.git("ls-remote", UPLOAD, "--", self._address, ref, seconds=self._seconds).decode()
         found = (line.split("\t", 1) for line in told.splitlines())
         return next((object_ for object_, name in found if name == ref), None)
 
     def send(self, key: str, object_: str, ref: str) -> None:
-        """Let a ref of the remote point to this, if nothing is lost there by it; a second time does nothing.
+        """Move a ref of the remote to this, if nothing is lost there by it; a second time does nothing.
 
         Raises:
-            PushRefused: it said no. GitFault: it cannot be reached; nothing was sent.
-            RemoteLost, GitTimeout: whether it arrived is not known.
+            PushRefused: it refused.
+            GitFault: it cannot be reached; nothing was sent.
+            RemoteLost, GitTimeout: whether it arrived is unknown.
         """
         try:
             now = self.look(ref)
@@ -53,7 +55,7 @@ class Remote:
             raise GitFault(f"{self.name} does not answer: nothing was sent ({error})", remote=self.name) from None
         if now is not None and self._contains(now, object_, ref):
             return
-        mark(self._repository, "sent", key, object_)  # before it leaves: what a probe looks for
+        mark(self._repository, "sent", key, object_)  # before it is sent: the probe looks for this mark
         try:
             self._repository.git(
                 "push",
@@ -71,17 +73,17 @@ class Remote:
                 raise RemoteLost(f"the connection to {self.name} broke: {fault.said}") from None
             reason = self._repository.hushed(reasons[0])
             raise PushRefused(
-                f"{self.name} refuses {ref}: {reason}; nothing was changed there; fetch what it has, and decide anew",
+                f"{self.name} refuses {ref}: {reason}; nothing was changed there; fetch what it has, and plan again",
                 remote=self.name,
                 ref=ref,
                 reason=reason,
             ) from None
 
     def publish(self, key: str, version: str, commit: str, text: str) -> str:
-        """Tag a commit as a version, here and there, and return the tag; again under its key it is the same.
+        """Tag a commit as a version, here and there, and return the tag; the same again under its key.
 
         Raises:
-            GitFault: there is such a version. Else as `send`; where nothing was sent there is no tag here either.
+            GitFault: there is such a version. Else as `send`; if nothing was sent there is no tag here either.
         """
         ref, repository = f"refs/tags/{version}", self._repository
         known, tag = repository.ref(ref), marked(repository, "sent", key)
@@ -103,7 +105,7 @@ class Remote:
         return tag
 
     def arrived(self, key: str, ref: str) -> str | None:
-        """Return what was sent under a key when the remote has it by now, else None."""
+        """Return what was sent under a key if the remote has it, else None."""
         object_ = marked(self._repository, "sent", key)
         if object_ is None:
             return None
@@ -111,7 +113,7 @@ class Remote:
         return object_ if now is not None and self._contains(now, object_, ref) else None
 
     def _contains(self, now: str, object_: str, ref: str) -> bool:
-        """Whether what the remote has is this, or was built upon it."""
+        """Whether the remote has this, or something built upon it."""
         if now == object_ or ref.startswith("refs/tags/"):
             return now == object_
         self._repository.git(

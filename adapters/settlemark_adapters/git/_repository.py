@@ -1,4 +1,4 @@
-"""A repository as git's plumbing has it: objects, trees and refs; no hooks, no prompts, no index of the user's."""
+"""A repository through git's plumbing: objects, trees and refs; no hooks, no prompts, no index of the user's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHA1 = 40
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at a path of a tree."""
+    """An entry of a tree."""
 
     mode: str
     object: str
@@ -41,11 +41,10 @@ class Repository:
 
     Args:
         path: its folder, or a folder in it.
-        author: who is named in commits, as `"Name <mail>"`.
-        environment: more variables for git, such as what a remote's authentication needs; never shown.
+        author: the author of commits, as `"Name <mail>"`.
+        environment: more variables for git, such as for a remote's authentication; never shown.
 
-    Raises (from everything):
-        GitFault: git refused; nothing was changed. GitTimeout: it took too long.
+    Raises (from everything): GitFault: git refused; nothing was changed. GitTimeout: it took too long.
     """
 
     def __init__(
@@ -77,10 +76,10 @@ class Repository:
         seconds: float = SECONDS,
         files: bool = False,
     ) -> bytes:
-        """Run a git command and return what it wrote; in the work tree `at`, else on the repository itself.
+        """Run a git command and return its output; in the work tree `at`, else on the repository itself.
 
-        Files of a work tree are taken as they are: whichever command looks at them (also one that only writes an
-        index) would have them filtered.
+        Files of a work tree are taken unfiltered: any command that looks at them (even one that only writes an index)
+        would otherwise filter them.
         """
         where = self._where(at)
         if at is not None or files:
@@ -89,9 +88,9 @@ class Repository:
         return self._run([*where, *arguments], told=told, ends=ends, variables=variables, seconds=seconds)
 
     def worktrees(self, *arguments: str, ends: Sequence[int] = (0,), files: bool = False) -> bytes:
-        """Run a command on the repository's work trees, and return what it wrote; one at a time, in any process.
+        """Run a command on the repository's work trees, and return its output; one at a time, in any process.
 
-        Each of them reads what git knows of every work tree, and fails where another is only half made, or half gone.
+        Each of them reads what git knows of every work tree, and fails where another is half made, or half gone.
         """
         with _one_at_a_time(self.folder / "settlemark-worktrees.lock"):
             return self.git("worktree", *arguments, ends=ends, files=files)
@@ -100,7 +99,7 @@ class Repository:
         return [f"--git-dir={self.folder}"] if at is None else ["-C", str(at)]
 
     def _filters(self, where: Sequence[str]) -> set[str]:
-        """Return the filters that are configured there: a work tree may have a configuration of its own."""
+        """Return the filters configured there: a work tree may have a configuration of its own."""
         names = self._run([*where, "config", "--list", "--name-only", "-z"]).decode(errors="surrogateescape")
         return alone.filters(names.split("\0"))
 
@@ -124,7 +123,7 @@ class Repository:
         return (line.partition("\t")[2] for line in staged.split("\0") if line.startswith(f"{_LINK} "))
 
     def refuse_filtered(self, paths: Sequence[str], *, at: Path | None = None, index: Mapping[str, str]) -> None:
-        """Return when none of these files goes through a filter that the repository configures.
+        """Check that none of these files goes through a filter that the repository configures.
 
         Args:
             paths: from the top of the repository.
@@ -132,7 +131,7 @@ class Repository:
             index: the variables that name this index.
 
         Raises:
-            GitFault: one does; what would be stored is not what its filter makes of it.
+            GitFault: one does; the stored content would not be the filter's.
         """
         drivers = self._filters(self._where(at)) if paths else set[str]()
         if not drivers:
@@ -153,7 +152,7 @@ class Repository:
             )
 
     def line(self, *arguments: str, told: bytes = b"", variables: Mapping[str, str] | None = None) -> str:
-        """Run a git command and return the one line that it wrote."""
+        """Run a git command and return its one line of output."""
         return self.git(*arguments, told=told, variables=variables).decode(errors="replace").strip()
 
     def _run(
@@ -166,7 +165,7 @@ class Repository:
         seconds: float = SECONDS,
     ) -> bytes:
         try:
-            ended = subprocess.run(  # noqa: S603 - a list of arguments and no shell; names from outside stand behind `--`
+            ended = subprocess.run(  # noqa: S603 - a list of arguments and no shell; outside names come after `--`
                 ["git", *arguments],  # noqa: S607 - git is where the user's PATH has it
                 input=told,
                 env={**self.environment, **(variables or {})},
@@ -188,7 +187,7 @@ class Repository:
         return ended.stdout
 
     def hushed(self, text: str) -> str:
-        """Return a text without what nobody is to see: secrets of the environment, and passwords in addresses."""
+        """Return a text without secrets: of the environment, and passwords in addresses."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return _USERINFO.sub("//***@", text)
@@ -196,16 +195,16 @@ class Repository:
     # ---- refs
 
     def refs(self, prefix: str) -> dict[str, str]:
-        """Return the refs of this name, or beneath it, with what each points to."""
+        """Return the refs of this name, or below it, with their targets."""
         found = self.git("for-each-ref", "--format=%(refname) %(objectname)", prefix).decode().splitlines()
         return dict(line.split(" ", 1) for line in found)
 
     def ref(self, name: str) -> str | None:
-        """Return what a ref points to, or None."""
+        """Return a ref's target, or None."""
         return self.refs(name).get(name)
 
     def move(self, name: str, new: str, old: str | None, *, why: str = "settlemark") -> bool:
-        """Let a ref point elsewhere if it still points to `old` (None: there is no such ref); return whether it did."""
+        """Move a ref if it still points to `old` (None: there is no such ref); return whether it did."""
         try:
             self.git("update-ref", "-m", why, name, new, old or "")
         except GitFault:
@@ -222,7 +221,7 @@ class Repository:
         """Return the ref of a branch (`heads`) or a version (`tags`).
 
         Raises:
-            GitFault: git takes no such name.
+            GitFault: git does not accept the name.
         """
         if name.startswith("-"):
             raise GitFault(f"{name!r} is no name that git takes: begin it with a letter or a digit")
@@ -254,7 +253,7 @@ class Repository:
         return self.line("mktree") if commit is None else self.line("rev-parse", f"{commit}^{{tree}}")
 
     def entry(self, tree: str, path: str) -> Entry | None:
-        """Return what stands at a path, or None."""
+        """Return the entry at a path, or None."""
         found = self.git("ls-tree", "--full-tree", "-z", tree, "--", path).decode(errors="surrogateescape")
         told, _, name = found.removesuffix("\0").partition("\t")
         if name != path:
@@ -266,7 +265,7 @@ class Repository:
         """Return the file at a path, or None.
 
         Raises:
-            GitFault: there is something else: a link is not followed, a folder or a submodule is no file.
+            GitFault: there is something else: links are not followed, a folder or a submodule is no file.
         """
         found = self.entry(tree, path)
         if found is not None and found.mode not in _FILES:
@@ -279,7 +278,7 @@ class Repository:
         return found
 
     def changed(self, tree: str, changes: Mapping[str, Entry | None]) -> str:
-        """Return the tree that another becomes when files are put in it, or (None) taken out of it."""
+        """Return a tree with files added, or (None) removed."""
         gone = "0" * len(tree)
         told = "".join(
             f"0 {gone}\t{path}\0" if entry is None else f"{entry.mode} {entry.object}\t{path}\0"
@@ -293,7 +292,7 @@ class Repository:
             return self.line("write-tree", variables=index)
 
     def difference(self, old: str, new: str) -> dict[str, tuple[Entry | None, Entry | None]]:
-        """Return the files in which two trees differ, with what stands there in each."""
+        """Return the files in which two trees differ, with their entries."""
         fields = self.git("diff-tree", "-r", "-z", "--no-renames", old, new).decode(errors="surrogateescape")
         told = fields.split("\0")
         found: dict[str, tuple[Entry | None, Entry | None]] = {}
@@ -313,7 +312,7 @@ class Repository:
     def merged(self, ours: str, theirs: str) -> tuple[str | None, list[str]]:
         """Return the tree that two commits merge into, and no conflict; or None and the paths in conflict.
 
-        Lines are merged, whatever drivers the repository names for its files.
+        Lines are merged, whatever merge drivers the repository configures.
         """
         with tempfile.TemporaryDirectory(prefix="settlemark-") as folder:
             alone.make_bare(Path(folder), sha256=len(ours) > _SHA1)
@@ -336,10 +335,10 @@ class Repository:
         return (tree, []) if not paths else (None, sorted(set(paths)))
 
     def swap(self, name: str, make: Callable[[str | None], str | None], *, why: str, tries: int = 50) -> str | None:
-        """Move a ref to what `make` makes of it, again when somebody is faster; return where it points.
+        """Move a ref to the result of `make`, again when another is faster; return its target.
 
         Raises:
-            GitFault: somebody was faster each time.
+            GitFault: another was faster each time.
         """
         for _ in range(tries):
             old = self.ref(name)
@@ -354,19 +353,19 @@ _windows = threading.Lock()
 
 @contextmanager
 def _one_at_a_time(path: Path) -> Generator[None]:
-    """Wait until nobody else has this lock, in any process, and have it; whoever ends loses it."""
+    """Take a lock that one process at a time has, waiting for it; a process that ends loses it."""
     if sys.platform == "win32":
-        with _windows:  # of this process alone
+        with _windows:  # within this process
             yield
         return
     import fcntl
 
-    with path.open("wb") as lock:  # the file stays: who waits for it would else lock one that nobody else finds
+    with path.open("wb") as lock:  # the file stays: else a waiter would lock one that nobody else finds
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open, too
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child forked meanwhile has it open, too
 
 
 @cache

@@ -1,8 +1,8 @@
 """The hidden refs: a transaction's work is a chain of commits, one a decision, that lands, or fails and is kept.
 
-`refs/settlemark/work/<branch>/<transaction>` is the chain while its transaction is open; `landed` and `failed` are
-where it goes. Each commit says in trailers which decision it is, of which transaction, and what that cost. `git log`
-and `git branch` show none of it; the objects are the repository's own, so a snapshot costs what was touched.
+`refs/settlemark/work/<branch>/<transaction>` is the chain while its transaction is open; then it moves to `landed` or
+`failed`. Each commit's trailers name its decision, transaction and cost. `git log` and `git branch` show none of it;
+the objects are the repository's own, so a snapshot costs only what was touched.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 Place = Literal["work", "landed", "failed", "landing"]
 Edit = Callable[[str], str]
-"""What makes a tree of a tree."""
+"""Makes a tree from a tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One commit of a chain: what was decided in it, and what it cost."""
+    """One commit of a chain, with its decisions and their cost."""
 
     commit: str
     parents: Sequence[str]
@@ -68,18 +68,18 @@ def quoted(text: str) -> str:
 
 
 def trailers(**told: str | None) -> str:
-    """Return the last paragraph of a message: what is told in it can be asked for."""
+    """Return the last paragraph of a message, which can be queried."""
     lines = (f"Settlemark-{part.capitalize()}: {value}" for part, value in told.items() if value is not None)
     return "\n".join(lines)
 
 
 def message(text: str, last: str) -> str:
-    """Return a commit's message, whose own last paragraph never counts as trailers of ours."""
+    """Return a commit's message, whose own last paragraph never counts as trailers."""
     return f"{_CONTROL.sub(' ', text).strip() or 'no message'}\n\n{last}\n"
 
 
 def named(key: str) -> str:
-    """Return a key as it stands in a trailer: on one line, whatever is in it."""
+    """Return a key as a trailer has it: on one line."""
     return quote(key, safe=_PLAIN)
 
 
@@ -98,10 +98,10 @@ def total(costs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class Work:
-    """The chains of one repository that are meant for one branch.
+    """The chains of one repository for one branch.
 
     Args:
-        repository: where they are.
+        repository: their repository.
         branch: where they land.
     """
 
@@ -115,7 +115,7 @@ class Work:
         return f"{ROOT}/{place}/{quoted(self.branch)}/{quoted(name)}"
 
     def head(self) -> str | None:
-        """Return where the branch is, or None: nothing was ever committed to it."""
+        """Return the branch's commit, or None: nothing was ever committed to it."""
         return self.repository.ref(self.landing_ref)
 
     def tip(self, name: str) -> str | None:
@@ -147,9 +147,9 @@ class Work:
         return None
 
     def record(self, name: str, key: str, edit: Edit, text: str, cost: Mapping[str, Any] | None) -> str:
-        """Add a decision to a transaction's chain, and return its commit; one that is there already is left as it is.
+        """Add a decision to a transaction's chain, and return its commit; an existing one stays.
 
-        What has landed on the branch meanwhile is merged in first, where that goes without a conflict.
+        What has landed on the branch meanwhile is merged in first, if without conflict.
         """
         before = self.found(name, key, "work")
         if before is not None:
@@ -175,7 +175,7 @@ class Work:
         return made[-1]
 
     def put_aside(self, name: str, tip: str | None) -> None:
-        """Keep as failed what a transaction of another ledger has left under this name, and forget that it landed."""
+        """Keep another ledger's work under this name as failed, and forget that it landed."""
         landed = self.at("landed", name)
         if self.repository.ref(landed) is not None:
             self.repository.change_refs(f"delete {landed}")
@@ -211,12 +211,12 @@ class Work:
             return tip
         tree, _ = self.repository.merged(tip, head)
         if tree is None:
-            return tip  # its landing will say so, and name the files
+            return tip  # its landing will report the conflict, and name the files
         last = trailers(transaction=named(name), base=base or _NONE)
         return self.repository.commit(tree, [tip, head], message(f"Merge {self.branch} into {name}", last))
 
     def drop(self, name: str, key: str) -> bool:
-        """Take a decision off the end of a chain that has not landed, and keep it as failed; False: it is not there."""
+        """Remove a decision from the end of a chain that has not landed, and keep it as failed; False if absent."""
         tip = self.tip(name)
         steps = self.chain(tip)
         places = [number for number, step in enumerate(steps) if named(key) in step.decisions]
@@ -238,7 +238,7 @@ class Work:
     # ---- what is kept, and for how long
 
     def kept(self) -> list[dict[str, Any]]:
-        """Return the work of failed transactions that is still kept: where, how many decisions, what it cost."""
+        """Return the work of failed transactions that is still kept: its ref, how many decisions, its cost."""
         found: list[dict[str, Any]] = []
         for ref, tip in self.repository.refs(f"{ROOT}/failed/{quoted(self.branch)}").items():
             steps = self.chain(tip)
@@ -251,7 +251,7 @@ class Work:
         return sorted(found, key=lambda each: (each["at"], each["ref"]))
 
     def expire(self, before: float) -> int:
-        """Let go of failed and landed chains, and of marks, that are older than this; return how many."""
+        """Remove failed and landed chains, and marks, that are older than this; return how many."""
         told = self.repository.git("for-each-ref", "--format=%(refname) %(creatordate:unix)", ROOT).decode()
         gone = re.compile(f"{ROOT}/(failed|landed|{'|'.join(MARKS)})/")
         lines = (line.rsplit(" ", 1) for line in told.splitlines())
@@ -265,7 +265,7 @@ class Work:
         return [unquote(ref.rsplit("/", 1)[1]) for ref in self.repository.refs(f"{ROOT}/trees/{quoted(self.branch)}")]
 
     def squash(self, keep: int) -> int:
-        """Make one commit of all but the last `keep` decisions of each failed chain; return how many chains changed."""
+        """Squash all but the last `keep` decisions of each failed chain; return how many chains changed."""
         count = 0
         for ref, tip in self.repository.refs(f"{ROOT}/failed/{quoted(self.branch)}").items():
             steps = self.chain(tip)
@@ -300,7 +300,7 @@ class Work:
 
 
 def _step(line: str) -> Step:
-    # What others have written stands last, and may have anything in it.
+    # Texts by others come last, and may have anything in them.
     commit, parents, at, decisions, transaction, base, cost, author, subject = line.strip("\n").split("\x1f", 8)
     return Step(
         commit,
@@ -318,7 +318,7 @@ def _step(line: str) -> Step:
 def _cost(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:  # a commit that somebody else has written
+    except ValueError:  # a commit by somebody else
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

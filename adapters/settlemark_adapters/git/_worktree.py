@@ -1,4 +1,4 @@
-"""A work tree of its own for one branch of a speculation: any program may change it, nothing else sees that."""
+"""A work tree for one branch of a speculation: any program may change it, nothing else sees that."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from settlemark_adapters.git._work import ROOT, Work, message, named, quoted, tr
 
 
 class WorkTree:
-    """A checkout of the branch in a folder of its own, on a hidden ref of its own; removed when it is left.
+    """A checkout of the branch in a folder of its own, on a hidden ref of its own; removed at the end.
 
-    Enter it with `with`: it is the folder's path. What was changed in it and not committed with `commit_worktree` is
-    then kept as failed work, unless nothing was changed. Ignored files are not kept.
+    Enter it with `with`: it is the folder's path. Changes that were not committed with `commit_worktree` are then kept
+    as failed work. Ignored files are not kept.
 
-    Raises (when entered):
-        GitFault: another process has one of this name open, or there is nothing to check out yet.
+    Raises (when entered): GitFault: another process has one of this name open, or there is nothing to check out yet.
     """
 
     def __init__(self, work: Work, name: str) -> None:
@@ -36,7 +35,7 @@ class WorkTree:
     def __enter__(self) -> Path:
         self._take()
         try:
-            self._clear()  # a process that ended within it has left it
+            self._clear()  # left by a process that ended within it
             head = self._work.head()
             if head is None:
                 raise GitFault(f"{self._work.branch} has no commit yet: there is nothing to check out")
@@ -55,7 +54,7 @@ class WorkTree:
             self._let_go()
 
     def opened(self) -> Self:
-        """Return it when it is open, in this process or another.
+        """Return it if it is open, in this process or another.
 
         Raises:
             GitFault: it is not.
@@ -67,13 +66,13 @@ class WorkTree:
         return self
 
     def clear_if_left(self) -> bool:
-        """Clear up what an ended process has left of it, and return whether there was that to do."""
+        """Clear up what an ended process has left of it, and return whether there was anything."""
         if sys.platform == "win32":
-            return False  # nobody can tell
+            return False  # unknown
         try:
             self._take()
         except GitFault:
-            return False  # somebody has it open
+            return False  # it is open somewhere
         try:
             self._clear()
         finally:
@@ -90,7 +89,7 @@ class WorkTree:
 
     def _let_go(self) -> None:
         if self._lock is not None:
-            self._lock.close()  # the file stays: who has it open already would lock one that nobody else finds
+            self._lock.close()  # the file stays: else a waiter would lock one that nobody else finds
             self._lock = None
 
     def _clear(self) -> None:
@@ -117,10 +116,10 @@ class WorkTree:
     def _is_ours(self, head: str, base: str) -> bool:
         return head == base or bool(self._work.log(head, "-n1")[0].transaction)
 
-    # ---- its content
+    # ---- contents
 
     def tree(self) -> str:
-        """Return its files as a tree, those that git ignores apart."""
+        """Return its files as a tree, without ignored ones."""
         self._repository.git("add", "--all", at=self.folder)
         return self._repository.git("write-tree", at=self.folder).decode().strip()
 
@@ -146,7 +145,7 @@ class WorkTree:
         steps = self._work.log(head or base, "--first-parent", f"^{base}")
         if steps and named(key) in steps[0].decisions:
             return steps[0].commit
-        # Not upon what another transaction, or an earlier try, has made of it: that is not to land with this.
+        # Not on top of another transaction's, or an earlier try's, commit: that must not land with this.
         parent = next((step.commit for step in steps if step.transaction in ("", named(name))), base)
         if tree == self._repository.tree_of(parent):
             raise GitFault(f"nothing has changed in the work tree {self.name!r}: there is nothing to commit")
@@ -165,7 +164,7 @@ class WorkTree:
 def _is_ours(lock: IO[bytes]) -> bool:
     """Take a lock that its process loses when it ends, unless another has it."""
     if sys.platform == "win32":
-        return True  # there an open folder cannot be removed by another
+        return True  # another process cannot remove an open folder there
     import fcntl
 
     try:

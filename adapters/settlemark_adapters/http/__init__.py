@@ -1,6 +1,6 @@
-"""An HTTP API as tools: what each call touches, under which key it goes, how it is undone and asked about.
+"""An HTTP API as tools: what each call touches, its idempotency key, its undo and its probe.
 
-An API is declared in a few lines, one `Call` for each thing that it does:
+An API is declared in a few lines, one `Call` for each operation:
 
 ```python
 shop = Http(
@@ -21,8 +21,8 @@ agent = create_agent(model, shop.tools())
 ```
 
 What an answer says of the effect: 2xx: it happened. 4xx (not 408), 501, 307 and 308: it did not. Other statuses from
-500 on, 408, a lost connection, no answer in time: nobody can tell, so the call is sent again under its key or asked
-about with its probe; without either a person is asked. No connection: surely nothing was done.
+500 on, 408, a lost connection, no answer in time: unknown, so the call is sent again under its key or probed; without
+either a person is asked. No connection: surely nothing was done.
 """
 
 from __future__ import annotations

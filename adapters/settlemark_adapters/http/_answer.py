@@ -1,4 +1,4 @@
-"""What a server answered: a status, headers, and a content that is JSON, or a text of bounded length."""
+"""A server's answer: a status, headers, and a content that is JSON, or a text of bounded length."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the server says that it was done."""
+        """Whether the status says that it was done."""
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
     @cached_property
@@ -46,7 +46,7 @@ class Answer:
         try:
             if not self.whole:
                 return False, None
-            # Half a character, as in "\ud800", can be stored nowhere.
+            # A lone surrogate, as in "\ud800", cannot be stored anywhere.
             value = json.loads(self.raw, parse_constant=_no_number, parse_float=_finite)
             text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
             return True, self.secrets.scrub(json.loads(text))
@@ -55,12 +55,12 @@ class Answer:
 
     @property
     def is_json(self) -> bool:
-        """Whether its content can be read as JSON; no content can."""
+        """Whether its content is JSON; an empty content counts."""
         return self._parsed[0]
 
     @property
     def content(self) -> Any:
-        """Its JSON data, without secrets; of anything else `{"status", "type", "text"}`, and `truncated`."""
+        """Its JSON data, without secrets; for other content `{"status", "type", "text"}`, and `truncated`."""
         parsed, value = self._parsed
         if parsed:
             return value
@@ -80,12 +80,12 @@ class Answer:
 
     @property
     def digest(self) -> str:
-        """What differs when the resource has changed: its ETag, else a digest of the content."""
+        """A digest that differs when the resource has changed: its ETag, else of the content."""
         etag = self.headers.get("etag")
         return etag or f"{self.status}:{hashlib.sha256(self.raw).hexdigest()}"
 
     def retry_after(self, now: float) -> float | None:
-        """Return in how many seconds the server wants to be asked again, or None; told in seconds or as a date.
+        """Return after how many seconds the server wants to be asked again, or None; given in seconds or as a date.
 
         >>> Answer(503, {"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, b"", True, Secrets({})).retry_after(90.0)
         30.0
@@ -95,7 +95,7 @@ class Answer:
             return float(told)
         try:
             return max(0.0, parsedate_to_datetime(told).timestamp() - now)
-        except (ValueError, OverflowError, OSError, TypeError, IndexError):  # what it raises of odd texts
+        except (ValueError, OverflowError, OSError, TypeError, IndexError):  # the parser's errors for odd texts
             return None
 
     def __str__(self) -> str:

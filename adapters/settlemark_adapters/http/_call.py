@@ -1,4 +1,4 @@
-"""What is said of an API: its calls, their arguments, and the requests that undo a call or ask about it."""
+"""The declaration of an API: its calls, their arguments, and the requests that undo or probe a call."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Field:
     """An argument of a call.
 
     Attributes:
-        type: its type, as a model is told it.
-        doc: what it is, as a model is told it.
-        default: its value when it is left out; one of `None` that is left out is not sent.
-        name: its name at the server, where that is another.
+        type: its type, as shown to a model.
+        doc: its description, for a model.
+        default: its value when left out; a `None` that is left out is not sent.
+        name: its name at the server, if that differs.
     """
 
     type: Any = str
@@ -50,14 +50,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Request:
-    """A request that undoes a call or asks about it; its parts are templates over the call's arguments.
+    """A request that undoes or probes a call; its parts are templates over the call's arguments.
 
-    `{x}` is an argument, `{result.id}` a field of what the call returned, `{key}` its idempotency key as it was sent.
+    `{x}` is an argument, `{result.id}` a field of the call's result, `{key}` its idempotency key as sent.
 
     Attributes:
         method, path, query, body, headers: as in `Call`.
         absent: statuses that say there is no such thing: it did not happen, or nothing of it is left to undo.
-        pick: of a probe: where in its answer the call's own is, as in `"data.0"`; nothing there means it is absent.
+        pick: of a probe: where in its answer the call's own result is, as in `"data.0"`; nothing there means absent.
 
     >>> Request("GET", "/orders/by-key/{key}").absent
     (404,)
@@ -84,29 +84,29 @@ class Request:
 class Call:
     """One operation of an API, and what it does to the world.
 
-    Arguments come from where they go: `{x}` in the path or a header, and in `query` and `body` every name that has a
-    type or a `Field`. Other values there are sent as they are, filled as templates.
+    Arguments come from their places: `{x}` in the path or a header, and in `query` and `body` every name that has a
+    type or a `Field`. Other values there are sent unchanged, or filled as templates.
 
     Attributes:
         tool: its name, as a model sees it.
         method, path: as in `"POST", "/orders/{customer}"`.
-        kind: its effect class; `read` for GET, else `irreversible`, unless it is told.
-        doc: what it does, as a model is told it.
-        scope: what it touches, a template over its arguments, or a function of them; the path without it.
-        query, body: names and types (`{"sku": str, "count": Field(int, "how many", default=1)}`); the body may also
-            be one template: `"{note}"`.
+        kind: its effect class; by default `read` for GET, else `irreversible`.
+        doc: its description, for a model.
+        scope: the resource it touches, a template over its arguments, or a function of them; by default the path.
+        query, body: names and types (`{"sku": str, "count": Field(int, "how many", default=1)}`); the body may also be
+            one template: `"{note}"`.
         headers: templates by name.
-        fields: types of what stands in the path, in headers and in templates; text, unless it is said here.
+        fields: types of the arguments in the path, in headers and in templates; text by default.
         undo, probe: the request that takes it back, and the one that asks whether it happened.
-        key_header: where the server wants an idempotency key.
-        window: seconds for which the server remembers a key; for good when left out.
-        definite: statuses from 500 on at which the server says that nothing was done. At others nobody can tell: the
-            call is sent again under its key, else asked about.
+        key_header: the server's header for an idempotency key.
+        window: seconds for which the server remembers a key; for ever when left out.
+        definite: statuses from 500 on by which the server says that nothing was done. Others leave it unknown: the call
+            is sent again under its key, else probed.
         echoes: arguments that the answer repeats: one that differs is the answer to another request.
-        keep: headers of the answer that belong in the result, by their names there: `{"version": "ETag"}`.
-        live: of a read: it is stale when the resource's ETag (or content) has changed; True asks the same again.
+        keep: headers of the answer to put into the result, by their names there: `{"version": "ETag"}`.
+        live: of a read: it is stale when the resource's ETag (or content) has changed; True repeats the same request.
         parts: more of what `settlemark.effect` takes, such as `{"keyed": True}` for a PUT that may be sent again when
-            nobody can tell whether it was done, and whoever has changed the resource meanwhile may be overwritten.
+            its outcome is unknown, and may overwrite another's change meanwhile.
 
     Raises:
         DeclarationError: it contradicts itself.
@@ -184,24 +184,24 @@ class Call:
 
     @cached_property
     def keyed(self) -> bool:
-        """Whether its key goes with it, so that the server knows a repeat for one."""
+        """Whether its key is sent, so that the server recognises a repeat."""
         return self.key_header is not None or "key" in fields_of([self.path, self.query, self.body, self.headers])
 
     @property
     def repeatable(self) -> bool:
-        """Whether sent twice it is done once."""
+        """Whether sending it twice does it once."""
         return self.keyed or self.method in IDEMPOTENT
 
     @cached_property
     def request(self) -> Request:
-        """What is sent, as a template."""
+        """The request, as a template."""
         headers = {**self.headers, **({self.key_header: "{key}"} if self.key_header else {})}
         body = self.body if self._body is None else _templates(self._body)
         return Request(self.method, self.path, query=_templates(self.query), body=body, headers=headers)
 
     @cached_property
     def arguments(self) -> dict[str, Field]:
-        """Its arguments, in their order."""
+        """Its arguments, in order."""
         used = [name for name in fields_of([self.path, self.headers]) if name != "key"]
         found = {name: self._named(name, "the path" if "{" + name in self.path else "a header") for name in used}
         body = {"": self.body} if self._body is None else self._body
@@ -225,23 +225,23 @@ class Call:
         return inspect.Signature(parameters, return_annotation=Any)
 
     def docstring(self) -> str:
-        """Return what a model is told of it."""
+        """Return the description for a model."""
         told = self.doc or f"{self.tool.replace('_', ' ').capitalize()} ({self.method} {self.path})."
         lines = [f"    {name}: {known.doc or name.replace('_', ' ')}" for name, known in self.arguments.items()]
         return "\n".join([told, *(["", "Args:", *lines] if lines else [])])
 
     def scope_at(self, base_url: str) -> str | Callable[..., Any]:
-        """Return what it touches, at a server."""
+        """Return its scope, at a server."""
         if self.scope is not None:
             return self.scope
         parts = urlsplit(base_url)
         prefix = [escape(segment) for segment in (parts.netloc, *parts.path.split("/")) if segment]
-        own = self.path.split("{key}", maxsplit=1)[0]  # nobody knows it yet
+        own = self.path.split("{key}", maxsplit=1)[0]  # the key is not known yet
         own = own if own == self.path else own.rpartition("/")[0]
         return f"http:/{'/'.join(prefix)}{own}"
 
     def left_out(self, arguments: Mapping[str, Any]) -> set[str]:
-        """Return the names at the server of what is optional and was not given."""
+        """Return the server's names of optional arguments that were not given."""
         parts = [(name, as_field(part)) for group in (self.query, self._body or {}) for name, part in group.items()]
         return {
             part.name or name
@@ -251,7 +251,7 @@ class Call:
 
     @property
     def _body(self) -> Mapping[str, Any] | None:
-        """Its body's parts, where it is an object."""
+        """Its body's parts, if it is an object."""
         return parts_of(self.body)
 
     def _named(self, name: str, place: str) -> Field:

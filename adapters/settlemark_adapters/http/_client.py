@@ -42,14 +42,14 @@ _NOTHING_SENT = (
 
 
 class Options(TypedDict, total=False):
-    """What may be said of a request beside what is sent.
+    """Options of a request.
 
     Attributes:
         reads: it changes nothing at the server.
-        repeatable: sent twice it is done once: under a key, or by what its method means.
-        definite: statuses from 500 on at which the server says that nothing was done.
-        expected: statuses that are an answer like any other, and no refusal.
-        within: seconds after which it is not sent again, for the server may have forgotten its key.
+        repeatable: sending it twice does it once: under a key, or by what its method means.
+        definite: statuses from 500 on by which the server says that nothing was done.
+        expected: statuses that are an ordinary answer, and no refusal.
+        within: seconds after which it is not sent again, since the server may have forgotten its key.
     """
 
     reads: bool
@@ -61,10 +61,10 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Sending:
-    """A request that is ready to be sent; see `Options` for what is not described here.
+    """A request that is ready to be sent; see `Options` for the other attributes.
 
     Attributes:
-        tool: whose request it is, for errors.
+        tool: the tool's name, for errors.
         method: its method.
         path: from the base address on, quoted, with its query.
         content: its body, or None.
@@ -86,18 +86,18 @@ class Sending:
 class Client:
     """One server, and the headers that go with every request to it and to nobody else.
 
-    Laws: a request goes to the base address only, and follows no redirect to another one; no connection is kept,
-    since one that the server has closed meanwhile would leave an outcome unknown for nothing; no cookie is kept, no
-    address is logged, and no secret is repeated in what comes back. A copied process has connections of its own.
+    Laws: a request goes to the base address only, and follows no redirect to another one; no connection is kept, since
+    a kept one that the server has closed would leave an outcome unknown needlessly; no cookie is kept, no address is
+    logged, and no secret of an answer is repeated. A forked process has connections of its own.
 
     Args:
-        transport: makes the connections; one of the client's own, with neither the environment's proxies nor its
-            `.netrc`, when left out.
-        shown: what errors call the address, where that itself is a secret.
-        hidden: more that must not be repeated, beside the headers.
+        transport: makes the connections; by default one of the client's own, without the environment's proxies and
+            `.netrc`.
+        shown: the address in errors, where that itself is a secret.
+        hidden: more secrets, beside the headers.
 
     Raises:
-        ValueError: the address is no plain http(s) address, or a header is none.
+        ValueError: the address is no plain http(s) address, or a header is invalid.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class Client:
         return self.patience.longest(self.timeout)
 
     def send(self, sending: Sending) -> Answer:
-        """Return the answer, of a status from 200 to 299 or an expected one.
+        """Send a request and return the answer, of a status from 200 to 299 or an expected one.
 
         Raises:
             HttpRefused: a definite no.
             HttpUnsent: surely nothing was done.
-            HttpUnanswered, HttpTimedOut: nobody can tell what was done.
+            HttpUnanswered, HttpTimedOut: unknown.
         """
         began = self.clock()
         url = self.base_url + sending.path
@@ -197,20 +197,20 @@ class Client:
                     raise httpx.ReadTimeout("the answer does not end")
         except httpx.HTTPError:
             if response.status_code < HTTPStatus.BAD_REQUEST:
-                raise  # what it did is in the part that is missing
+                raise  # the part that is missing tells what it did
             whole = False
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(response.status_code, headers, bytes(raw[: self._most]), whole, self._secrets)
 
     def _moved(self, sending: Sending, url: str, answer: Answer) -> str | None:
-        """Return where a request goes that may follow: to the same server, and with nothing done so far."""
+        """Return where a request may be redirected: to the same server, with nothing done so far."""
         may_follow = answer.status in (_MOVED if sending.reads else _SAME_METHOD)
         target = _location(url, answer)
         same = target is not None and urlsplit(target)[:2] == urlsplit(url)[:2]
         return target if may_follow and same and target != url else None
 
     def _pause(self, sending: Sending, answer: Answer, tries: int, *, begun: bool) -> float | None:
-        """Return how long to wait before another try, or None when there is to be none."""
+        """Return how long to wait before another try, or None for no other try."""
         patience = self.patience
         again = answer.status in patience.statuses or (begun and answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR)
         if not again or tries >= patience.tries or (begun and not sending.repeatable):
@@ -253,7 +253,7 @@ class Client:
         made = self._made
         if made is None or made[0] != os.getpid():
             transport = httpx.HTTPTransport(
-                # Certificates take long to load: only where there are any to check.
+                # Certificates take long to load: only for https.
                 verify=urlsplit(self.base_url).scheme == "https",
                 trust_env=False,
                 limits=httpx.Limits(max_keepalive_connections=0),
@@ -266,7 +266,7 @@ def checked_address(url: str) -> str:
     """Return a base address, without a slash at its end.
 
     Raises:
-        ValueError: it is none; the message does not repeat it, since a password may stand in it.
+        ValueError: it is invalid; the message does not repeat it, since it may hold a password.
 
     >>> checked_address("https://api.example/v1/")
     'https://api.example/v1'
@@ -288,7 +288,7 @@ def checked_address(url: str) -> str:
 
 
 def _location(url: str, answer: Answer) -> str | None:
-    """Return where an answer points to, or None when that cannot be read."""
+    """Return where an answer points to, or None if that cannot be read."""
     try:
         target = urljoin(url, answer.headers.get("location", ""))
         urlsplit(target)
@@ -298,7 +298,7 @@ def _location(url: str, answer: Answer) -> str | None:
 
 
 def _may_have_begun(status: int, sending: Sending) -> bool:
-    """Whether a request that was answered so may have been done, in part or whole."""
+    """Whether a request with this answer may have been done, in part or whole."""
     if status in NOT_BEGUN or status in sending.definite or status in _SAME_METHOD:
         return False
     refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""What an HTTP call can end with, split by what is known of its effect: surely nothing, or nobody can tell.
+"""The errors of an HTTP call, split by what is known of its effect: surely nothing, or unknown.
 
 ```
 HttpError
@@ -20,12 +20,12 @@ def _rebuild(cls: type[HttpError], message: str, data: dict[str, Any]) -> HttpEr
 
 
 class HttpError(Exception):
-    """Base of what an HTTP call can end with; secrets stand in none of it.
+    """Base of an HTTP call's errors; none of them contains secrets.
 
     Attributes:
-        tool: the name of what was called.
+        tool: the called tool's name.
         request: method and address.
-        status: the answer's status, or None when there was no answer.
+        status: the answer's status, or None without an answer.
         body: the answer's content, as JSON data or text, or None.
         retry_after: seconds after which the server wants to be asked again, or None.
 
@@ -64,12 +64,12 @@ class HttpRefused(HttpError):
 
 
 class HttpUnreadable(HttpError):
-    """A read was answered with what cannot be read: too long an answer, or none that is JSON."""
+    """A read's answer cannot be read: it is too long, or is not JSON."""
 
 
 class HttpUnanswered(HttpError, ConnectionError):
-    """The request was sent and what became of it is unknown: it is asked about, or sent again under its key."""
+    """The request was sent and its outcome is unknown: it is probed, or sent again under its key."""
 
 
 class HttpTimedOut(HttpUnanswered, TimeoutError):
-    """The request was sent and there was no answer in time: what became of it is unknown."""
+    """The request was sent and there was no answer in time: its outcome is unknown."""

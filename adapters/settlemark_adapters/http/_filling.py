@@ -1,6 +1,6 @@
-"""Templates filled with a call's arguments, so that no argument leaves the place that it was given.
+"""Fills templates with a call's arguments, so that no argument leaves its place.
 
-`{x}` is an argument, `{result.id}` a field of what a call returned, `{key}` the idempotency key as it is sent.
+`{x}` is an argument, `{result.id}` a field of a call's result, `{key}` the idempotency key as sent.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _FIELD = re.compile(r"\{([A-Za-z_]\w*)((?:\.\w+)*)\}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SEPARATOR = re.compile(r"[/\\]")
-_LONGEST_KEY = 255  # what common servers take
+_LONGEST_KEY = 255  # common servers accept this
 _KEY_SAFE = "#/:@+,;=!$&'()*"
 
 
 def parts_of(value: Any) -> Mapping[str, Any] | None:
-    """Return an object's parts by name; None of anything else."""
+    """Return an object's parts by name; None for anything else."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
 
 
 def fields_of(template: Any) -> Iterator[str]:
-    """Yield the names that a template uses, wherever in it they stand.
+    """Yield the names that a template uses, anywhere in it.
 
     >>> list(fields_of({"to": "{customer}", "lines": ["{result.id}"]}))
     ['customer', 'result']
@@ -41,7 +41,7 @@ def fields_of(template: Any) -> Iterator[str]:
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """Return JSON data with the values in their places; a text that is one place only becomes the value itself.
+    """Fill JSON data with values; a text that is only a field becomes the value itself.
 
     Raises:
         ValueError: there is no such value.
@@ -79,7 +79,7 @@ def fill_path(template: str, values: Mapping[str, Any]) -> str:
             raise ValueError(f"{found[0][1:-1]} is empty, and names nothing in {template}: pass a name")
         if _CONTROL.search(unquote(text)):
             raise ValueError(f"{where} has control characters, which no address holds: leave them out")
-        # Some servers unquote before they look where a segment ends.
+        # Some servers unquote before they split a path into segments.
         if any(part in (".", "..") for part in _SEPARATOR.split(unquote(text))):
             raise ValueError(f"{where} would lead out of {template}: pass a plain name")
         return quote(text, safe="")
@@ -91,7 +91,7 @@ def fill_header(name: str, template: str, values: Mapping[str, Any]) -> str:
     """Return a header's value.
 
     Raises:
-        ValueError: a value is missing, or is no header's: a line break would begin another header.
+        ValueError: a value is missing, or invalid in a header: a line break would begin another header.
     """
     return header_value(name, _FIELD.sub(lambda found: _text(found, values), template))
 
@@ -100,7 +100,7 @@ def header_value(name: str, value: str) -> str:
     r"""Return a value that may stand in a header.
 
     Raises:
-        ValueError: it may not; the message does not repeat it, since it may be a secret.
+        ValueError: it is invalid; the message does not repeat it, since it may be a secret.
 
     >>> header_value("X-Tenant", "ada\r\nX-Admin: 1")
     Traceback (most recent call last):
@@ -114,7 +114,7 @@ def header_value(name: str, value: str) -> str:
 
 
 def sent_key(key: str) -> str:
-    """Return an idempotency key as it is sent: the same for the same key, and different ones for different keys.
+    """Return an idempotency key as sent: one for each key.
 
     >>> sent_key("trip 7#1/0"), len(sent_key("long" * 100))
     ('trip%207#1/0', 255)

@@ -1,4 +1,4 @@
-"""The adapter: of each call that is said of an API it makes a tool that can be undone, asked about and read live."""
+"""The adapter: turns each declared call of an API into a tool that can be undone, probed and read live."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _GONE = 410
 
 
 class Http(Adapter):
-    """The tools of an API that speaks HTTP and JSON, one for each call that is declared.
+    """The tools of an API that speaks HTTP and JSON, one for each declared call.
 
     Args:
-        base_url: where the API is; nothing is sent to any other server.
+        base_url: the API's address; nothing is sent to any other server.
         settlement: as in every adapter, and so are `name` and `effects`.
-        calls: what the API does.
+        calls: the API's operations.
         headers: go with every request, and are secret: `{"Authorization": "Bearer …"}`.
-        timeout: seconds for which an answer is waited for.
+        timeout: seconds to wait for an answer.
         patience: how often a busy server is asked again.
         most: bytes of an answer that are read.
-        clock, sleep: the time, and what pauses, between the tries of a call.
+        clock, sleep: the time, and the pause between the tries of a call.
         transport: makes the connections, as in `httpx.HTTPTransport(proxy="https://proxy.example")`; without it no
             proxy is used, whatever the environment says.
 
@@ -97,10 +97,10 @@ class Http(Adapter):
         super().__init__(settlement, name=name, effects=effects)
 
     def operations(self) -> dict[str, Operation[Any, Any]]:
-        """Return its operations by their tools' names: those of its class, and its calls."""
+        """Return its operations by their tools' names: its class's, and its calls."""
         return {**super().operations(), **self._operations}
 
-    # ---- making a tool of a call
+    # ---- tools from calls
 
     def _operation(self, call: Call) -> Operation[Any, Any]:
         signature = call.signature()
@@ -167,7 +167,7 @@ class Http(Adapter):
         return [(self.tool(name), call) for name, call in self._calls.items()]
 
     def _read(self, call: Call, send: Callable[[], Any], staged: list[Staged]) -> Any:
-        """Return what the server has, as this transaction's own staged requests will leave it."""
+        """Return the server's data, with this transaction's own staged requests applied."""
         try:
             found = send()
         except HttpRefused as error:
@@ -177,11 +177,11 @@ class Http(Adapter):
         return overlaid(call.tool, found, staged) if staged else found
 
     def _result(self, call: Call, answer: Answer, arguments: Mapping[str, Any]) -> Any:
-        """Return what a call returns.
+        """Return the result of a call.
 
         Raises:
-            HttpUnanswered: it is the answer to another request, so that nobody can tell what became of this one.
-            HttpUnreadable: it is too long, of a read.
+            HttpUnanswered: it is the answer to another request, so this one's outcome is unknown.
+            HttpUnreadable: a read's answer is too long.
         """
         about: dict[str, Any] = {"tool": call.tool, "request": f"{call.method} {call.path}", "status": answer.status}
         if call.reads and not answer.whole:
@@ -200,7 +200,7 @@ class Http(Adapter):
             )
         return content
 
-    # ---- taking back, asking
+    # ---- undo and probe
 
     def _undo(self, call: Call, given: dict[str, Any]) -> None:
         assert call.undo is not None
@@ -209,7 +209,7 @@ class Http(Adapter):
             if found is None:
                 return
             given = {**given, "result": None if found is UNKNOWN else found}
-        # An undo is what may be done twice: its process may have ended within it.
+        # An undo may be done twice: its process may have ended within it.
         sending = prepared(
             f"the undo of {call.tool}",
             call.undo,
@@ -228,7 +228,7 @@ class Http(Adapter):
         if not answer.ok:
             return None
         if not answer.is_json:
-            return UNKNOWN  # a page that stands in the way, say
+            return UNKNOWN  # an intercepting page, for example
         content = _with_kept(call, answer)
         if probe.pick:
             try:
@@ -261,7 +261,7 @@ def _with_kept(call: Call, answer: Answer) -> Any:
 
 
 def _differing(call: Call, content: Any, arguments: Mapping[str, Any]) -> str | None:
-    """Return which argument an answer repeats otherwise, or None."""
+    """Return an argument that the answer repeats with another value, or None."""
     for name in call.echoes:
         known = call.arguments[name].name or name
         found = cast("dict[str, Any]", content).get(known) if isinstance(content, dict) else None
@@ -276,7 +276,7 @@ def _named(names: Collection[str], arguments: list[Parameter]) -> list[Parameter
 
 
 def _handler(name: str, parameters: list[Parameter], function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
-    """Return a handler that asks for these arguments by name, and gives them to a function."""
+    """Return a handler that asks for these arguments by name, and passes them to a function."""
     signature = Signature(parameters)
 
     def handler(**given: Any) -> Any:

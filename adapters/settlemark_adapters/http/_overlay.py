@@ -1,4 +1,4 @@
-"""What a transaction's own staged requests will make of a resource that it reads before they leave."""
+"""Applies a transaction's own staged requests to a resource that it reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Staged = tuple[str, Any]
 def staged_for(
     tool: Callable[..., Any], path: str, arguments: Mapping[str, Any], calls: Mapping[str, Call]
 ) -> list[Staged]:
-    """Return what is staged for the address that a tool reads, in order; `calls` are known by their tools' names."""
+    """Return the requests staged for the address that a tool reads, in order; `calls` are the calls by tool name."""
     current, declaration = current_call(), declaration_of(tool)
     if current is None or declaration is None:
         return []
@@ -41,9 +41,9 @@ def staged_for(
 
 
 def overlaid(tool: str, found: Any, staged: list[Staged]) -> Any:
-    """Return a resource as staged requests will leave it; `found` is what the server has, or None.
+    """Return a resource with staged requests applied; `found` is the server's data, or None.
 
-    A PUT is taken to say all that a caller may say of it: what the server adds by itself stays.
+    A PUT replaces what a caller can set: fields that the server adds stay.
 
     Raises:
         HttpRefused: it will be deleted.

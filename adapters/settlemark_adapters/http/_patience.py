@@ -1,4 +1,4 @@
-"""How often a server that wants to be asked again is asked again, and how long that may take."""
+"""How often a busy server is asked again, and how long that may take."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Patience:
-    """When a request is sent again, by the status it was answered with.
+    """When a request is sent again, by the status of its answer.
 
     A request that may have been done is sent again only where that is safe: a read, or under the same key.
 
     Attributes:
         tries: how often in all.
-        first: seconds before the first repeat, where the server names none with `Retry-After`.
+        first: seconds before the first repeat, unless the server gives some with `Retry-After`.
         factor: how much longer each following pause is.
         most: the longest pause; a server that wants a longer one is not waited for.
-        statuses: those that are answered with another try.
+        statuses: those after which the request is tried again.
 
     >>> [Patience(first=1.0, most=3.0).pause(failures) for failures in (1, 2, 3)]
     [1.0, 2.0, 3.0]

@@ -1,4 +1,4 @@
-"""A request made ready to be sent: its templates filled, its address and headers quoted, its body canonical JSON."""
+"""Prepares a request: templates filled, address and headers quoted, body as canonical JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def prepared(
     left_out: Collection[str] = (),
     **options: Unpack[Options],
 ) -> Sending:
-    """Return a request of a tool, ready to be sent; `left_out` are names of its query and body that do not go.
+    """Return a tool's request, ready to be sent; `left_out` are names of its query and body that are not sent.
 
     Raises:
         ValueError: a value is missing, or would leave its place.
@@ -41,7 +41,7 @@ def prepared(
     headers = {name: fill_header(name, template, values) for name, template in request.headers.items()}
     content = None
     if request.body is not None:
-        # The same bytes for the same arguments: a server may compare what comes under one key.
+        # The same bytes for the same arguments: a server may compare the requests under one key.
         content = json_text.encode(fill(without(request.body, left_out), values)).encode()
         headers = {"Content-Type": "application/json", **headers}
     path += f"?{urlencode(query, quote_via=quote)}" if query else ""
@@ -49,7 +49,7 @@ def prepared(
 
 
 def without(parts: Any, names: Collection[str]) -> Any:
-    """Return an object's parts without some; of anything else all."""
+    """Return an object without some of its parts; anything else unchanged."""
     if not isinstance(parts, Mapping):
         return parts
     return {name: part for name, part in cast("Mapping[str, Any]", parts).items() if name not in names}

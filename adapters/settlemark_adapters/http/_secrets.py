@@ -1,4 +1,4 @@
-"""What must never be repeated: the secrets that go with every request, taken out of all that comes back."""
+"""Removes the secrets that go with every request from everything that comes back."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import binascii
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-_SHORTEST = 6  # shorter ones stand in too many texts by chance
+_SHORTEST = 6  # shorter ones occur in too many texts by chance
 _PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 _SCRUBBED = "[redacted]"
 
 
 class Secrets:
-    """The secret parts of headers; every header is one, but for a few that are known, and those named `…-Version`.
+    """The secret parts of headers; every header is secret, except a few known ones, and those named `…-Version`.
 
     Args:
         headers: those that go with every request.
-        more: texts that are secret beside them.
+        more: other secret texts.
 
     >>> Secrets({"Authorization": "Bearer sk_live_7"}).scrub({"you sent": ["sk_live_7"]})
     {'you sent': ['[redacted]']}

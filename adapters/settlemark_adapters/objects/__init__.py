@@ -1,8 +1,8 @@
-"""Objects of any store that fsspec knows, as tools: versions are kept for undoing, and content is moved into place.
+"""Objects of any fsspec store, as tools: versions are kept for undoing, and content is moved into place.
 
-No store keeps two objects in step, nor a mark beside one. So what is put is written under `.settlemark/` first, with
-what was there before and a record of both their digests; only then it is moved to its key. Whoever asks afterwards
-compares what is there with the two.
+No store keeps two objects in step, nor a mark beside one. So new content is written under `.settlemark/` first, with
+the previous content and a record of both digests; only then it is moved to its key. A probe compares the present
+content with the two.
 """
 
 from __future__ import annotations

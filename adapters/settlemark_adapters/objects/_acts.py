@@ -1,4 +1,4 @@
-"""Changing one object once under a key, asking whether that happened, and undoing it."""
+"""Changes one object once under a key, probes whether that happened, and undoes it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PARTS = ("new", "new.part", "old", "back")
 
 @dataclass(slots=True)
 class Record:
-    """What is known of an act.
+    """The record of an act.
 
     Attributes:
-        tool, digest: which call it is.
-        key: of the object.
-        before, after: digests of what it was and becomes, None for nothing.
-        kept: what it was is kept.
+        tool, digest: the call.
+        key: the object's.
+        before, after: digests of the content before and after, None for no object.
+        kept: the previous content is kept.
         theirs: a user's own function does it.
         result: what the call returns.
         done: it has happened, for certain. undone: and was undone.
@@ -43,7 +43,7 @@ class Record:
 
 
 class Acts:
-    """What is done to the objects of a bucket, each act once under its key."""
+    """Acts on the objects of a bucket: each once under its key."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -51,7 +51,7 @@ class Acts:
     # ---- acting
 
     def put(self, order: Order, key: str, fill: Callable[[str], None], result: Any) -> Any:
-        """Let an object be what `fill` writes to the key it is given; return `result`.
+        """Write an object by `fill`, which gets the key to write to; return `result`.
 
         Raises:
             OSError: nothing was done, and the message says why.
@@ -131,7 +131,7 @@ class Acts:
     # ---- asking
 
     def probe(self, mark: str) -> Any:
-        """Return the result of what happened under a mark, None when nothing did, `UNKNOWN` when nobody can tell."""
+        """Return the result of the act under a mark, None if it did not happen, `UNKNOWN` if that cannot be told."""
         record = self.load(mark)
         if record is None or record.undone:
             return None
@@ -148,7 +148,7 @@ class Acts:
     def _seen(self, mark: str, record: Record) -> Any:
         bucket = self._bucket
         if record.after is not None and not record.theirs:
-            # It is there until it was moved, which on a steady store is one step.
+            # It is there until it is moved, which is one step on a steady store.
             if not bucket.has(_at(mark, "new")):
                 return True
             if bucket.steady:
@@ -161,10 +161,11 @@ class Acts:
     # ---- undoing
 
     def undo(self, mark: str, about: str) -> None:
-        """Put back what an object was before an act; a second time does nothing.
+        """Restore an object as it was before an act; a second time does nothing.
 
         Raises:
-            LookupError: nothing is kept of it. OSError: the object is not as the act left it, and stays as it is.
+            LookupError: no record of it is kept.
+            OSError: the object has changed since the act, and stays as it is.
         """
         record = self.load(mark)
         if record is None:
@@ -190,11 +191,11 @@ class Acts:
             bucket.copy(_at(mark, "old"), _at(mark, "back"))
             bucket.move(_at(mark, "back"), key)
 
-    # ---- what somebody else does
+    # ---- users' own functions
 
     @contextmanager
     def keeping(self, order: Order, key: str) -> Generator[None, None, None]:
-        """Keep what an object is while a user's own function changes it; when that raises, put it back."""
+        """Keep an object's content while a user's own function changes it; when that raises, restore it."""
         if self._recorded(order) is not None:
             raise StateError(f"{order.tool} on {order.about} has happened: it is not done twice", key=order.key)
         bucket, mark = self._bucket, order.mark
@@ -215,19 +216,19 @@ class Acts:
         if order.alone:
             self.clear(mark)
 
-    # ---- what is kept
+    # ---- records
 
     def load(self, mark: str) -> Record | None:
-        """Return what is recorded under a mark, or None."""
+        """Return the record under a mark, or None."""
         text = self._bucket.read(_at(mark, "json"))
         return None if text is None else Record(**json.loads(text))
 
     def clear(self, mark: str) -> None:
-        """Forget all that is kept under a mark: the record first, since what has none never happened."""
+        """Remove everything under a mark: the record first, since an act without one never happened."""
         self._drop(mark, "json", "json.part", *_PARTS)
 
     def forget(self, older_than: float) -> int:
-        """Forget what was kept longer ago than so many seconds, and return of how many acts."""
+        """Remove records older than so many seconds, and return of how many acts."""
         seen: dict[str, float] = {}
         for name, at in self._bucket.kept().items():
             mark = name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""The objects below one place of a store: read, written aside, moved, copied, removed."""
+"""The objects below one address of a store: read, written aside, moved, copied, removed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _CHUNK = 1 << 20
 
 
 class Bucket:
-    """What lies below one address of a store.
+    """The objects below one address of a store.
 
     Args:
         where: a URL (`file:///srv/data`, `memory://data`, `s3://bucket/folder`), or a file system of fsspec.
-        root: what lies above the keys, in that file system.
-        options: for the file system that the URL names: what it asks for to log in, say.
+        root: the folder of the keys, in that file system.
+        options: for the URL's file system: login data, for example.
 
     Attributes:
-        steady: a move there takes one step, so that an object is nowhere twice.
+        steady: a move takes one step, so that an object is nowhere twice.
 
     Raises:
-        ImportError: fsspec, or what it needs for this store, is not installed.
-        ValueError: the address names none.
+        ImportError: fsspec, or a package it needs for this store, is not installed.
+        ValueError: the address is invalid.
     """
 
     def __init__(self, where: Any, root: str, options: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class Bucket:
         if isinstance(where, str):
             if "://" not in where:
                 raise ValueError(f"{where!r} is no address: write for example 'file:///srv/data' or 's3://bucket/data'")
-            # Listings are asked for anew each time: another process may have written.
+            # Listings are not cached: another process may have written.
             found = fsspec.core.url_to_fs(where, **{"use_listings_cache": False, **options})
             self._store: Any = found[0]
             self._root = "/".join(part for part in (str(found[1]).rstrip("/"), root.strip("/")) if part)
@@ -58,10 +58,11 @@ class Bucket:
     # ---- names
 
     def check(self, key: str) -> None:
-        """Return when a key names one object, in the one spelling that it has.
+        """Check that a key names one object, in its canonical spelling.
 
         Raises:
-            ValueError: it does not. PermissionError: it leads elsewhere.
+            ValueError: it does not.
+            PermissionError: it leads elsewhere.
         """
         parts = key.split("/")
         if not key or "" in parts or "." in parts or ".." in parts or "\\" in key or "\0" in key:
@@ -77,12 +78,12 @@ class Bucket:
                 raise PermissionError(f"{key!r} goes through a link: name the object that it leads to")
 
     def scope(self, key: str) -> str:
-        """Return the scope of an object, or of all below a folder, or of all."""
+        """Return the scope of an object, of all below a folder, or of all."""
         names = [part for part in (*self._root.split("/"), *key.split("/")) if part]
         return f"object:/{'/'.join(map(escape, (self._protocol, *names)))}"
 
     def path(self, key: str) -> str:
-        """Return where an object lies, for the store."""
+        """Return an object's path, for the store."""
         return f"{self._root.rstrip('/')}/{key}" if self._root else key
 
     # ---- objects
@@ -127,16 +128,16 @@ class Bucket:
         if not self.steady:
             self._in_folder(key, lambda path: self._store.pipe_file(path, data))
             return
-        # There a write goes piece by piece.
+        # A write goes piece by piece there.
         self._in_folder(f"{key}.part", lambda path: self._write_through(path, data))
         self.move(f"{key}.part", key)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy an object, in place of what the target was; on a steady store not in one step."""
+        """Copy an object over the target; on a steady store not in one step."""
         self._in_folder(target, lambda path: self._store.cp_file(self.path(source), path))
 
     def move(self, source: str, target: str) -> None:
-        """Move an object, in place of what the target was."""
+        """Move an object over the target."""
         if not self.steady:
             self.copy(source, target)
             self._store.rm_file(self.path(source))
@@ -146,13 +147,13 @@ class Bucket:
         self._in_folder(target, lambda path: Path(self.path(source)).replace(path))
 
     def remove(self, *keys: str) -> None:
-        """Remove objects, where they are there."""
+        """Remove objects, if they exist."""
         for key in keys:
             with suppress(FileNotFoundError):
                 self._store.rm_file(self.path(key))
 
     def version(self, key: str) -> Any:
-        """Return what differs when an object was changed, as the store tells it; None when it is not there."""
+        """Return a value that differs when an object has changed, from the store; None if there is no object."""
         try:
             return self._store.checksum(self.path(key))
         except (FileNotFoundError, NotADirectoryError):
@@ -177,7 +178,7 @@ class Bucket:
             os.fsync(file.fileno())
 
     def _in_folder(self, key: str, write: Callable[[str], object]) -> None:
-        """Write an object, and make its folder where the store has such and lacks it."""
+        """Write an object, and create its folder if the store has folders."""
         path = self.path(key)
         try:
             write(path)

@@ -64,7 +64,7 @@ class Objects(Keeping):
         self._acts = Acts(self._bucket)
         super().__init__(settlement, staged=staged, name=name, effects=effects, keep_days=keep_days)
 
-    # ---- where
+    # ---- scopes
 
     def _place(self, path: str) -> str:
         self._bucket.check(path)
@@ -76,7 +76,7 @@ class Objects(Keeping):
     def _places(self, source: str, destination: str) -> tuple[str, str]:
         return self._place(source), self._place(destination)
 
-    # ---- whether
+    # ---- checks
 
     def _fit_put(self, path: str, content: str = "", encoding: str = "utf-8") -> None:
         data = to_bytes(content, encoding)
@@ -89,7 +89,7 @@ class Objects(Keeping):
         self._fit(path, lambda view: view.delete(path))
 
     def _fit(self, path: str, do: Callable[[View], None]) -> None:
-        """Return when a call can be made."""
+        """Check that a call can be made."""
         call = current_call()
         if call is None:
             return
@@ -97,7 +97,7 @@ class Objects(Keeping):
         if self._waits():
             do(self._seen())
 
-    # ---- how it is undone, and found again
+    # ---- undo and probe
 
     def _undo(self, key: str, path: str = "", destination: str = "") -> None:
         self._acts.undo(mark_of(key), repr(path or destination))

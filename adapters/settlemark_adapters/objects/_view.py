@@ -1,4 +1,4 @@
-"""The objects as a transaction sees them: what is there, and over it what the transaction has staged."""
+"""The objects as a transaction sees them: the present ones, with its staged changes over them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from settlemark_adapters.objects._bucket import Bucket
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What an object that is there holds."""
+    """An existing object's content."""
 
     of: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Untold:
-    """What a function of the user's own will write."""
+    """Content that a user's own function will write."""
 
 
 class View:
-    """What is in a bucket, and what staged requests will make of it.
+    """A bucket's objects with staged requests applied.
 
-    Its `put`, `copy` and `delete` refuse what cannot be done, and else change the view alone.
+    Its `put`, `copy` and `delete` refuse what cannot be done, and else change only the view.
     """
 
     def __init__(self, bucket: Bucket) -> None:
@@ -33,7 +33,7 @@ class View:
         self._changes: dict[str, bytes | _Copy | _Untold | None] = {}
 
     def apply(self, tool: str, arguments: Mapping[str, Any]) -> None:
-        """Let a staged request happen in the view; one that is refused will not happen."""
+        """Apply a staged request to the view; a refused one will not happen."""
         try:
             if tool == "delete_object":
                 self.delete(arguments["path"])

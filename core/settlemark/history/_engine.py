@@ -83,7 +83,7 @@ class Historian:
         except BaseException as error:  # the protocol is in the middle of a step, which a history must not break
             self.close()
             _log.error(
-                "the history %s ends here: it cannot be written: %s",
+                "the history %s ends here, since it cannot be written: %s",
                 self._path,
                 quote_of(error),
                 extra=about(history=str(self._path)),

@@ -134,10 +134,10 @@ def test_an_action_that_acted_is_named_when_its_transaction_is_undone(browser, s
             "click",
             {"selector": "#buy", "screen": "as before"},
             UsageError,
-            "is none: pass on the `screen` that look_at",
+            "is not a screen: pass the `screen` that look_at",
         ),
         ("click", {"selector": "#buy", "screen": 7}, UsageError, "screen='7' is none"),
-        ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is no address of a page: begin it with https://"),
+        ("open_page", {"url": "file:///etc/passwd"}, UsageError, "is not a page's address: begin it with https://"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_recorded(
@@ -152,7 +152,7 @@ def test_bad_arguments_are_refused_before_anything_is_recorded(
 def test_an_element_that_is_not_there_is_told_and_nothing_was_done(browser, pressed):
     browser.page.set_default_timeout(200)
     try:
-        with pytest.raises(LookupError, match="there is no '#gone' to be reached on .*: nothing was done"):
+        with pytest.raises(LookupError, match="'#gone' cannot be reached on .*: nothing was done"):
             browser.click("#gone", browser.look()["screen"])
     finally:
         browser.page.set_default_timeout(PATIENCE * 1000)

@@ -429,7 +429,7 @@ def test_asked_again_under_its_key_it_answers_as_before_and_does_nothing_again(d
     appending = plans.putting(append, ("a.txt",), b" two", {"bytes": 4}, append=True)
     assert [acts.perform(append, appending) for _ in range(3)] == [{"bytes": 4}] * 3
     assert desk.text("a.txt") == "one two"
-    with pytest.raises(KeyConflict, match="stands for another call of append_file"):
+    with pytest.raises(KeyConflict, match="is already used here by another call of append_file"):
         acts.perform(move, plans.moving(move, ("b.txt",), ("c.txt",), "moved"))
     assert sorted(desk.look()) == ["a.txt", "b.txt"]
 

@@ -259,7 +259,7 @@ def test_a_record_that_no_file_takes_ends_the_history_and_nothing_else(path, cap
                     tx.call(sync(announce), cell="x")
         assert [t.state.value for t in settlement.transactions()] == ["committed"] * 2
     assert [r.message.partition(": ")[0] for r in caplog.records] == [
-        f"the history {path} ends here: it cannot be written"
+        f"the history {path} ends here, since it cannot be written"
     ]
     assert list(read(path)) == []
 
@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_history_and_nothing_els
                     tx.call(sync(put), cell="x")
     assert [t.state.value for t in Settlement(url).transactions()] in ([], ["committed"] * 2, ["committed"] * 3)
     assert [r.message for r in caplog.records] == [
-        f"the history {path} ends here: it cannot be written: OSError: [Errno 28] No space left on device"
+        f"the history {path} ends here, since it cannot be written: OSError: [Errno 28] No space left on device"
     ]
     assert [record.name for record in read(path)] == ["ada/1"]
 
